@@ -1,4 +1,4 @@
-/** How the control plane speaks to the agent inside a sandbox: hand it its identity, ask whether it lives. */
+/** The control plane's calls to the agent inside a sandbox: hand over its identity, check its health. */
 import { header } from '../contract/constants.ts'
 import type { AgentIdentity, AgentPort, InitializeOptions } from '../core/ports/agent.ts'
 import type { Endpoint } from '../core/ports/driver.ts'
@@ -19,12 +19,12 @@ import { runProcess } from './run-process.ts'
 import { writeFile } from './write-file.ts'
 
 /**
- * The wait between two questions is a share of what was waited so far: an agent that boots is noticed late by so much of
- * its boot at most, and many that boot slowly because they boot at once are not slowed down further by being asked.
+ * The wait between two attempts, as a share of the time waited so far: this bounds how late a booted agent is
+ * noticed, and many agents that boot at once are not slowed down further by attempts.
  */
 const retryShare = 0.08
 const [shortestWaitMs, longestWaitMs] = [4, 50]
-/** A lost first packet is sent again by us after this long, not by the kernel after a second. */
+/** After this time we send a lost first packet again; the kernel would wait a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000
 
@@ -62,7 +62,7 @@ async function initialize(
         stop.throwIfAborted()
         lastFailure = errorText(error)
       }
-      // The first refusal says that the agent is not up yet.
+      // The first refused connection says that the agent is not up yet.
       const knownMs = tries === 1 ? bootTimes.waitMs : 0
       const shareMs = Math.min(retryShare * (performance.now() - startedAt), longestWaitMs)
       await delay(Math.max(shortestWaitMs, knownMs, shareMs), stop)
@@ -72,7 +72,7 @@ async function initialize(
     if (!isAppError(error, 'deadline_exceeded')) throw error
     throw new AppError(
       'deadline_exceeded',
-      `the agent at ${shown} did not take its identity within ${deadlineMs} ms (${lastFailure}): ` +
+      `the agent at ${shown} did not accept its identity within ${deadlineMs} ms (${lastFailure}): ` +
         'the machine is overloaded or the sandbox did not boot',
     )
   })
@@ -103,7 +103,7 @@ async function statusOf(agent: Endpoint, options: AgentRequestOptions): Promise<
     try {
       return (await call(agent, options, '')).status
     } catch (error) {
-      // A busy sandbox may be slow to take a connection; one that refuses it has no agent.
+      // A busy sandbox may be slow to accept a connection; one that refuses it has no agent.
       if (!(error instanceof NoConnection) || options.signal.aborted) return undefined
     }
   }
@@ -132,7 +132,10 @@ function accept({ status, text }: AgentAnswer, shown: string): void {
   throw new AppError('internal', `the agent at ${shown} rejected its identity with ${status}: ${text}`)
 }
 
-/** The connection comes first: an agent that boots refuses many, and a request takes several times what one takes. */
+/**
+ * Opens the connection first: a booting agent refuses many, and a request costs several times as much as a
+ * connection.
+ */
 async function call(agent: Endpoint, options: AgentRequestOptions, body: string): Promise<AgentAnswer> {
   const connection = await openConnection(agent, connectTimeoutMs, options.signal)
   const outgoing = requestAgent(agent, { ...options, connection })

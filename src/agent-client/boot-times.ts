@@ -1,9 +1,9 @@
 /**
- * How long agents take until they answer. Whoever waits for one that boots can leave it alone for most of that time: to
- * ask in vain takes CPU here and, more of it, in the sandbox.
+ * Remembers how long agents take until they answer. A caller that waits for a boot can stay quiet for most of
+ * that time: a failed attempt takes CPU here and even more in the sandbox.
  */
 
-/** So many of the last boots are known. */
+/** Number of recent boots to remember. */
 const mostKnown = 16
 const leftAlone = 0.6
 const longestWaitMs = 500
@@ -16,7 +16,7 @@ export class BootTimes {
     if (this.#knownMs.length > mostKnown) this.#knownMs.shift()
   }
 
-  /** By the shortest: a boot must not be noticed late because others were slow. */
+  /** Based on the shortest boot: a boot must not be noticed late because others were slow. */
   get waitMs(): number {
     return this.#knownMs.length === 0 ? 0 : Math.min(leftAlone * Math.min(...this.#knownMs), longestWaitMs)
   }

@@ -1,7 +1,7 @@
 /**
- * Reads the agents' log streams. Root inside a sandbox can send anything in the agent's place: what is no entry ends
- * the stream at once, and entries are taken only as fast as an honest agent sends them. An honest agent that has more
- * to tell waits, drops the oldest by itself and says so.
+ * Reads the agents' log streams. Root inside a sandbox can send anything in the agent's place: a line that is
+ * not an entry ends the stream at once, and entries are read only as fast as a genuine agent sends them. A
+ * genuine agent with more entries waits, drops the oldest itself and reports that.
  */
 import type { IncomingMessage } from 'node:http'
 import { header } from '../contract/constants.ts'
@@ -14,18 +14,19 @@ import { Pace } from '../lib/pace.ts'
 import { type AgentRequestOptions, requestAgent, responseTo } from './request.ts'
 
 const headWithinMs = 30_000
-/** Texts of an entry are cut at 4096 characters by the agent. JSON makes six of a character at worst. */
+/** The agent cuts the texts of an entry at 4096 characters. In JSON, a character takes six at worst. */
 const longestLine = 192 * 1024
 /**
- * An entry waits for so long. The last of a command comes a moment before the command's answer, which it must not hold
- * up, and entries that come one by one are taken together: each batch costs a write to the disk.
+ * How long an entry waits for its batch. The last entry of a command comes shortly before the command's
+ * answer, which it must not delay, and single entries are collected because each batch costs a write to the
+ * disk.
  */
 const batchPauseMs = 30
-/** What an entry costs beside its bytes. */
+/** The cost of an entry in addition to its bytes. */
 const entryCost = 128
-/** The burst is what an honest agent keeps for us until we come. */
+/** The burst is as much as a genuine agent buffers. */
 const ownPace = { bytesPerSecond: 256 * 1024, burstBytes: 512 * 1024 }
-/** All sandboxes together: many that send all they can must not keep the server busy. */
+/** For all sandboxes together: many that send as fast as they can must not keep the server busy. */
 const totalPace = { bytesPerSecond: 8 * 1024 * 1024, burstBytes: 16 * 1024 * 1024 }
 
 export function createLogFollower(clock = systemClock): AgentPort['followLogs'] {
@@ -73,7 +74,7 @@ async function open(
   throw new AppError('internal', `the agent answered its log with the status ${response.statusCode}`)
 }
 
-/** Puts lines together out of pieces. */
+/** Assembles lines from pieces. */
 class Lines {
   #pieces: string[] = []
   #length = 0
@@ -81,10 +82,14 @@ class Lines {
   #hold(piece: string): void {
     this.#pieces.push(piece)
     this.#length += piece.length
-    if (this.#length > longestLine) throw new AppError('internal', 'the agent sent a log line without end')
+    if (this.#length > longestLine)
+      throw new AppError('internal', 'the agent sent a log line that is too long')
   }
 
-  /** The lines that end in this piece, one by one: the first that is no entry spares the rest. */
+  /**
+   * Yields the lines that end in this piece one by one, so that the first line that is not an entry stops the
+   * rest.
+   */
   *add(piece: string): Generator<string> {
     let start = 0
     for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', start)) {
@@ -100,6 +105,6 @@ class Lines {
 
 function parseEntry(line: string): NumberedLogEntry {
   const entry = parseLogEntry(line)
-  if (!entry) throw new AppError('internal', 'the agent sent a log line that is no entry')
+  if (!entry) throw new AppError('internal', 'the agent sent a log line that is not an entry')
   return entry
 }

@@ -1,6 +1,7 @@
 /**
- * A connection whose bytes reach Node's HTTP parser no faster than they may. The parser calls back for every chunk and
- * every head, so what is sent in chunks of one byte costs a hundred times what its bytes say: line ends are paid for.
+ * A connection that passes bytes to Node's HTTP parser at a limited pace. The parser calls back for every
+ * chunk and every head, so chunks of one byte cost a hundred times their size: line ends count towards the
+ * pace.
  */
 import { connect, type Socket } from 'node:net'
 import { Duplex } from 'node:stream'
@@ -9,10 +10,10 @@ import type { Endpoint } from '../core/ports/driver.ts'
 import { type Clock, sleep, systemClock } from '../lib/clock.ts'
 import type { Pace } from '../lib/pace.ts'
 
-/** What is handed to the parser at once. */
+/** Number of bytes to pass to the parser at once. */
 const pieceBytes = 16 * 1024
 const lineCost = 512
-/** A piece with more line ends than this takes the parser long enough that others should have their turn. */
+/** A piece with more line ends keeps the parser busy for so long that others should have their turn. */
 const manyLines = 256
 
 export class PacedConnection extends Duplex {

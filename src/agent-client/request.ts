@@ -1,7 +1,7 @@
 /**
- * One HTTP request to an agent, on a connection of its own: nothing is kept open to a sandbox that may go at any time.
- * Root inside a sandbox can put any program in the agent's place. So an answer is hostile until it is read: its head,
- * its interim answers and what is read of its body are bounded here.
+ * One HTTP request to an agent, on its own connection: nothing is kept open to a sandbox that may end at any
+ * time. Root inside a sandbox can replace the agent by any program, so every answer is hostile: its head, its
+ * interim answers and the part of its body that is read are limited here.
  */
 import { once } from 'node:events'
 import { type ClientRequest, type IncomingMessage, type RequestOptions, request } from 'node:http'
@@ -14,16 +14,16 @@ import { PacedConnection } from './paced-connection.ts'
 
 export type AgentRequestOptions = Pick<RequestOptions, 'method' | 'path' | 'headers'> & {
   signal: AbortSignal
-  /** What a long answer may cost over time; a short one needs no pace, since little of it is read. */
+  /** Limits for a long answer over time. A short one needs no pace, because little of it is read. */
   paces?: readonly Pace[]
   clock?: Clock
-  /** One that is open already; otherwise one is opened. */
+  /** An open connection to use; otherwise a new one is opened. */
   connection?: Socket
 }
 
 export type AgentAnswer = { status: number; text: string }
 
-/** Nothing answered, not even to say that nobody listens. */
+/** Nothing answered, not even with a refused connection. */
 export class NoConnection extends Error {}
 
 const largestHead = 16 * 1024
@@ -35,10 +35,10 @@ export function requestAgent(
 ): ClientRequest {
   const open = () => (paces ? new PacedConnection(agent, paces, clock) : connect(agent.port, agent.host))
   const { host, port } = agent
-  // Node's own agents, which keep connections, are left out.
+  // Bypasses Node's own agents, which keep connections open.
   const createConnection = () => connection ?? open()
   const outgoing = request({ ...options, host, port, createConnection, maxHeaderSize: largestHead })
-  // No agent sends interim answers. They may come without end, and none of them counts towards any other limit.
+  // A genuine agent sends no interim answers. They could come without end, and no other limit counts them.
   outgoing.once('information', () =>
     outgoing.destroy(new AppError('internal', 'the agent sent a 1xx answer')),
   )
@@ -46,8 +46,8 @@ export function requestAgent(
 }
 
 /**
- * Rejects with what kept the connection from being made, the wait for it included. The signal is not given to the socket:
- * Node would leave a listener on it for good, and with that the socket of every connection that an agent refused.
+ * Rejects with the failure of the connection, including a timeout. The signal is not passed to the socket:
+ * Node would leave a listener on it for good, and so keep the socket of every refused connection.
  */
 export async function openConnection(
   { host, port }: Endpoint,
@@ -68,7 +68,9 @@ export async function openConnection(
   }
 }
 
-/** Resolves with the head of the answer. Without `withinMs`, only the signal of the request bounds the wait. */
+/**
+ * Resolves with the head of the answer. Without `withinMs`, only the signal of the request limits the wait.
+ */
 export function responseTo(outgoing: ClientRequest, withinMs?: number): Promise<IncomingMessage> {
   const timer =
     withinMs &&
@@ -81,13 +83,13 @@ export function responseTo(outgoing: ClientRequest, withinMs?: number): Promise<
   }).finally(() => clearTimeout(timer))
 }
 
-/** Node's parser rejects what is no HTTP, and heads that are too large. */
+/** Node's parser rejects invalid HTTP, and heads that are too large. */
 function brokenRules(error: NodeJS.ErrnoException): AppError | undefined {
   if (!error.code?.startsWith('HPE_')) return undefined
   return new AppError('internal', 'the agent sent an answer that HTTP does not allow', { cause: error })
 }
 
-/** Resolves with the status and as much of the text as is worth quoting; the rest is not read. */
+/** Resolves with the status and a quotable part of the text; the rest is not read. */
 export async function answerTo(outgoing: ClientRequest): Promise<AgentAnswer> {
   const response = await responseTo(outgoing)
   const { statusCode: status = 0 } = response
@@ -106,7 +108,7 @@ async function quote(response: IncomingMessage): Promise<string> {
       if (text.length >= longestQuote) break
     }
   } catch {
-    // The status is known: a text that breaks off takes nothing away from it.
+    // The status is known, even if the text breaks off.
   }
   return text.slice(0, longestQuote)
 }

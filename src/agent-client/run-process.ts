@@ -1,4 +1,4 @@
-/** Runs a command in a sandbox through the agent's own process service, as a client would. */
+/** Runs a command in a sandbox through the agent's process service, like a client. */
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { ConnectError, createClient } from '@connectrpc/connect'
 import { codeToString } from '@connectrpc/connect/protocol-connect'
@@ -12,9 +12,9 @@ import { Pace } from '../lib/pace.ts'
 import { createAgentTransport } from './transport.ts'
 
 const longestQuote = 1000
-/** Output is taken no faster than this: what prints without end must not keep the server busy. */
+/** Maximum pace for output: a command that prints without end must not keep the server busy. */
 const outputPace = { bytesPerSecond: 8 * 1024 * 1024, burstBytes: 8 * 1024 * 1024 }
-/** What a message costs beside its bytes. */
+/** The cost of a message in addition to its bytes. */
 const messageCost = 4096
 
 export async function runProcess(
@@ -23,7 +23,7 @@ export async function runProcess(
   command: AgentCommand,
   { onOutput, signal }: { onOutput?: (output: CommandOutput) => void; signal: AbortSignal },
 ): Promise<CommandEnd> {
-  // Connect leaves the connection open when its reader goes: aborting closes it, however this ends.
+  // Connect leaves the connection open when its reader stops: aborting closes it, however this ends.
   const leaving = new AbortController()
   const call = {
     headers: {
@@ -67,7 +67,7 @@ function startRequestOf({
   return { process, stdin: false, ...(tag !== undefined && { tag }) }
 }
 
-/** What Connect did not get from the connection is what the agent itself said. */
+/** A failure that is not from the connection is the agent's own message. */
 function failureOf(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason
   if (!(error instanceof ConnectError)) return error

@@ -1,4 +1,4 @@
-/** The Connect protocol to one agent. Nothing is unpacked, and no message is larger than the agent's own. */
+/** The Connect protocol to one agent. No compression, and no message larger than the agent's own. */
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -10,16 +10,16 @@ import { AppError, isAppError } from '../lib/app-error.ts'
 import type { Pace } from '../lib/pace.ts'
 import { requestAgent, responseTo } from './request.ts'
 
-/** The agent sends output in pieces far smaller than this. */
+/** The agent sends output in much smaller pieces. */
 const largestMessage = 256 * 1024
 const largestRequest = 32 * 1024 * 1024
 
-/** Bytes are read at the given pace. */
+/** Reads bytes at the given pace. */
 export function createAgentTransport(agent: Endpoint, pace: Pace): Transport {
   return createTransport({
     httpClient: httpClientOf(agent, pace),
     baseUrl: `http://${agent.host}:${agent.port}`,
-    // The agent would have to load a library for the binary form.
+    // The agent would have to load a library for the binary format.
     useBinaryFormat: false,
     interceptors: [],
     acceptCompression: [],
@@ -30,14 +30,14 @@ export function createAgentTransport(agent: Endpoint, pace: Pace): Transport {
   })
 }
 
-/** A failure of the connection leaves it as an AppError, which Connect keeps as the cause of its own. */
+/** A failure of the connection becomes an AppError, which Connect keeps as the cause of its own error. */
 function httpClientOf(agent: Endpoint, pace: Pace): UniversalClientFn {
   return async ({ url, method, header, body, signal = new AbortController().signal }) => {
     const headers = Object.fromEntries(header)
     const path = new URL(url).pathname
     const outgoing = requestAgent(agent, { method, path, headers, signal, paces: [pace] })
     const answered = responseTo(outgoing)
-    // A failure to send is a failure of the answer too, and told there.
+    // A failure to send is also a failure of the answer, and is reported there.
     pipeline(Readable.from(body ?? []), outgoing).catch(() => {})
     const response = await answered.catch((error) => {
       throw brokenOff(error)

@@ -17,11 +17,11 @@ export async function writeFile(
   const headers = { 'content-type': 'application/octet-stream', [header.accessToken]: accessToken }
   const outgoing = requestAgent(agent, { method: 'POST', path: `/files?${query}`, headers, signal })
   const answered = answerTo(outgoing)
-  // An early refusal ends the sending, and is what the caller hears.
+  // An early rejection ends the sending, and the caller gets that rejection.
   const [sent, answer] = await Promise.allSettled([pipeline(body, outgoing), answered])
   if (answer.status === 'rejected') throw answer.reason
   if (answer.value.status !== 200) {
-    throw new AppError('unprocessable', `the sandbox refused the file ${path}: ${answer.value.text}`)
+    throw new AppError('unprocessable', `the sandbox rejected the file ${path}: ${answer.value.text}`)
   }
   if (sent.status === 'rejected') throw sent.reason
 }

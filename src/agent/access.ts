@@ -5,7 +5,7 @@ import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { type Identity, sameText } from './identity.ts'
 
-/** Every path but /health and /files, which have rules of their own. */
+/** For every path but /health and /files, which have their own rules. */
 export function requireToken(identity: Identity, request: IncomingMessage): void {
   if (!identity.wantsToken || identity.tokenMatches(tokenOf(request))) return
   throw new AppError(
@@ -14,7 +14,7 @@ export function requireToken(identity: Identity, request: IncomingMessage): void
   )
 }
 
-/** /files takes the token or a signed URL. */
+/** For /files: the token or a signed URL. */
 export function requireTokenOrSignature(
   identity: Identity,
   clock: Clock,

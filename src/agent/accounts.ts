@@ -1,6 +1,6 @@
 /**
- * Users and groups as the sandbox's own /etc/passwd and /etc/group tell them. Read by ourselves: an image may
- * have no getent, and our libc is not the image's.
+ * Users and groups from the sandbox's own /etc/passwd and /etc/group. Parsed here, because an image may have
+ * no getent, and our libc is not the image's.
  */
 import { closeSync, constants, openSync, readSync, type Stats, statSync } from 'node:fs'
 import { systemErrorCode } from './errors.ts'
@@ -15,13 +15,13 @@ export type Account = {
 }
 
 const bareID = /^\d{1,9}$/
-/** The next one means none in system calls. */
+/** The next ID means none in system calls. */
 const largestID = 2 ** 32 - 2
-/** Far above what any image has: all of it is read at once. */
+/** Far above the size in any image: the file is read at once. */
 const largestFile = 4 * 1024 * 1024
 const none: string[][] = []
 
-/** The rows of a file, and what shows that the file is still the one that they were read from. */
+/** The rows of a file, and the properties that show that the file has not changed since. */
 type Table = { ino: number; size: number; mtimeMs: number; rows: string[][] }
 type Found = { text: string; passwd: string[][]; group: string[][]; account: Account | undefined }
 
@@ -35,13 +35,13 @@ export class Accounts {
   }
 
   /**
-   * Finds by what images have in USER: a name or a number, and perhaps a group after a colon, which then is the only
-   * one. A number that names nobody is taken as a bare user id, in the group of root.
+   * Finds a user in the form of an image's USER: a name or a number, and optionally a group after a colon,
+   * which then is the only one. A number without an account is taken as a bare user ID, in the group of root.
    */
   find(text: string): Account | undefined {
     const [passwd, group] = [this.#rows('passwd'), this.#rows('group')]
     const last = this.#last
-    // Nearly every request is for the same user as the one before.
+    // Nearly every request is for the same user as the previous one.
     if (last?.text === text && last.passwd === passwd && last.group === group) return last.account
     const account = this.#find(text)
     this.#last = { text, passwd, group, account }
@@ -114,7 +114,9 @@ export class Accounts {
 
 const isID = (text: string): boolean => /^\d+$/.test(text) && Number(text) <= largestID
 
-/** Who is root inside may put anything in its place: what is no file of a fair size counts as missing. */
+/**
+ * Root inside the sandbox may replace the file by anything: only a regular file of reasonable size counts.
+ */
 function statTable(path: string): Stats | undefined {
   try {
     const stats = statSync(path, { throwIfNoEntry: false })
@@ -125,7 +127,10 @@ function statTable(path: string): Stats | undefined {
   }
 }
 
-/** At most so many, and without waiting: it may have become a pipe or an endless device meanwhile. */
+/**
+ * Reads at most `size` bytes, without blocking: the file may have become a pipe or an endless device
+ * meanwhile.
+ */
 function readBytes(path: string, size: number): Buffer {
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {

@@ -53,7 +53,7 @@ export class TestAgent {
     rmSync(this.folder, { recursive: true, force: true })
   }
 
-  /** Sends a request and hands back the answer as soon as its head is there. */
+  /** Sends a request and returns the answer as soon as its head has arrived. */
   async open(
     method: string,
     path: string,
@@ -100,7 +100,7 @@ export class TestAgent {
     yield* frames(response)
   }
 
-  /** Runs a shell command to its end and collects what it printed. */
+  /** Runs a shell command to its end and collects its output. */
   async run(command: string, { user = '', headers = {}, request: more = {} }: RunOptions = {}) {
     const auth: Record<string, string> = user
       ? { authorization: `Basic ${Buffer.from(`${user}:`).toString('base64')}` }
@@ -169,7 +169,7 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all
 }
 
-/** Processes of a group that still run; one that merely waits to be reaped does not. */
+/** Processes of a group that still run; a zombie does not count. */
 export function livingMembers(group: number): string[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
@@ -189,7 +189,7 @@ export function shell(command: string, more: Json = {}): Json {
   return { process: { cmd: '/bin/sh', args: ['-c', command] }, stdin: false, ...more }
 }
 
-/** Starts a process and reads up to its start event; the rest comes from the returned stream. */
+/** Starts a process and reads up to its start event; the returned stream yields the rest. */
 export async function begin(agent: TestAgent, message: Json, headers: Record<string, string> = {}) {
   const stream = agent.stream(start, message, headers)
   const first = (await stream.next()).value as Frame

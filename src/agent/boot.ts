@@ -1,6 +1,7 @@
 /**
- * The first code of the agent: loads the bundle with what V8 made of it when the kit was built, so that a
- * sandbox does not compile it again. Without the kept code, or with a V8 that rejects it, only slower.
+ * The first code of the agent: loads the bundle with the compiled code that V8 made when the kit was built,
+ * so that a sandbox does not compile it again. If that code is missing or rejected by V8, the start is only
+ * slower.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -20,12 +21,12 @@ function readKept(): Buffer | undefined {
   }
 }
 
-/** In a function, so that neither text nor kept code stays in memory once V8 has them. */
+/** In a function, so that neither the text nor the compiled code stays in memory once V8 has them. */
 function loadBundle(): { script: Script; bundle: Bundle } {
   const source = `(function (module, require) {${readFileSync(bundlePath, 'latin1')}\n})`
   const cachedData = readKept()
   const script = new Script(source, { filename: bundlePath, ...(cachedData && { cachedData }) })
-  // The bundle needs nothing but Node's own modules.
+  // The bundle needs only Node's own modules.
   const module = {} as { exports: Bundle }
   script.runInThisContext()(module, process.getBuiltinModule)
   return { script, bundle: module.exports }

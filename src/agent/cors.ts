@@ -4,8 +4,8 @@ const exposed = 'Location, Cache-Control, X-Content-Type-Options'
 const preflightSeconds = '7200'
 
 /**
- * Browsers may call the agent from anywhere: what protects it is the token, not the origin. Names and values by turns,
- * as Node takes them fastest.
+ * Browsers may call the agent from any origin: the token protects it, not the origin. Names and values
+ * alternate, which is fastest for Node.
  */
 export const openHeaders: readonly string[] = [
   ...['access-control-allow-origin', '*'],
@@ -18,7 +18,7 @@ export function allowAllOrigins(response: ServerResponse): void {
 }
 
 export function answerPreflight(request: IncomingMessage, response: ServerResponse): void {
-  // Named one by one: `*` does not cover Authorization.
+  // Named one by one, because `*` does not cover Authorization.
   const headers = String(request.headers['access-control-request-headers'] ?? '*')
   response.writeHead(204, {
     'access-control-allow-methods': 'GET, HEAD, POST, PUT, PATCH, DELETE',

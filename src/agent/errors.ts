@@ -1,4 +1,4 @@
-/** The one place where a failure inside the agent becomes an HTTP status or a Connect code. */
+/** The only place that turns a failure inside the agent into an HTTP status or a Connect code. */
 import type { ServerResponse } from 'node:http'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 import type { ConnectCode } from './rpc/connect-code.ts'
@@ -21,7 +21,7 @@ const answers: Record<ErrorCode, { status: number; code: ConnectCode }> = {
   internal: { status: 500, code: 'internal' },
 }
 
-/** A failure as clients of Connect are told of it. */
+/** A failure in the form of Connect. */
 export function wireError(error: unknown): { code: ConnectCode; message: string } {
   if (error instanceof RpcError) return { code: error.code, message: error.message }
   const known = fromSystemError(error)
@@ -76,12 +76,12 @@ export function systemErrorCode(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined
 }
 
-/** What a failed system call says, in the words of the wire where they are known. */
+/** The message of a failed system call, with the wire's wording if it is known. */
 export function systemErrorText(error: unknown): string {
   return systemErrors[systemErrorCode(error) ?? '']?.text ?? errorText(error)
 }
 
-/** Gives a failed system call the words of the wire; an AppError stays as it is. */
+/** Gives a failed system call the wire's wording; an AppError stays unchanged. */
 export function fromSystemError(error: unknown, path?: string): AppError {
   if (error instanceof AppError) return error
   const known = systemErrors[systemErrorCode(error) ?? '']

@@ -4,24 +4,25 @@ import { collectGarbage, setCodeAge } from '../lib/node-internals/collection.ts'
 import { openIdleTimer } from './idle-timer.ts'
 
 /**
- * How long nothing must have been asked before memory is given back. It takes CPU, which others need to boot where many
- * are created at once, so it waits; but not for the eight seconds after which V8 does less for as much by itself.
+ * How long the agent must be idle before it returns memory. Returning memory takes CPU, which others need to
+ * boot when many sandboxes are created at once, so it waits; but not for the eight seconds after which V8
+ * does less for the same cost.
  */
 const idleMs = 6000
 const rounds = 2
 /**
- * V8 drops compiled code that was not used for so many collections. Once, after a sandbox has begun its life, it should
- * at the first: what only the start needed goes. Before, that would slow down who gets a sandbox that was started ahead;
- * later it would slow the next command down for little.
+ * V8 drops compiled code that was not used for this many collections. Once, after a sandbox has begun its
+ * life, the first collection should drop code that only the start needed. Earlier, that would slow down the
+ * owner of a warm sandbox; later it would slow down the next command for little gain.
  */
 const codeAge = { once: 1, usual: 6 }
-/** The memory of collected buffers is freed by another thread. */
+/** Another thread frees the memory of collected buffers. */
 const sweptAfterMs = 50
 
 /**
- * Most sandboxes idle most of the time: once no request has begun or ended for a while, what they left behind is
- * given back to the machine. Streams may stay open meanwhile. Between two bursts of requests this runs once, and
- * an idle agent has no timer.
+ * Most sandboxes idle most of the time: once no request has begun or ended for a while, the agent returns
+ * free memory to the machine. Streams may stay open meanwhile. This runs once between two bursts of requests,
+ * and an idle agent has no timer.
  */
 export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, addonPath: string): void {
   let wasThorough = false
@@ -41,7 +42,8 @@ export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, ad
     waitAnew()
   }
   server.on('request', (request, response) => {
-    // The control plane follows the log for as long as the sandbox lives: that is no use of it.
+    // The control plane follows the log for as long as the sandbox lives, so that request does not count as
+    // activity.
     if (request.url?.startsWith('/logs')) return
     wait()
     response.once('close', wait)
@@ -49,8 +51,8 @@ export function releaseMemoryWhenIdle(server: Server, isInUse: () => boolean, ad
 }
 
 /**
- * What little is kept lies scattered among what was freed, and the C library gives back of itself only what lies
- * after all of it.
+ * The remaining allocations are scattered among freed memory, and the C library itself returns only the
+ * memory after the last one.
  */
 function openTrim(addonPath: string): () => void {
   let mallocTrim: CFunction | undefined

@@ -1,11 +1,14 @@
 import { monotonicMs } from '../lib/clock.ts'
 
-/** A timer that is later than this was held up: the sandbox stood still, or its machine was busy with others. */
+/**
+ * A timer that fires later than this was delayed: the sandbox was frozen, or its machine was busy with
+ * others.
+ */
 const lateMs = 1000
 
 /**
- * Calls `work` once the returned function was not called for so long. Where the sandbox was frozen meanwhile it waits
- * anew: whoever let it go on is about to ask for something, and should not wait for this.
+ * Calls `work` once the returned function was not called for `ms`. If the sandbox was frozen meanwhile, waits
+ * again: whoever thawed it is about to make a request, which should not wait for this.
  */
 export function openIdleTimer(ms: number, work: () => void, now = monotonicMs): () => void {
   let isWaiting = false

@@ -7,22 +7,25 @@ import type { Identity, InitRequest } from './identity.ts'
 import { readJSON } from './read-body.ts'
 
 const largestBodyMB = 8
-/** Without waiting for the reader of a pipe, and not through a link, that who is root inside has put there. */
+/**
+ * Root inside may have put a pipe or a link in this place: do not block on a pipe's reader, and do not follow
+ * a link.
+ */
 const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW, O_NONBLOCK } = constants
 const publishing = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK
 const publishedNames = ['E2B_SANDBOX', 'E2B_SANDBOX_ID', 'E2B_TEMPLATE_ID']
 
 export type InitFolders = {
-  /** Where the sandbox's id and template are written for programs inside. */
+  /** The folder in which the sandbox's ID and template are written for programs inside. */
   runFolder: string
-  /** Where the sandbox's own files begin. */
+  /** The root of the sandbox's own files. */
   systemRoot: string
 }
 
 /**
- * Takes the identity the control plane gives. Once there is a token, only who knows it may change anything:
- * a process inside the sandbox can reach this route too. `isAnother` tells that the agent has become another's: it was
- * started from the memory of a sandbox that lives on.
+ * Takes the identity from the control plane. Once there is a token, only its holder may change anything: a
+ * process inside the sandbox can reach this route too. `isAnother`: the agent belongs to another sandbox now,
+ * because it was started from the memory of a sandbox that lives on.
  */
 export async function initRoute(
   identity: Identity,
@@ -45,10 +48,12 @@ export async function initRoute(
   }
   const isAnother = identity.hasToken && accessToken !== undefined && !identity.tokenMatches(accessToken)
   identity.apply(given)
-  // The control plane waits for this answer and knows the time; what Node does for a first date is left for later.
+  // The control plane waits for this answer and knows the time, so Node's setup for a first date is
+  // postponed.
   response.sendDate = false
   response.writeHead(204, { 'cache-control': 'no-store' }).end()
-  // Whoever sees the answer cannot ask for anything before this is done: the agent does one thing at a time.
+  // A client that sees the answer cannot make a request before this is done: the agent does one thing at a
+  // time.
   publish(identity.envVars, runFolder)
   return { isAnother }
 }
@@ -84,7 +89,9 @@ function wrong(name: string, wanted: string): AppError {
   return new AppError('invalid_argument', `${name} must be ${wanted}`)
 }
 
-/** Programs inside find out where they are from these files. A sandbox without /run still works. */
+/**
+ * Programs inside read the sandbox's ID and template from these files. A sandbox without /run still works.
+ */
 function publish(envVars: Record<string, string>, runFolder: string): void {
   const published = publishedNames.filter((name) => envVars[name] !== undefined)
   if (published.length === 0) return

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 const magic = 0xfeedfeed
 const version = 2
 const trustedCertificate = 2
-/** What Java's tools take when nobody says another: there is nothing secret in it. */
+/** The default password of Java's tools: the store holds no secrets. */
 const usualPassword = 'changeit'
 
 /** Takes certificates in PEM form. The same certificates give the same bytes. */

@@ -1,4 +1,4 @@
-/** Where the agent listens, so that nobody inside can take its place while it lives. */
+/** Binds the agent's port so that no process inside can take its place while it lives. */
 import type { Server } from 'node:http'
 import { release } from 'node:os'
 import { AppError } from '../lib/app-error.ts'
@@ -6,7 +6,7 @@ import { openCLibrary } from '../lib/c-library.ts'
 import { listenDirectly } from '../lib/node-internals/direct-listen.ts'
 
 const ipv6 = 10
-/** Closed in children, and never waiting. */
+/** Close-on-exec and non-blocking. */
 const streamSocket = 1 | 0o2000000 | 0o4000
 const addressBytes = 28
 
@@ -15,15 +15,16 @@ export function isGvisor(): boolean {
 }
 
 /**
- * Listens on all addresses, IPv6 where there is any. Node sets SO_REUSEADDR on every socket. With it gVisor lets any
- * user bind the same port on one of the addresses, and hands that user what comes for the agent: there the socket is
- * made without it. Linux does not, and needs it for a network in which an earlier sandbox has just ended.
+ * Listens on all addresses, including IPv6 if available. Node sets SO_REUSEADDR on every socket. With it
+ * gVisor lets any user bind the same port on one of the addresses, and gives that user the agent's traffic:
+ * there the socket is made without it. Linux does not allow that, and needs the option in a network in which
+ * an earlier sandbox has just ended.
  */
 export function listenAlone(server: Server, port: number, addonPath: string): void {
   listenDirectly(server, port, isGvisor() ? tryBind(port, addonPath) : undefined)
 }
 
-/** Without the addon or IPv6 the agent listens all the same. */
+/** Without the addon or IPv6, the agent still listens. */
 function tryBind(port: number, addonPath: string): number | undefined {
   try {
     return bindAlone(port, addonPath)

@@ -1,4 +1,4 @@
-/** What boot.ts runs: the agent for good, or once through its paces. */
+/** Started by boot.ts: runs the agent, or once rehearses its work for the kit. */
 import { once } from 'node:events'
 import { request } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,7 +12,7 @@ import { AgentLog } from './log/agent-log.ts'
 import { MemoryGuard } from './memory-guard.ts'
 import { createAgent } from './server.ts'
 
-/** Put in by who builds the bundle, and who alone knows where the addon will lie. */
+/** Set by the build of the bundle, which alone knows the addon's path. */
 declare const agentAddon: string
 
 const startedAheadAfterMs = 200
@@ -20,7 +20,7 @@ const startedAheadAfterMs = 200
 const rehearsalToken = 'rehearsal'
 
 export function startAgent(): void {
-  // The sandbox dies with its agent: a fault in one request must not take everything else along.
+  // The sandbox dies with its agent: a fault in one request must not end everything else.
   const log = new AgentLog(systemClock)
   process.on('uncaughtException', (error) => logFault(log, error))
   const onKill = (pid: number, bytes: number) => logMemoryKill(log, pid, bytes)
@@ -28,16 +28,16 @@ export function startAgent(): void {
   const agent = createAgent({ addon: agentAddon, log, processes: { onStart: () => guard?.watch() } })
   releaseMemoryWhenIdle(agent.server, () => agent.identity.hasOwner, agentAddon)
   listenAlone(agent.server, envdPort, agentAddon)
-  // Nobody has come at once: the sandbox was started ahead, and has time to get ready for a first command.
+  // No request came at once: the sandbox waits in the warm pool, and has time to prepare for a first command.
   setTimeout(() => void agent.services().then(({ processes }) => processes.warmUp()), startedAheadAfterMs)
 }
 
 /**
- * Goes the way of a first command on a port of its own, so that the code it needs is compiled and can be
- * kept for those that start later. `folder` takes what the agent would write.
+ * Runs a first command on a separate port, so that its code is compiled and can be stored for later starts.
+ * The agent writes its files into `folder`.
  */
 export async function rehearse(folder: string): Promise<void> {
-  // The kit is not yet where a sandbox will see it.
+  // The kit is not yet at its place in a sandbox.
   const addon = join(dirname(process.argv[1]!), basename(agentAddon))
   const { server } = createAgent({ addon, runFolder: folder })
   server.listen(0, '127.0.0.1')
@@ -50,7 +50,7 @@ export async function rehearse(folder: string): Promise<void> {
     defaultWorkdir: '/',
   })
   await send(port, '/init', 'application/json', identity)
-  // Those that take longer go another way, on which their output is read as it comes.
+  // Longer commands take another path, on which their output is read as it comes.
   for (const command of ['echo', 'echo; sleep 0.1; echo']) await start(port, command)
   await send(port, '/filesystem.Filesystem/Stat', 'application/json', '{"path":"/"}')
   server.closeAllConnections()

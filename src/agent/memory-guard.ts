@@ -1,7 +1,8 @@
 /**
- * Under gVisor the host, when a sandbox passes its memory limit, kills the whole sandbox. So the agent
- * watches, and ends the largest process in time. On a Linux kernel of its own the kernel does that itself.
- * The driver sets the host's limit higher by what gVisor itself needs; what grows between two looks uses that margin.
+ * Under gVisor, the host kills the whole sandbox when it exceeds its memory limit. So the agent watches, and
+ * kills the largest process in time. A sandbox on a Linux kernel needs no guard: the kernel does that itself.
+ * The driver sets the host's limit higher by the memory that gVisor itself needs; growth between two checks
+ * uses that margin.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -12,45 +13,45 @@ const mebibyte = 1024 * 1024
 /** This much of the sandbox's memory stays unused. */
 const smallestReserve = 12 * mebibyte
 const reserveShare = 0.05
-/** Once it is passed, so much is freed that use falls below this share. */
+/** When the limit is exceeded, enough is freed that use falls below this share. */
 const relievedShare = 0.85
-/** Looking into a process takes milliseconds that are short then: only the likeliest ones are looked into. */
+/** Examining a process takes milliseconds that are precious then: only the likeliest ones are examined. */
 const mostLookedInto = 4
-/** The others are assumed to own this share of the memory that they show. */
+/** The others are assumed to own this share of their visible memory. */
 const assumedOwnShare = 0.5
-/** The fastest that one CPU was seen to take memory, in bytes per millisecond: it sets when to look again. */
+/** The fastest growth seen on one CPU, in bytes per millisecond: it determines the time of the next check. */
 const growthPerCpu = 2 * mebibyte
 const shortestPauseMs = 10
 const longestPauseMs = 500
 /**
- * Nothing is known of memory when the first process begins. What can grow until the first look, as a share of the
- * sandbox's memory, is within the margin of the host's limit; a look costs as much as a short command, and should come
- * after its end.
+ * Memory use is unknown when the first process begins. The growth until the first check, as a share of the
+ * sandbox's memory, is within the margin of the host's limit; a check costs as much as a short command, and
+ * should come after its end.
  */
 const unseenShare = 0.1
-/** For so many looks the memory of ended processes counts as free already: giving it back takes a while. */
+/** For this many checks the memory of killed processes counts as free already: returning it takes a while. */
 const looksUntilFreed = 10
-/** Past this share of the sandbox's memory the host is about to end the sandbox. */
+/** Beyond this share of the sandbox's memory the host is about to kill the sandbox. */
 const lastShare = 1.25
 
 export type Memory = { totalBytes: number; usedBytes: number }
 
-/** What the guard sees and does; a test brings its own. */
+/** The guard's view of the sandbox; a test provides its own. */
 export type SandboxMachine = {
   cpuCount: number
   memory(): Memory
   /** Every process but init and the agent. */
   pids(): number[]
-  /** At least the memory of its own that a process holds, with files it maps: quick to learn. */
+  /** An upper bound for the own memory of a process, including mapped files: quick to read. */
   residentBytes(pid: number): number
-  /** Memory that is given back when the process ends: slow to learn. */
+  /** Memory that is freed when the process ends: slow to read. */
   ownBytes(pid: number): number
   kill(pid: number): void
 }
 
 export type MemoryGuardOptions = {
   machine?: SandboxMachine
-  /** Told of each process that was ended, and of about how much memory it held. */
+  /** Called for each killed process with its approximate memory. */
   onKill?: (pid: number, bytes: number) => void
 }
 
@@ -68,8 +69,8 @@ export class MemoryGuard {
   }
 
   /**
-   * Looks after memory until no process is left; called again for each new one. A look that is due stays due: its time
-   * was set by how fast the CPUs can take memory, whoever they work for.
+   * Watches memory until no process is left; called again for each new one. A pending check stays pending:
+   * its time was set by how fast the CPUs can take memory, for any process.
    */
   watch(): void {
     if (this.#timer) return
@@ -85,7 +86,9 @@ export class MemoryGuard {
     }, pauseMs)
   }
 
-  /** Acts if it must, and says in how many milliseconds to look again; undefined when nobody is left. */
+  /**
+   * Acts if necessary, and returns the milliseconds until the next check; undefined if no process is left.
+   */
   look(): number | undefined {
     const { totalBytes, usedBytes } = this.#machine.memory()
     if (usedBytes > totalBytes * lastShare) return this.#endAll(usedBytes)
@@ -97,7 +100,7 @@ export class MemoryGuard {
     const isFirstLook = this.#isFirstLook
     this.#isFirstLook = false
     this.#firstPauseMs = Math.max(shortestPauseMs, (totalBytes * unseenShare) / growth)
-    // Whether anybody is left is asked only when there is time for it, or nothing else to do.
+    // Lists the processes only if there is time for it, or nothing else to do.
     if (headroom > 0 && (isFirstLook || pauseMs < longestPauseMs / 10)) return pauseMs
     const pids = this.#machine.pids()
     if (pids.length === 0) return undefined
@@ -107,7 +110,7 @@ export class MemoryGuard {
     return pauseMs
   }
 
-  /** Several may grow at once: ending one at a time would lose the race. */
+  /** Kills several if needed: many may grow at once, and one at a time would lose the race. */
   #relieve(pids: number[], wantedBytes: number): void {
     const suspects = largestFirst(pids, (pid) => this.#machine.residentBytes(pid))
     const others = suspects.splice(mostLookedInto)
@@ -128,8 +131,8 @@ export class MemoryGuard {
   }
 
   /**
-   * It is nearly too late, for looking into anybody too: the sandbox with its files is worth more than all of
-   * its processes.
+   * It is too late for examining any process: the sandbox with its files is worth more than all of its
+   * processes.
    */
   #endAll(usedBytes: number): number {
     this.#machine.kill(everybody)
@@ -146,11 +149,11 @@ function largestFirst(pids: number[], size: (pid: number) => number): { pid: num
   return pids.map((pid) => ({ pid, bytes: size(pid) })).sort((a, b) => b.bytes - a.bytes)
 }
 
-/** The sandbox this process runs in. */
+/** The sandbox in which this process runs. */
 function ownMachine(): SandboxMachine {
   return {
     cpuCount: availableParallelism(),
-    // What gVisor calls available leaves out the mapped files of the host, which cost the sandbox nothing.
+    // gVisor's value for available memory excludes the host's mapped files, which cost the sandbox nothing.
     memory() {
       const text = readFileSync('/proc/meminfo', 'latin1')
       const bytes = (name: string) =>
@@ -166,7 +169,7 @@ function ownMachine(): SandboxMachine {
         .filter((pid) => pid > 1 && pid !== process.pid)
     },
     residentBytes: showsItHolds,
-    // Not readable for the processes of other users, unless the sandbox may trace processes.
+    // Unreadable for processes of other users, unless the sandbox may trace processes.
     ownBytes(pid) {
       try {
         let kibibytes = 0
@@ -185,7 +188,7 @@ function ownMachine(): SandboxMachine {
   }
 }
 
-/** What is in memory, but no more than the size of what it can write to. */
+/** The memory in use, but no more than the size of the writable mappings. */
 function showsItHolds(pid: number): number {
   try {
     const text = readFileSync(`/proc/${pid}/status`, 'latin1')

@@ -1,19 +1,19 @@
-/** GET /metrics: what the sandbox has and uses, as seen from inside. */
+/** GET /metrics: the resources of the sandbox and their use, as seen from inside. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import type { Clock } from '../lib/clock.ts'
 
 const mebibyte = 1024 * 1024
-/** The length of one tick, in which the kernel counts CPU time. */
+/** The length of one tick, the kernel's unit of CPU time. */
 const tickMs = 10
-/** Two calls in quick succession tell the same share: less time than this measures nothing. */
+/** Two calls in quick succession return the same share: a shorter time measures nothing. */
 const shortestSpanMs = 500
 
 export type AgentMetrics = {
   /** Unix seconds. */
   ts: number
   cpu_count: number
-  /** Since the call before; 100 is all CPUs busy. */
+  /** Since the previous call; 100 means that all CPUs are busy. */
   cpu_used_pct: number
   mem_total: number
   mem_used: number
@@ -59,22 +59,22 @@ export function cpuReading(
   return { uptimeMs, usedMs, usedPct: Math.round(Math.min(100, Math.max(0, share)) * 100) / 100 }
 }
 
-/** The CPU time of all processes, with those that have ended: their parents inherit the sum. */
+/** The CPU time of all processes, including ended ones: their parents inherit the sum. */
 function cpuTimeMs(): number {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name))
   return pids.map((pid) => processTicks(readProc(`${pid}/stat`))).reduce((a, b) => a + b, 0) * tickMs
 }
 
-/** User and system time of a process and of its children that ended, from its line in /proc. */
+/** User and system time of a process and of its ended children, from its line in /proc. */
 export function processTicks(stat: string): number {
-  // The name before the last bracket may hold anything.
+  // The name before the last bracket may contain anything.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return fields.slice(11, 15).reduce((sum, field) => sum + (Number(field) || 0), 0)
 }
 
 /**
- * Shared memory is in the pages of processes already. Under runc the driver writes what is read here, every few
- * seconds; gVisor keeps its own.
+ * Shared memory is already counted in the pages of processes. Under runc the driver writes this file every
+ * few seconds; gVisor provides its own.
  */
 export function memoryUse(meminfo: string): { total: number; used: number; cache: number } {
   const bytes = (name: string) =>
@@ -85,7 +85,7 @@ export function memoryUse(meminfo: string): { total: number; used: number; cache
   return { total, used, cache: Math.max(0, Math.min(total - used, cache)) }
 }
 
-/** A process may end while it is looked at. */
+/** A process may end while it is being read. */
 function readProc(name: string): string {
   try {
     return readFileSync(`/proc/${name}`, 'latin1')

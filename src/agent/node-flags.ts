@@ -1,7 +1,8 @@
 /**
- * How the agent's Node is started. Small heaps and one compiler thread (0 would mean about one for each CPU): all of it
- * measured on an idle agent, none of it slows the start. `idle-memory.ts` relies on the size of the heap. Whoever is root
- * inside could otherwise open Node's debugger by a signal, and make the agent answer anything.
+ * The flags of the agent's Node. Small heaps and one compiler thread (0 would mean about one for each CPU):
+ * all measured on an idle agent, and none slows the start. `idle-memory.ts` relies on the size of the heap.
+ * Without the last flag, root inside could open Node's debugger by a signal, and make the agent answer
+ * anything.
  */
 export const nodeFlags: readonly string[] = [
   '--max-old-space-size=256',

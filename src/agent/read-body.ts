@@ -3,7 +3,7 @@ import { AppError } from '../lib/app-error.ts'
 
 const mebibyte = 1024 * 1024
 
-/** The whole body as JSON. An empty body is undefined. */
+/** Reads the whole body as JSON. An empty body is undefined. */
 export async function readJSON(request: IncomingMessage, largestMB: number): Promise<unknown> {
   const text = await readBody(request, largestMB)
   if (text.trim() === '') return undefined
@@ -14,7 +14,7 @@ export async function readJSON(request: IncomingMessage, largestMB: number): Pro
   }
 }
 
-/** By events: what Node loads for `for await` would be in the way of the first answer of an agent. */
+/** Uses events: the modules that Node loads for `for await` would delay the first answer of an agent. */
 function readBody(request: IncomingMessage, largestMB: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []

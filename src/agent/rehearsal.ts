@@ -1,18 +1,19 @@
 /**
- * Goes the way of a first command in an agent that nobody else reaches, so that the first one of the owner finds compiled,
- * loaded and in memory what every command needs: the log is followed, as the control plane does, and a command asked for.
+ * Runs a first command in an agent that nobody else reaches, so that the owner's first command finds all code
+ * that every command needs compiled, loaded and in memory: follows the log, as the control plane does, and
+ * runs a command.
  */
 
 import type { Server } from 'node:http'
 import { duplexPair } from 'node:stream'
 import { text } from 'node:stream/consumers'
 
-/** Whatever `bash` is here, it must not be there for long. */
+/** Limits the run time, whatever `bash` is in this image. */
 const longestMs = 5000
-/** Without the files that a login shell reads: they are the owner's to run. */
+/** Without the files that a login shell reads: only the owner may run those. */
 const command = { cmd: '/bin/bash', args: ['-c', 'id -u'], envs: { BASH_ENV: '' } }
 
-/** Resolves with the answer, whatever it is. The server listens nowhere, and asks for no token. */
+/** Resolves with the answer, whatever it is. The server listens nowhere, and requires no token. */
 export async function rehearseCommand(server: Server): Promise<string> {
   const following = request(server, 'GET /logs?after=0')
   try {
@@ -29,7 +30,7 @@ function startMessage(): Buffer {
   return Buffer.concat([head, message])
 }
 
-/** Sends over no network; what is returned is the client's end of the connection. */
+/** Sends without a network; returns the client's end of the connection. */
 function request(server: Server, line: string, body: Uint8Array = new Uint8Array()) {
   const [ours, theirs] = duplexPair()
   ours.on('error', () => {})

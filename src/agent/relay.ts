@@ -1,6 +1,6 @@
 /**
- * Reaches a service that listens on loopback only: the edge asks for a port, and after `101` the connection
- * carries that service's bytes, both ways, each side waiting for the other's pace.
+ * Reaches a service that listens on loopback only: the edge requests a port, and after `101` the connection
+ * carries that service's bytes in both directions, with backpressure.
  */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -59,13 +59,13 @@ function splice(client: Duplex, service: Socket, head: Buffer): void {
   service.pipe(client)
 }
 
-/** The other side has gone: what was already handed over still arrives, and nothing more is taken. */
+/** The other side has disconnected: pending bytes are still delivered, and nothing more is read. */
 function finish(side: Duplex): void {
   if (side.writableFinished) side.destroy()
   else side.end(() => side.destroy())
 }
 
-/** A rejection of our own has its status; a service that cannot be reached is a bad gateway. */
+/** Our own rejection has its status; a service that cannot be reached is a bad gateway. */
 function sendRejection(client: Duplex, error: unknown): void {
   const status = error instanceof AppError ? statusOf(error) : 502
   const body = JSON.stringify({ code: status, message: errorText(error) })

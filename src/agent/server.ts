@@ -1,6 +1,6 @@
 /**
  * The agent inside a sandbox (wire name: envd): one HTTP server that starts processes, reads and writes files
- * and relays to services on loopback. It knows nothing of teams, sandbox ids or the control plane's rows.
+ * and relays to services on loopback. It knows nothing of teams, sandbox IDs or the control plane's rows.
  */
 import {
   createServer,
@@ -34,13 +34,13 @@ export type AgentOptions = Partial<InitFolders> & {
   clock?: Clock
   log?: AgentLog
   processes?: ProcessOptions
-  /** Goes the way of a first command through the given server. */
+  /** Runs a first command through the given server. */
   rehearse?: (server: Server) => Promise<unknown>
 }
 
 export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
-/** A sandbox without an owner has settled after its start by then. */
+/** After this time, a sandbox without an owner has finished its start. */
 const rehearsalAfterMs = 200
 
 type RouteHandler = (
@@ -97,7 +97,7 @@ export function createAgent(options: AgentOptions): Agent {
 }
 
 const serverOptions: ServerOptions = {
-  // Uploads and streams last as long as they last, and nothing may wake an idle agent.
+  // Uploads and streams may take any time, and nothing may wake an idle agent.
   requestTimeout: 0,
   headersTimeout: 0,
   keepAliveTimeout: 0,
@@ -111,7 +111,7 @@ type RouteParts = FilesContext & {
   rehearse(): Promise<void>
 }
 
-/** The plain routes. Those under `open` check their caller themselves; the others need the token. */
+/** The plain routes. Those under `open` check their caller themselves; the others require the token. */
 function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<string, RouteHandler>> {
   const { identity, clock, log, folders, services, rehearse } = parts
   const readFile: RouteHandler = (request, response, query) => readFileRoute(parts, request, response, query)
@@ -123,7 +123,7 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
         if (isAnother) log.forget()
         // The log of a sandbox begins with its owner.
         if (identity.hasOwner) log.add('info', 'Agent ready', { logger: 'agent', event_type: 'agent_init' })
-        // A first command will follow: what it needs is made ready while the control plane tells its caller.
+        // A first command will follow: prepares for it while the control plane answers its caller.
         response.once('close', () => void services().then(({ processes }) => processes.warmUp()))
         if (!identity.hasOwner) clock.after(rehearsalAfterMs, () => void rehearse())
       },

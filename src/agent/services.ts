@@ -1,4 +1,4 @@
-/** Everything behind RPC paths. Loaded when it is first needed, so that the agent listens sooner. */
+/** Everything behind RPC paths. Loaded on first use, so that the agent listens sooner. */
 
 import type { Filesystem } from '../contract/rpc/filesystem_pb.ts'
 import { filesystemMethods } from '../contract/rpc/filesystem-fields.ts'
@@ -24,8 +24,8 @@ export function createServices(
   metadata: Metadata,
   log: AgentLog,
 ): Services {
-  // Without Node's debugger behind it (node-flags.ts) this signal would end the agent, and the sandbox with it. Nobody is
-  // there to send it before the first process.
+  // Without Node's debugger behind it (node-flags.ts) this signal would end the agent, and the sandbox with
+  // it. Before the first process nobody can send it.
   if (!process.listeners('SIGUSR1').includes(ignore)) process.on('SIGUSR1', ignore)
   const processes = new ProcessService(identity, addon, { ...options, log })
   const watchers = new Watchers(addon)

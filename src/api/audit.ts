@@ -1,4 +1,4 @@
-/** One line in the log for each request that changes something: who asked, for what, and how it ended. */
+/** Writes one log line for each request that changes something: who made it, what it was, and its outcome. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
@@ -22,7 +22,7 @@ export function auditChanges(app: FastifyInstance, auth: Authenticator, log: Log
   })
 }
 
-/** Undefined where nobody was recognized: such a request changed nothing. */
+/** Undefined if the request was not authenticated: then it changed nothing. */
 function callerFields(request: FastifyRequest, auth: Authenticator): object | undefined {
   const caller = auth.callerOf(request)
   if (caller) {

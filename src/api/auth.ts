@@ -1,6 +1,6 @@
 /**
- * Who is asking: a team by its key or by an access token, or the operator by the admin token (for a team when X-Team-ID
- * names one).
+ * Authenticates a request: a team by its key or an access token, or the operator by the admin token (on
+ * behalf of a team if X-Team-ID names one).
  */
 import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { header } from '../contract/constants.ts'
@@ -37,7 +37,7 @@ export class Authenticator {
     this.#admit(request, this.#isAdmin(request))
   }
 
-  /** For programs that can send no header of their choice, only a bearer. */
+  /** For programs that can send only a bearer token, not a header of their choice. */
   readonly requireAdminOrBearer: onRequestAsyncHookHandler = async (request) => {
     const bearer = bearerToken(request)
     const isBearer = bearer !== undefined && sameSecret(bearer, this.#parts.adminToken)
@@ -55,12 +55,12 @@ export class Authenticator {
     return caller.team
   }
 
-  /** Undefined where the request came without a valid credential of a team. */
+  /** Undefined if the request has no valid credential of a team. */
   callerOf(request: FastifyRequest): Caller | undefined {
     return this.#callerOfRequest.get(request)
   }
 
-  /** Whether the operator made the request, for no team in particular. */
+  /** True if the operator made the request, not on behalf of a team. */
   isOfAdmin(request: FastifyRequest): boolean {
     return this.#adminRequests.has(request)
   }
@@ -81,7 +81,10 @@ export class Authenticator {
     )
   }
 
-  /** Counts the request against the limit of its team, so that more keys do not mean more requests. The operator has none. */
+  /**
+   * Counts the request against its team's limit, so that more keys do not allow more requests. The operator
+   * has no limit.
+   */
   #count({ team, credential }: Caller, reply: FastifyReply): void {
     if (credential.id === null) return
     const { headers, isOver, resetSeconds } = this.#parts.rateLimit.take(team.teamID)
@@ -101,7 +104,7 @@ export class Authenticator {
   }
 }
 
-/** A client that names a team beside its token means that team and no other. */
+/** If a client names a team with its token, it must be the token's team. */
 function ofTeam(caller: Caller, request: FastifyRequest): Caller {
   const named = textHeader(request, header.teamID)
   if (named === undefined || named === caller.team.teamID || named === caller.team.slug) return caller

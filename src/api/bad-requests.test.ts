@@ -62,7 +62,10 @@ describe('what a sandbox is created with', () => {
       [{ envVars: { 'A=B': 'x' } }, /^validation error: body\/envVars must match pattern/],
       [{ envVars: { A: 'x\0' } }, /^validation error: body\/envVars\/A must match pattern/],
       [{ metadata: { a: 'é'.repeat(32_768) } }, /^metadata has more than 65536 bytes: put/],
-      [{ envVars: { A: 'x'.repeat(131_070) } }, /no variable of more than 131072 bytes: put 'A' into a file/],
+      [
+        { envVars: { A: 'x'.repeat(131_070) } },
+        /a variable may have at most 131072 bytes: put 'A' into a file/,
+      ],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -92,7 +95,7 @@ describe('what a list is asked for', () => {
       ['nextToken=zz&template=nothing', /^Invalid next token/],
       ['template=base:v1', /without a tag/],
       ['startedAfter=yesterday', /date-time/],
-      ['startedAfter=2016-12-31T23:59:60Z', /is no time/],
+      ['startedAfter=2016-12-31T23:59:60Z', /is not a time/],
     ] as const) {
       const answer = await warren.ask('GET', `/v2/sandboxes?${query}`)
       assert.equal(answer.status, 400, query)

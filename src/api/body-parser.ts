@@ -1,11 +1,16 @@
-/** Reads request bodies as strict UTF-8 JSON, whatever content type the client names; no body is undefined. */
+/**
+ * Parses request bodies as strict UTF-8 JSON, whatever content type the client names. No body is undefined.
+ */
 import type { FastifyInstance } from 'fastify'
 import { AppError } from '../lib/app-error.ts'
 
 export const maxBodyBytes = 1024 * 1024
 const deepestNesting = 64
 
-/** The listener has no time limit, since uploads to sandboxes may last; a body for the API must arrive within this. */
+/**
+ * The server has no time limit, because uploads to sandboxes may last; a body for the API must arrive within
+ * this time.
+ */
 const bodyWithinMs = 30_000
 
 export function parseBodies(app: FastifyInstance): void {
@@ -38,7 +43,7 @@ export function parseBodies(app: FastifyInstance): void {
   })
 }
 
-/** Checked before parsing: a parsed body is also written as JSON again, which recurses once per level. */
+/** Checked before parsing: a parsed body is also serialized as JSON again, which recurses once per level. */
 function isDeeperThan(text: string, limit: number): boolean {
   let depth = 0
   let inString = false

@@ -1,4 +1,4 @@
-/** Browsers may call the API from any origin: the key in the header is what opens it, never a cookie. */
+/** Browsers may call the API from any origin: the key in the header authorizes a request, never a cookie. */
 import type { FastifyInstance } from 'fastify'
 
 const allowedHeaders = [

@@ -1,4 +1,4 @@
-/** The one place where a failure becomes an HTTP answer. */
+/** The only place that turns a failure into an HTTP answer. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { header } from '../contract/constants.ts'
 import type { ErrorBody } from '../contract/rest/shared.ts'
@@ -24,7 +24,7 @@ const statusOf: Record<ErrorCode, number> = {
   no_space: 507,
 }
 
-/** Gives the failure that is told in place of this one. */
+/** Returns the error to report instead of this one. */
 export type ExplainFailure = (error: AppError, request: FastifyRequest) => Promise<AppError>
 
 export function handleErrors(
@@ -49,17 +49,17 @@ export function handleErrors(
 
 function whyNotFound(method: string, path: string): string {
   if (/^\/(instances|envs)(\/|$)/.test(path)) {
-    return `The endpoints under ${path.split('/', 2).join('/')} are deprecated and gone; use a current client`
+    return `The endpoints under ${path.split('/', 2).join('/')} were removed; use a current client`
   }
-  return `no matching operation was found: ${method} ${path}; /openapi.json lists what there is`
+  return `no matching operation was found: ${method} ${path}; /openapi.json lists all operations`
 }
 
-/** Answers a path that cannot be decoded: it reaches no route, and so none of the hooks either. */
+/** Answers a path that cannot be decoded: it reaches no route, and so no hook. */
 export function answerUnrouted(error: FastifyError, { id }: FastifyRequest, reply: FastifyReply): void {
   const why =
     error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       ? 'a part of the path is too long'
-      : 'the path is not percent-encoded as it should be'
+      : 'the path is not percent-encoded correctly'
   const headers = { ...openToAllOrigins, [requestIDHeader]: id }
   sendError(reply.headers(headers), new AppError('invalid_argument', `Invalid request: ${why}`))
 }
@@ -70,7 +70,7 @@ export function errorBody(error: unknown): ErrorBody {
   return { code: statusOf[known.code], message: known.message }
 }
 
-/** With a `requestID` whoever gets the answer can tell the operator which line of the log has the cause. */
+/** With a `requestID`, the client can tell the operator which log line has the cause. */
 function sendError(reply: FastifyReply, error: AppError, requestID?: string): FastifyReply {
   const status = statusOf[error.code]
   const isTold = requestID !== undefined && error.cause !== undefined
@@ -88,7 +88,7 @@ function toAppError(error: FastifyError): AppError {
   if (isAppError(error)) return error
   if (error.validation) return new AppError('invalid_argument', `validation error: ${error.message}`)
   if (error.statusCode === 413) {
-    return new AppError('payload_too_large', 'Request body is too large: at most 1 MiB is taken here')
+    return new AppError('payload_too_large', 'Request body is too large: the maximum is 1 MiB')
   }
   if (error.code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return new AppError('invalid_argument', 'Invalid request: send Content-Type: application/json')

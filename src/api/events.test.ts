@@ -152,6 +152,6 @@ describe('webhooks over the API', () => {
     const make = () => warren.ask('POST', '/events/webhooks', { body: webhook })
     const all = await Promise.all(Array.from({ length: 12 }, make))
     assert.equal(all.filter(({ status }) => status === 201).length, 10)
-    assert.match((await make()).json().message, /10 webhooks, which is the most/)
+    assert.match((await make()).json().message, /10 webhooks, which is the limit/)
   })
 })

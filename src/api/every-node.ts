@@ -1,15 +1,18 @@
-/** Requests of which every node does its own part: the door asks the others with the same request, and adds up. */
+/**
+ * Requests that every node carries out for its own part: the node that got the request asks the others with
+ * the same request, and combines the results.
+ */
 import type { FastifyRequest } from 'fastify'
 import type { RouteContext } from './context.ts'
 
 export type NodeParts<Part> = {
-  /** This node's own first. */
+  /** This node's own part comes first. */
   parts: Part[]
   /** Nodes that are away or failed. */
   missing: string[]
 }
 
-/** The part of this node comes first: where it rejects, nobody else is asked. */
+/** Runs this node's part first: if it rejects, no other node is asked. */
 export async function onEveryNode<Part>(
   context: Pick<RouteContext, 'cluster'>,
   request: FastifyRequest,
@@ -22,13 +25,13 @@ export async function onEveryNode<Part>(
   return { parts: [own, ...(answers as Part[])], missing }
 }
 
-/** Another node answers the client; this one does its own part and no more. */
+/** True if another node answers the client and this node only does its own part. */
 export const isPartOfAnother = (
   { cluster }: Pick<RouteContext, 'cluster'>,
   { raw }: FastifyRequest,
 ): boolean => cluster?.forwarder.isFromPeer(raw) ?? false
 
-/** Adds up counts of the same names. */
+/** Adds counts by name. */
 export function totalOf<Name extends string>(counts: readonly Record<Name, number>[]): Record<Name, number> {
   const total: Partial<Record<Name, number>> = {}
   for (const count of counts)

@@ -6,8 +6,9 @@ import { ownedBy } from './pass-on.ts'
 type ExplainParts = Pick<RouteContext, 'auth' | 'loneNode' | 'cluster' | 'sandboxes' | 'volumes'>
 
 /**
- * Who is told that there is no such thing, although the team has it on another Warren, is told where it is or, in a
- * cluster, that it has just gone there. Only then is it looked up: what is there costs no statement more.
+ * For a request that found nothing although the team has the object on another Warren: says where it is or,
+ * in a cluster, that it has just moved there. Looks that up only in this case, so that a found object costs
+ * no extra statement.
  */
 export async function explainMissing(
   parts: ExplainParts,

@@ -1,4 +1,7 @@
-/** The `metadata` query: pairs joined by `&`, encoded once more by newer clients, so decoded once more here. */
+/**
+ * The `metadata` query: pairs joined by `&`. Newer clients encode it once more, so it is decoded once more
+ * here.
+ */
 import { AppError } from '../lib/app-error.ts'
 
 export function parseMetadataFilter(value: string): Record<string, string> {

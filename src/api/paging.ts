@@ -1,4 +1,4 @@
-/** Cursors of lists: opaque to clients, bound to the order they were made under. */
+/** Cursors of lists: opaque to clients, bound to the order of their list. */
 import { AppError } from '../lib/app-error.ts'
 
 export type Cursor = { at: number; id: string }
@@ -21,7 +21,10 @@ export function decodeCursor(token: string, order: Order): Cursor {
   return { at, id }
 }
 
-/** Gives the page and, when `rows` holds one more than asked for, where the next page begins. */
+/**
+ * Returns the page and, if `rows` holds one more than the limit, its last row, after which the next page
+ * begins.
+ */
 export function cutPage<T>(rows: T[], limit: number): { page: T[]; last: T | undefined } {
   const page = rows.slice(0, limit)
   return { page, last: rows.length > limit ? page.at(-1) : undefined }

@@ -1,4 +1,7 @@
-/** Requests for what another node owns go there, before anything of them is read or checked here: that node checks them. */
+/**
+ * Forwards requests for objects of other nodes before anything of them is read or checked here: the owner
+ * checks them.
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
@@ -7,23 +10,26 @@ import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { RouteContext } from './context.ts'
 
-/** What a route says of itself, where its path does not say it. */
+/** Properties of a route that its path does not tell. */
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Every node knows the answer. */
+    /** Every node can answer. */
     answeredByAny?: true
-    /** What is asked for is the log of the sandbox in the path, which its last node has. */
+    /** The request is for the log of the sandbox in the path, which the sandbox's last node has. */
     readsLog?: true
-    /** The node that will build the template has it. */
+    /** The node that will build the template owns it. */
     ownedByTemplate?: true
-    /** It can be done to a paused sandbox whose memory cannot be used here, if it asks for no memory. */
+    /**
+     * The route works for a paused sandbox whose memory this machine cannot use, if the request asks for no
+     * memory.
+     */
     worksWithoutMemory?: true
   }
 }
 
 /**
- * What the owner would have to answer is held until it is known who asks: before that this node takes nothing over, and
- * nobody learns that there is such a thing.
+ * Holds back a request that the owner cannot answer until the client is authorized: before that, this node
+ * takes nothing over, and nobody learns that the object exists.
  */
 export function passOnToOwners(
   app: FastifyInstance,
@@ -44,13 +50,14 @@ export function passOnToOwners(
       held.set(request, { what, error })
     }
   })
-  // After the route itself has checked who asks, and before the body is read.
+  // Runs after the route has authorized the client, and before the body is read.
   app.addHook('preParsing', async (request) => {
     const found = held.get(request)
     if (!found) return
     const { what, error } = found
     if (!(await mayUse(context, request, what))) {
-      // Answered here as if there were no such sandbox, unless its body went into the try to reach the owner.
+      // Answered as if there were no such sandbox, unless the attempt to reach the owner has consumed the
+      // body.
       if (request.raw.readableDidRead) throw sandboxNotFound(what.id)
       return
     }
@@ -60,7 +67,7 @@ export function passOnToOwners(
       misfits.set(request, { sandboxID: what.id, error: cause })
     })
   })
-  // Only here is it known what is asked for.
+  // The request's options are known only here.
   app.addHook('preHandler', async (request) => {
     const misfit = misfits.get(request)
     if (!misfit) return
@@ -69,10 +76,13 @@ export function passOnToOwners(
   })
 }
 
-/** A request that the owner cannot answer, and why; undefined: it is away, and this node can take its sandbox over. */
+/**
+ * A request that the owner cannot answer, and why; undefined if the owner is away and this node can take the
+ * sandbox over.
+ */
 type Held = { what: Owned; error: AppError | undefined }
 
-/** A paused sandbox of a node that is away, and why its memory cannot be used here. */
+/** A paused sandbox of a node that is away, and why this machine cannot use its memory. */
 type Misfit = { sandboxID: string; error: AppError }
 
 async function mayUse(
@@ -87,7 +97,7 @@ async function mayUse(
 const wantsMemory = ({ method, body }: FastifyRequest): boolean =>
   method !== 'DELETE' && (body as { memory?: boolean } | undefined)?.memory !== false
 
-/** A continue was sent already, and the API takes no upgrades. */
+/** A continue was sent already, and the API accepts no upgrades. */
 export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpExchange => ({
   request: request.raw,
   response: reply.raw,
@@ -102,13 +112,13 @@ export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned 
     string,
     string | undefined
   >
-  // Some clients write the id of a client behind that of the sandbox.
+  // Some clients append a client ID to the sandbox ID.
   if (sandboxID !== undefined) return { kind: readsLog ? 'log' : 'sandbox', id: sandboxID.split('-', 1)[0]! }
   if (buildID !== undefined) return { kind: 'build', id: buildID }
   if (volumeID !== undefined) return { kind: 'volume', id: volumeID }
   if (snapshotName !== undefined) return { kind: 'quarantined', id: snapshotName }
   if (ownedByTemplate && templateID !== undefined) return { kind: 'template', id: templateID }
-  // A link for an upload names the node that gave it.
+  // An upload link names the node that issued it.
   const { node } = query as { node?: unknown }
   return typeof node === 'string' && routeOptions.url?.startsWith('/build-files/')
     ? { kind: 'node', id: node }

@@ -21,6 +21,7 @@ export function presentTemplate({
     cpuCount: build?.cpuCount ?? 0,
     memoryMB: build?.memoryMB ?? 0,
     diskSizeMB: build?.diskMB ?? 0,
+    ...(build?.gpuCount && { gpuCount: build.gpuCount }),
     public: template.public,
     aliases: [...new Set(names.map(({ alias }) => alias))],
     names: names.map(fullName),
@@ -45,6 +46,7 @@ export function presentBuild(build: TemplateBuild): wire.TemplateBuild {
     cpuCount: build.cpuCount,
     memoryMB: build.memoryMB,
     diskSizeMB: build.diskMB,
+    ...(build.gpuCount && { gpuCount: build.gpuCount }),
     envdVersion: build.envdVersion,
   }
 }
@@ -55,7 +57,7 @@ export function presentLine({ at, message, level, fields }: LogEntry): wire.Buil
 
 const usualLogLimit = 100
 
-/** How a build is doing, with the log lines that the query asks for. */
+/** The progress of a build, with the log lines that the query selects. */
 export function presentProgress(
   { build, entries, lastEntries }: BuildProgress,
   { logsOffset = 0, limit = usualLogLimit, level }: wire.StatusQuery,

@@ -38,6 +38,7 @@ export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
     cpuCount: sandbox.cpuCount,
     memoryMB: sandbox.memoryMB,
     diskSizeMB: sandbox.diskMB,
+    ...(sandbox.gpuCount && { gpuCount: sandbox.gpuCount }),
     state: isPaused(sandbox) ? 'paused' : 'running',
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
@@ -76,6 +77,11 @@ export function presentMetric(metric: SandboxMetric): wire.SandboxMetric {
     memCache: metric.memoryCacheBytes,
     diskUsed: metric.diskUsedBytes,
     diskTotal: metric.diskTotalBytes,
+    ...(metric.gpu && {
+      gpuUsedPct: metric.gpu.busyPct,
+      gpuMemUsed: metric.gpu.memoryUsedBytes,
+      gpuMemTotal: metric.gpu.memoryTotalBytes,
+    }),
   }
 }
 
@@ -93,7 +99,7 @@ export function presentKey(key: ApiKey): WireKey {
   }
 }
 
-/** What may be shown of a secret once it was made. */
+/** The part of a secret that may be shown after its creation. */
 export function presentMask(
   prefix: string,
   { maskPrefix, maskSuffix }: Pick<ApiKey, 'maskPrefix' | 'maskSuffix'>,
@@ -105,8 +111,8 @@ export const dateTime = (ms: number): string => new Date(ms).toISOString()
 const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)
 
 /**
- * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this machine
- * gets one that browsers and curl resolve to loopback by themselves; other clients get none.
+ * Clients build the host names of sandboxes from the domain. Without a configured domain, a client on this
+ * machine gets one that browsers and curl resolve to loopback; other clients get none.
  */
 export function domainFor(configured: string | undefined, request: FastifyRequest): string | null {
   if (configured !== undefined) return configured

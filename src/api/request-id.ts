@@ -1,4 +1,4 @@
-/** Gives every request an id, and tells whoever counts and logs requests how each of them was answered. */
+/** Gives every request an ID, and reports each answer for metrics and logs. */
 import type { FastifyInstance } from 'fastify'
 import { onBehalfOf, requestIDHeader } from '../lib/request-id.ts'
 import type { Authenticator } from './auth.ts'
@@ -6,10 +6,10 @@ import type { Authenticator } from './auth.ts'
 export type AnsweredRequest = {
   requestID: string
   method: string
-  /** The pattern of the route; undefined where there is none. */
+  /** The pattern of the route; undefined if no route matched. */
   route: string | undefined
   params: object
-  /** Undefined where nobody was recognized, or the operator. */
+  /** Undefined for the operator, and if the request was not authenticated. */
   teamID: string | undefined
   status: number
   durationMs: number
@@ -20,7 +20,8 @@ export function identifyRequests(app: FastifyInstance): void {
     reply.header(requestIDHeader, request.id)
     onBehalfOf(request.id, done)
   })
-  // The body comes with the connection, which knows nothing of requests: what follows it is told anew.
+  // The body comes with the connection, which knows nothing of requests, so the request ID is set again for
+  // what follows.
   app.addHook('preValidation', (request, _, done) => onBehalfOf(request.id, done))
 }
 

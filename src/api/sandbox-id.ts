@@ -1,6 +1,6 @@
 import { AppError } from '../lib/app-error.ts'
 
-/** Takes `{id}` and the older `{id}-{clientID}`; only the id counts. */
+/** Accepts `{id}` and the older `{id}-{clientID}`; only the ID counts. */
 export function parseSandboxID(text: string): string {
   const match = /^([a-z0-9]{1,64})(?:-[a-z0-9]+)?$/.exec(text)
   if (!match) throw new AppError('invalid_argument', 'Invalid sandbox ID')

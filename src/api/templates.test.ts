@@ -159,7 +159,7 @@ describe('starting a build', () => {
     const refused: [object, RegExp][] = [
       [{ steps: [] }, /either fromImage or fromTemplate/],
       [{ fromImage: 'a', fromTemplate: 'b' }, /either fromImage or fromTemplate/],
-      [step({ type: 'EXPOSE', args: ['80'] }), /Step 1 is of the type 'EXPOSE'/],
+      [step({ type: 'EXPOSE', args: ['80'] }), /Step 1 has the unknown type 'EXPOSE'/],
       [step({ type: 'RUN' }), /Step 1 \(RUN\) needs arguments/],
       [step({ type: 'RUN', args: ['a\0b'] }), /steps/],
       [step({ args: ['a'] }), /type/],

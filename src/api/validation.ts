@@ -1,4 +1,7 @@
-/** Bodies are checked with the types they have; the text of query strings and paths is converted to the schema's types. */
+/**
+ * Validates bodies with the types they have; texts of query strings and paths are converted to the schema's
+ * types.
+ */
 
 import { Ajv, type Options, type ValidateFunction } from 'ajv'
 import addFormats from 'ajv-formats'
@@ -8,7 +11,8 @@ export function validateRequests(app: FastifyInstance): void {
   const common: Options = { useDefaults: true, strict: false, allErrors: false }
   const forBodies = withFormats(new Ajv(common))
   const forText = withFormats(new Ajv({ ...common, coerceTypes: 'array' }))
-  // A schema is compiled for the first request that needs it: those of all routes would take half a second at each start.
+  // Compiles a schema at the first request that needs it: compiling those of all routes would take half a
+  // second at each start.
   const compile: FastifySchemaCompiler<object> = ({ schema, httpPart }) => {
     let validate: ValidateFunction | undefined
     return (value: unknown) => {
@@ -17,7 +21,7 @@ export function validateRequests(app: FastifyInstance): void {
     }
   }
   app.setValidatorCompiler(compile)
-  // For a value that may also be null, the complaint that it is not null says nothing.
+  // For a value that may also be null, the complaint that it is not null is useless.
   app.setSchemaErrorFormatter((errors, part) => {
     const telling = errors.filter(({ keyword, params }) => keyword !== 'anyOf' && params.type !== 'null')
     const words = telling.map(({ instancePath, message, params: { allowedValues } }) => {

@@ -13,9 +13,9 @@ const unknownID = 'iaaaaaaaaaaaaaaaaaaaa'
 
 async function open() {
   const objects = new MemoryObjectStore()
-  const layers = { archive: async () => {}, bring: async () => {} }
-  const archive = { objects, packs: new ObjectPacks(objects), layers }
-  const cluster = await openApiCluster(['one', 'other'], () => ({ ports: { archive } }))
+  const layers = { store: async () => {}, fetch: async () => {} }
+  const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
+  const cluster = await openApiCluster(['one', 'other'], () => ({ ports: { objectStorage } }))
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const { teamID } = await one.teams.createTeam('Beta')
   const { key: strangersKey } = await one.teams.createKey(teamID, 'test')
@@ -31,7 +31,7 @@ async function paused(
   const options = { ...request().options, ...changes }
   const { sandboxID } = await service.create(team, request({ options }))
   await service.pause(team, sandboxID, wish)
-  await until(async () => (await stores.archive.findPaused(sandboxID))?.archived != null)
+  await until(async () => (await stores.storedBytes.findPaused(sandboxID))?.stored != null)
   cluster.away.add('other')
   return sandboxID
 }
@@ -145,7 +145,8 @@ test('a sandbox that goes to another node while a request for it is under way is
   cluster.away.clear()
   const { faults } = other.fixture
   faults.before = async (method) => {
-    if (method === 'find') await one.fixture.archive!.mover.take(sandboxID, { memory: true, from: 'other' })
+    if (method === 'find')
+      await one.fixture.objectStorage!.mover.take(sandboxID, { memory: true, from: 'other' })
   }
   const kill = (key: string) =>
     other.call('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'X-API-Key': key } })

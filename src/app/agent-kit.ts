@@ -1,7 +1,7 @@
 /**
- * Builds the folder that every sandbox gets to see read-only: the agent, the Node that runs it, and what else they
- * need, with a loader and libraries of their own, so that it runs in any image and believes none of the image's
- * files. A kit is named after its contents and never changed: a running sandbox keeps the one it started with.
+ * Builds the folder that every sandbox sees read-only: the agent, its Node, and everything else they need,
+ * with their own loader and libraries, so that they run in any image and trust none of the image's files. A
+ * kit is named after its contents and never changed: a running sandbox keeps the one it started with.
  */
 import { createHash } from 'node:crypto'
 import { access, chmod, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -18,31 +18,34 @@ import { sourcesFolder } from './project-folder.ts'
 import { findSystemProgram } from './setup/programs.ts'
 
 export type AgentKitOptions = {
-  /** Kits lie below it, one folder each. */
+  /** The folder of the kits, one subfolder each. */
   folder: string
   nodeBinary: string
-  /** Where the driver mounts the kit inside a sandbox. */
+  /** The path at which the driver mounts the kit inside a sandbox. */
   mountedAt?: string
 }
 
 export type AgentKit = {
   folder: string
-  /** To run as pid 1 of the sandbox. */
+  /** The command of pid 1 of the sandbox. */
   command: string[]
-  /** The same by a file that nobody inside may read. */
+  /** The same command by a file that nobody inside may read. */
   unreadableCommand: string[]
   env: Record<string, string>
-  /** Sets the host name given as its last argument: what is started from another's memory has that one's. */
+  /**
+   * Sets the host name given as its last argument: a sandbox that is started from another's memory has that
+   * one's name.
+   */
   setHostname: string[]
-  /** Makes system calls and processes and ends. */
+  /** Makes system calls and processes, then ends. */
   sampleWork: string[]
 }
 
 const agentSources = join(sourcesFolder, 'agent')
 const layoutVersion = 7
 /**
- * Whoever could trace init could hold it still, end the agent and take its place, where otherwise the sandbox ends with
- * its agent. Linux lets nobody trace a program whose file they may not read.
+ * Somebody who could trace init could stop it, end the agent and take its place; otherwise the sandbox ends
+ * with its agent. Linux lets nobody trace a program whose file they may not read.
  */
 const unreadableInit = 'sealed-init'
 const rehearsalTimeoutMs = 30_000
@@ -64,7 +67,10 @@ export async function buildAgentKit({
   for (const library of libraries) files.set(`lib/${basename(library)}`, library)
   const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
   if (loader === '')
-    throw new AppError('unavailable', `${nodeBinary} names no loader: it must be a glibc build of Node`)
+    throw new AppError(
+      'unavailable',
+      `${nodeBinary} does not name a loader: it must be a glibc build of Node`,
+    )
 
   const run = (program: string) => [
     join(mountedAt, 'lib', loader),
@@ -87,16 +93,16 @@ export async function buildAgentKit({
   }
 }
 
-/** About what a short build or test does: many small system calls, a few processes. */
+/** About the work of a short build or test: many small system calls, a few processes. */
 const sampleWork = ([program, ...args]: string[]): string => `
 const { statSync } = require('node:fs'), { spawnSync } = require('node:child_process')
 for (let i = 0; i < 4000; i++) { process.ppid; statSync('/') }
 for (let i = 0; i < 5; i++) spawnSync(${JSON.stringify(program)}, ${JSON.stringify(args)})`
 
 /**
- * Memory the allocator no longer needs goes back to the machine instead of waiting for a next time. It takes 128 KiB at
- * once: with less, a boot asks the kernel 60 times more, and each time the first touch costs gVisor a fault. What is too
- * much goes back when the agent idles (`idle-memory.ts`).
+ * The allocator returns unused memory to the machine instead of holding it for later. It takes 128 KiB at
+ * once: with less, a boot asks the kernel 60 times more often, and each first touch costs gVisor a fault. The
+ * agent returns the excess when it idles (`idle-memory.ts`).
  */
 const agentEnvironment = {
   MALLOC_ARENA_MAX: '1',
@@ -122,7 +128,7 @@ function requireProgram(names: readonly string[], debianPackage: string): string
   )
 }
 
-/** Every library the programs are linked with, the loader among them. A static program has none. */
+/** Every library that the programs are linked with, including the loader. A static program has none. */
 async function librariesOf(paths: string[]): Promise<string[]> {
   const found = new Set<string>()
   for (const path of paths) {
@@ -135,7 +141,7 @@ async function librariesOf(paths: string[]): Promise<string[]> {
   return [...found]
 }
 
-/** The Node binary is large and known by its size and date; of the rest every byte counts. */
+/** The Node binary is large and identified by its size and date; of the other files every byte counts. */
 async function nameOf(bundle: Map<string, string>, files: Map<string, string>): Promise<string> {
   const hash = createHash('sha256').update(`${layoutVersion}\n${[...bundle.values()].join('\n')}`)
   for (const [name, path] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
@@ -155,11 +161,12 @@ type WrittenKit = {
   loader: string
 }
 
-/** Built beside and renamed, so that a kit is whole or not there; of two builders at once one wins. */
+/** Built beside and renamed, so that a kit is complete or absent; of two concurrent builders one wins. */
 async function writeKit({ kitFolder, bundle, files, loader }: WrittenKit): Promise<void> {
   const beside = `${kitFolder}.${randomHex(4)}.new`
   try {
-    // Sandbox root is nobody outside: everybody must be able to read and run all of it.
+    // The root user of a sandbox is unprivileged on the host: everybody must be able to read and run all of
+    // it.
     for (const folder of [dirname(kitFolder), beside, join(beside, 'lib')]) {
       await mkdir(folder, { recursive: true })
       await chmod(folder, 0o755)
@@ -181,7 +188,7 @@ async function writeKit({ kitFolder, bundle, files, loader }: WrittenKit): Promi
   }
 }
 
-/** Runs the agent once as a sandbox will, so that V8's compiled code lies ready in the kit. */
+/** Runs the agent once as a sandbox will, so that the kit contains V8's compiled code. */
 async function rehearse(kit: string, loader: string): Promise<void> {
   const scratch = await mkdtemp(join(tmpdir(), 'warren-rehearsal-'))
   try {

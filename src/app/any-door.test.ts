@@ -233,7 +233,7 @@ test('a template that Warren makes by itself is made on one node, and every door
   for (const node of [one, other]) assert.equal(await progress(node), 'building')
   held.open()
   for (const node of [one, other]) await until(async () => (await progress(node)) === 'error')
-  assert.match((await create(other)).text, /is being made.*The attempt before failed: .*no network/)
+  assert.match((await create(other)).text, /is being built.*The previous attempt failed: .*no network/)
 })
 
 test('a volume that is asked for at a node which is draining is made on another', async () => {
@@ -260,7 +260,7 @@ test('a build whose files are on one node and whose template is on another is to
   const steps = [{ type: 'COPY', args: ['a', 'b'], filesHash: 'f'.repeat(64) }]
   const answer = await startBuild(one, requested, { fromTemplate: 'below', steps })
   assert.equal(answer.status, 409)
-  assert.match(await answer.text(), /is on node other alone, .* on node one\. .*object store/)
+  assert.match(await answer.text(), /is on node other only, .* on node one\. .*object store/)
   cluster.away.add('other')
   const away = await startBuild(one, requested, { fromTemplate: 'below', steps: [] })
   assert.equal(away.status, 503)

@@ -1,4 +1,6 @@
-/** Keeps the public template `base` in line with this machine's layers for it and with the configured sizes. */
+/**
+ * Keeps the public template `base` in line with this machine's layers for it and with the configured sizes.
+ */
 import { envdVersion } from '../contract/constants.ts'
 import { defaultTag } from '../core/template/reference.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
@@ -26,7 +28,7 @@ export async function registerBaseTemplate(
     await templates.insertBuild(build, [defaultTag], known ? undefined : freshTemplate(templateID, now))
     return build
   } catch (error) {
-    // Another Warren on the same database made the template in the meantime.
+    // Another Warren on the same database created the template meanwhile.
     if (!known && isAppError(error, 'already_exists')) return registerBaseTemplate(templates, base, clock)
     throw error
   }

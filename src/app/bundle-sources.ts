@@ -7,7 +7,10 @@ import { ifPresent } from '../lib/if-present.ts'
 
 type MoreOptions = Pick<BuildOptions, 'define'>
 
-/** Sources of ours as programs for the Node inside sandboxes: each entry point by its name, with all that it imports. */
+/**
+ * Bundles our sources as programs for the Node inside sandboxes: each entry point by its name, with
+ * everything that it imports.
+ */
 export async function bundleSources(
   entryPoints: Record<string, string>,
   more: MoreOptions = {},
@@ -20,14 +23,14 @@ export async function bundleSources(
   return made
 }
 
-/** Warren's own bundle has a folder for each state of the sources, where these programs can be kept. */
+/** Warren's own bundle has a folder for each state of the sources, where these programs can be stored. */
 function keptIn(entryPoints: Record<string, string>, more: MoreOptions): string | undefined {
   if (extname(import.meta.filename) !== '.mjs') return undefined
   const asked = createHash('sha256').update(JSON.stringify([entryPoints, more]))
   return join(import.meta.dirname, `programs-${asked.digest('hex').slice(0, 16)}.json`)
 }
 
-/** Where it cannot be written, the next start makes them again. */
+/** If it cannot be written, the next start makes the programs again. */
 async function keep(file: string, text: string): Promise<void> {
   const partial = `${file}.${randomHex(4)}`
   await writeFile(partial, text)
@@ -54,7 +57,7 @@ async function makePrograms(
     logLevel: 'silent',
     ...more,
   })
-  // esbuild's own process would otherwise stay for as long as ours.
+  // Otherwise esbuild's process would live as long as ours.
   await stop()
   return new Map(result.outputFiles.map((file) => [basename(file.path), file.text]))
 }

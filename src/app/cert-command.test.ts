@@ -57,5 +57,5 @@ it('what cannot be done is told in words', async () => {
   await assert.rejects(run(['--out', join(dataDir, 'file/below')]), /Cannot write to .*file\/below/)
   await run([])
   await writeFile(join(dataDir, 'tls/ca.pem'), 'rubbish')
-  await assert.rejects(run([]), /is no certificate. Move it away/)
+  await assert.rejects(run([]), /is not a certificate. Move it and its key away/)
 })

@@ -1,4 +1,4 @@
-/** `warren cert`: an authority of this machine's own and a certificate for the domain, to try TLS with. */
+/** `warren cert`: makes this machine's own authority and a certificate for the domain, to try TLS with. */
 import { X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -20,7 +20,7 @@ const usage = `Usage:
 DOMAIN is WARREN_DOMAIN unless given, FOLDER is tls in the data folder. An authority that lies in FOLDER already is
 used again, so that who trusts it need not do so anew.`
 
-/** Browsers refuse certificates that hold for more than 398 days. */
+/** Browsers reject certificates that are valid for more than 398 days. */
 const certificateDays = 397
 
 type CertificateSettings = Pick<Config, 'domain' | 'dataDir'>
@@ -60,7 +60,7 @@ function filesIn(folder: string) {
 
 async function makeFiles(files: Files, domain: string, clock: Clock): Promise<void> {
   try {
-    // The clients of others on this machine read the authority here.
+    // Other users' clients on this machine read the authority here.
     await mkdir(files.folder, { recursive: true, mode: 0o755 })
     const authority = (await keptAuthority(files, clock)) ?? (await newAuthority(files, clock))
     const made = issueCertificate(
@@ -84,7 +84,7 @@ async function makeFiles(files: Files, domain: string, clock: Clock): Promise<vo
   }
 }
 
-/** Only while it outlives what it is to vouch for. */
+/** Only if it outlives the certificates that it signs. */
 async function keptAuthority(files: Files, clock: Clock): Promise<Authority | undefined> {
   if (!existsSync(files.authority) || !existsSync(files.authorityKey)) return undefined
   const authority = {
@@ -97,7 +97,7 @@ async function keptAuthority(files: Files, clock: Clock): Promise<Authority | un
   } catch {
     throw new AppError(
       'invalid_argument',
-      `${files.authority} is no certificate. Move it away, and its key with it, to have new ones made.`,
+      `${files.authority} is not a certificate. Move it and its key away, and run the command again to create new ones.`,
     )
   }
 }
@@ -111,7 +111,7 @@ async function newAuthority(files: Files, clock: Clock): Promise<Authority> {
   return authority
 }
 
-/** Whoever reads one of them sees a whole file, and hardly ever two that do not belong together. */
+/** A reader of one of them sees a complete file, and hardly ever two that do not belong together. */
 async function replaceFiles(files: [path: string, text: string, mode: number][]): Promise<void> {
   for (const [path, text, mode] of files) {
     await rm(`${path}.partial`, { force: true })

@@ -1,6 +1,6 @@
 /**
- * Joins what the nodes of a cluster decide, over the ports by which they reach each other. As domain.ts, it opens
- * nothing and starts nothing: the simulation joins its nodes the same way.
+ * Joins the parts that decide for the nodes of a cluster, over the ports by which they reach each other. Like
+ * domain.ts, it opens and starts nothing: the simulation joins its nodes in the same way.
  */
 import { Drainer } from '../core/cluster/drainer.ts'
 import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
@@ -15,57 +15,57 @@ import type { DomainPorts } from './domain-ports.ts'
 
 export type ClusterDomainParts = {
   ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
-  domain: Pick<Domain, 'archive' | 'service' | 'snapshots'>
+  domain: Pick<Domain, 'objectStorage' | 'service' | 'snapshots'>
   membership: Membership
   /** Offers a sandbox to a peer. */
   handOver: HandOver
 }
 
 export type ClusterDomain = {
-  /** Undefined without an object store, where nothing can move. */
+  /** Undefined without an object store, because nothing can move then. */
   drainer: Drainer | undefined
   router: RequestRouter
-  /** What a peer that is drained asks for. */
+  /** Answers a draining peer's offer. */
   takeOffered: (offered: OfferedSandbox) => Promise<void>
 }
 
 export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const { ports, domain, membership, handOver } = parts
   const { stores, driver, clock, log } = ports
-  const { archive, service, snapshots } = domain
+  const { objectStorage, service, snapshots } = domain
   const drainer =
-    archive &&
+    objectStorage &&
     new Drainer({
       sandboxes: stores.sandboxes,
       teams: stores.teams,
       membership,
-      rows: stores.archive,
-      archiver: archive.archiver,
+      rows: stores.storedBytes,
+      uploader: objectStorage.uploader,
       service,
       clock,
       log,
-      mover: archive.mover,
+      mover: objectStorage.mover,
       handOver,
-      canMoveMemory: snapshots.keepMemory && driver.capabilities.exportSnapshots,
+      canMoveMemory: snapshots.takesMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
   const router = new RequestRouter({
     membership,
     owners: new Owners(stores.owners, membership.nodeID),
-    takeOver: async (sandboxID, options) => (await archive?.mover.take(sandboxID, options)) ?? false,
+    takeOver: async (sandboxID, options) => (await objectStorage?.mover.take(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
   return {
     drainer,
     router,
     async takeOffered(offered) {
-      if (!archive) throw new AppError('unavailable', 'This node has no object store.')
+      if (!objectStorage) throw new AppError('unavailable', 'This node has no object store.')
       await takeOffered(
         {
           sandboxes: stores.sandboxes,
           teams: stores.teams,
-          rows: stores.archive,
-          mover: archive.mover,
+          rows: stores.storedBytes,
+          mover: objectStorage.mover,
           service,
           clock,
           log,
@@ -77,8 +77,8 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
 }
 
 /**
- * This node was forgotten while it lived. What has ended by its row is reached by nobody any more; the reconciler ends
- * the rest of it.
+ * Called when this node was forgotten while it lived: removes the routes of sandboxes whose rows have ended,
+ * so that nobody reaches them; the reconciler ends the sandboxes.
  */
 export async function closeForgottenRoutes({
   stores,

@@ -1,4 +1,4 @@
-/** Makes this Warren a node of a cluster, where a setting says so: who the others are, and how requests reach them. */
+/** Makes this Warren a node of a cluster, if configured: membership, and forwarding of requests. */
 import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
@@ -57,7 +57,7 @@ export type Cluster = {
   takeOffered: ClusterDomain['takeOffered']
 }
 
-/** Undefined: this Warren is on its own. Rejects if it may not join; nothing of it was seen by others then. */
+/** Undefined without a cluster. Rejects if this Warren may not join; the others have not seen it then. */
 export async function joinCluster(parts: ClusterParts, closers: Closers): Promise<Cluster | undefined> {
   const { config, paths, node, secrets, isolation, ports, domain } = parts
   if (config.peerAddress === null) return undefined
@@ -141,7 +141,7 @@ function startDraining(drainer: Drainer, { ports: { log } }: ClusterParts, close
   })
 }
 
-/** Without a cluster it shows this Warren alone, as it is at that moment. */
+/** Without a cluster, lists only this Warren as it is at that moment. */
 export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   const { config, paths, node, isolation, ports, domain } = parts
   const { stores, clock } = ports
@@ -165,7 +165,7 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
   })
 }
 
-/** Opens the inner door. `attach` adds what it serves. */
+/** Opens the inner door. `attach` adds its handlers. */
 export async function listenForPeers(
   { peerAddress, peerListen }: Config,
   { identity }: Cluster,

@@ -1,11 +1,11 @@
-/** How the template of the code interpreter is made: what it holds, and what runs in it from the start. */
+/** The recipe of the code interpreter's template: its contents, and the service that runs from the start. */
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
 import { aptInstall } from './apt-install.ts'
 import { writeInterpreter } from './interpreter-files.ts'
 import { packFiles } from './packed-files.ts'
 
 const folder = '/opt/code-interpreter'
-/** IPython runs the cells; the others are what people import without thinking. */
+/** IPython runs the cells; the others are packages that people expect. */
 const usualPackages = [
   'ipython==9.6.0',
   'numpy',
@@ -25,7 +25,7 @@ const furtherPackages = [
   ...['imageio', 'librosa', 'soundfile', 'nltk', 'spacy', 'gensim', 'textblob', 'aiohttp', 'urllib3'],
   ...['tornado', 'xlrd', 'python-docx', 'pytz', 'pytest', 'orjson'],
 ]
-/** R, Java, and characters of China, Japan and Korea in figures. */
+/** R, Java, and Chinese, Japanese and Korean characters in figures. */
 const furtherPrograms = ['r-base-core', 'r-cran-jsonlite', 'default-jdk-headless', 'fonts-noto-cjk']
 const readyWithinSeconds = 60
 
@@ -54,7 +54,7 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
           { type: 'COPY', args: ['interpreter', folder, 'root'], filesHash: files.hash, force: false },
           ...(full ? [run(`bash ${folder}/java/compile.sh`)] : []),
         ],
-        // The kernels run as root, as the clients' users expect; the variables say whom to trust.
+        // The kernels run as root, as the clients' users expect; the variables name the trusted authorities.
         startCmd: `sudo -E /bin/bash ${folder}/serve.sh`,
         readyCmd: untilHealthy,
         force: false,
@@ -65,8 +65,9 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
 }
 
 /**
- * What pip would do, on all CPUs and without the tests of the packages, which are nearly half of it and which nobody
- * imports. Some packages hold files that are no Python of this version: pip does not mind either.
+ * Does what pip would do, on all CPUs and without the packages' tests, which are nearly half of the files and
+ * which nobody imports. Some packages contain files that are not valid in this Python version: pip ignores
+ * those too.
  */
 const compilePackages =
   'python3 -m compileall -q -j 0 -x \'/tests?/\' "$(python3 -c \'import sysconfig; print(sysconfig.get_path("purelib"))\')" > /dev/null'

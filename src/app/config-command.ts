@@ -35,8 +35,8 @@ export function settingsPage(settings: readonly ShownSetting[]): string {
   return [
     '# Settings',
     '',
-    'Environment variables, read once at the start. A variable that starts with `WARREN_` and is not in this table',
-    'stops the start. `bin/warren config` shows what is in force; this page is made by `bin/warren config --markdown`.',
+    'Set these environment variables before you start Warren, which reads them once. A start with another variable whose name',
+    'begins with `WARREN_` fails. `bin/warren config` prints the current values; `bin/warren config --markdown` writes this page.',
     '',
     '| setting | default | what it is | allowed |',
     '|---|---|---|---|',

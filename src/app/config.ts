@@ -12,7 +12,7 @@ export type Config = Readonly<{ [Key in keyof Schema]: ValueOf<Schema[Key]> }>
 
 const settings: readonly Setting<unknown>[] = Object.values(schema)
 
-/** For the test runner and its tests; the server does not read them, and they must not stop it. */
+/** For the test runner and its tests; the server ignores them, and they must not stop it. */
 const testPrefix = 'WARREN_TEST_'
 
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
@@ -21,18 +21,21 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   return Object.freeze(withPublicPort(checkTogether(config as Config)))
 }
 
-/** The level alone, for reporting a failure to load the rest. */
+/** Reads only the log level, for reporting a failure to load the rest. */
 export function wantsStacks(env: Record<string, string | undefined> = process.env): boolean {
   return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
 }
 
-/** The variables that tell a client of Warren, the `warren` command included, where the server is and which key to use. */
+/** The variables that tell a client, including the `warren` command, which server and which key to use. */
 export function clientVariables(env: Record<string, string | undefined> = process.env) {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
 }
 
-/** systemd says so to a service whose output it keeps, and shells that a service has started inherit it. */
+/**
+ * systemd sets this variable for a service whose output it records, and shells that a service has started
+ * inherit it.
+ */
 export function isKeptByJournal(
   isTerminal: boolean,
   env: Record<string, string | undefined> = process.env,
@@ -40,7 +43,9 @@ export function isKeptByJournal(
   return env.JOURNAL_STREAM !== undefined && !isTerminal
 }
 
-/** By the standard variables of OpenTelemetry, which are read by its library and are no settings of Warren's. */
+/**
+ * Reads the standard variables of OpenTelemetry, which belong to its library and are not settings of Warren.
+ */
 export function wantsTraces(env: Record<string, string | undefined> = process.env): boolean {
   if (env.OTEL_SDK_DISABLED === 'true' || env.OTEL_TRACES_EXPORTER === 'none') return false
   return Boolean(env.OTEL_EXPORTER_OTLP_ENDPOINT || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT)
@@ -54,7 +59,7 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   const text = env[one.name]?.trim() || one.default
   const value = one.parse(text)
   if (value !== undefined) return value
-  // Where the password ends cannot be known in a text that is not a URL, so none of it is shown.
+  // In a text that is not a URL, the end of the password is unknown, so nothing after it is shown.
   const shown = text.replace(/((?:=|:\/\/)[^:/@,]*):.*@/s, '$1:***@')
   throw new AppError('invalid_argument', `${one.name} is '${shown}', but must be ${one.allowed}.`)
 }
@@ -103,7 +108,7 @@ function checkTogether(config: Config): Config {
   return config
 }
 
-/** Clients take 443 unless the domain names a port; where Warren itself speaks TLS, it knows which. */
+/** Clients use 443 unless the domain names a port; if Warren itself serves TLS, it knows the port. */
 function withPublicPort(config: Config): Config {
   const implied = config.tlsCert === null || config.port === 443 || config.domain?.includes(':')
   return implied ? config : { ...config, domain: `${config.domain}:${config.port}` }
@@ -111,7 +116,7 @@ function withPublicPort(config: Config): Config {
 
 const byDistance = (a: { far: number }, b: { far: number }) => a.far - b.far
 
-/** How many letters must be put in, taken out or changed to make one text of the other. */
+/** Number of letters to insert, remove or replace to turn one text into the other. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {
@@ -124,7 +129,7 @@ function editDistance(a: string, b: string): number {
   return row[b.length]!
 }
 
-/** The settings that this environment has, as they were given: they may hold passwords. */
+/** The settings in this environment, as given: they may contain passwords. */
 export function givenSettings(env: Record<string, string | undefined> = process.env): Record<string, string> {
   const given = settings.flatMap(({ name }) => (env[name]?.trim() ? [[name, env[name].trim()] as const] : []))
   return Object.fromEntries(given)

@@ -1,6 +1,7 @@
 /**
- * Makes the dashboard's files out of its sources: bundled, split into what the first view needs and what comes later, and
- * compressed. They are kept in a folder named after their sources, so that only the first start after a change bundles.
+ * Makes the dashboard's files from its sources: bundled, split into the first view and the rest, and
+ * compressed. They are stored in a folder named after their sources, so that only the first start after a
+ * change bundles.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -36,7 +37,7 @@ async function keyOfSources(): Promise<string> {
   return hash.digest('hex').slice(0, 32)
 }
 
-/** Undefined: these sources were not bundled yet. */
+/** Undefined if these sources were not bundled yet. */
 async function readBundle(folder: string): Promise<Dashboard | undefined> {
   let index: string
   try {
@@ -79,7 +80,7 @@ async function bundle(folder: string): Promise<Dashboard> {
     logLevel: 'silent',
     plugins: [withoutNode],
   })
-  // esbuild's own process would otherwise stay for as long as ours.
+  // Otherwise esbuild's process would live as long as ours.
   await stop()
   const files = new Map<string, DashboardFile>()
   for (const { path, contents } of outputFiles) {
@@ -91,7 +92,7 @@ async function bundle(folder: string): Promise<Dashboard> {
   return dashboard
 }
 
-/** The client's builder of templates needs a file system; what the dashboard uses of the client does not. */
+/** The client's template builder needs a file system; the parts that the dashboard uses do not. */
 const withoutNode: Plugin = {
   name: 'without-node',
   setup(build) {
@@ -115,7 +116,7 @@ function entryOf({ outputs }: Metafile): Entry {
   return { script: basename(script), style: basename(output.cssBundle!), icon: basename(icon), preloads }
 }
 
-/** Written beside and renamed, so that a bundle is whole or not there; of two that write at once one wins. */
+/** Written beside and renamed, so that a bundle is complete or absent; of two concurrent writers one wins. */
 async function keep(folder: string, { entry, files }: Dashboard): Promise<void> {
   const beside = `${folder}.${randomHex(4)}.new`
   try {

@@ -25,18 +25,18 @@ export type Secrets = { seed: string; adminToken: string }
 /** Which Warren this data folder belongs to, among those that share a database. */
 export type Node = {
   nodeID: string
-  /** True where this folder served before rows had owners: the rows without one are its own. */
+  /** True if this folder was in use before rows had owners: rows without an owner are its own. */
   adopts: boolean
 }
 /** The first team's first key in plain text, so that `warren env` can print it. */
 export type FirstKey = { teamID: string; apiKey: string }
-/** Where the running server listens. */
+/** The address of the running server. */
 export type ServerFile = {
   /** Reaches the server from this machine. */
   url: string
-  /** The domain of sandboxes as clients must write it, with its port where they need one. */
+  /** The domain of sandboxes as clients must write it, with a port if they need one. */
   domain: string | null
-  /** The certificate that the server shows, when it speaks TLS itself. */
+  /** The server's certificate, if it serves TLS itself. */
   tlsCert: string | null
   pid: number
   startedAt: number
@@ -61,8 +61,8 @@ export function dataPaths(root: string, secretsFolder = root): DataPaths {
 }
 
 /**
- * Others may pass through but not look: the processes of a sandbox are nobody on this machine and must reach
- * their root below it. Every file with a secret is 0600.
+ * Others may pass through but not list: the processes of a sandbox are unprivileged on this machine and must
+ * reach their root filesystem below. Every file with a secret has mode 0600.
  */
 export async function openDataFolder(root: string, secretsFolder?: string): Promise<DataPaths> {
   const paths = dataPaths(root)
@@ -71,7 +71,7 @@ export async function openDataFolder(root: string, secretsFolder?: string): Prom
       await mkdir(folder, { recursive: true, mode: 0o711 })
       await chmod(folder, 0o711)
     }
-    // Only root may read this folder: the memory of sandboxes holds their secrets.
+    // Only root may read this folder: the memory of sandboxes contains their secrets.
     await mkdir(paths.snapshots, { recursive: true, mode: 0o700 })
     // Links, mounts and cgroups are named after the folder, so every path to it must give the same name.
     return dataPaths(await realpath(root), secretsFolder)
@@ -82,7 +82,7 @@ export async function openDataFolder(root: string, secretsFolder?: string): Prom
   }
 }
 
-/** A reader sees the whole file, old or new, also while it is written. */
+/** Writes atomically: a reader sees the complete old or new file. */
 export async function writePrivateFile(path: string, value: unknown): Promise<void> {
   const partial = `${path}.${process.pid}.partial`
   await rm(partial, { force: true })
@@ -94,9 +94,10 @@ async function readPrivateFile<T>(path: string): Promise<T | undefined> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as T
   } catch (error) {
-    // Only this is absence. A file that cannot be read now must not be replaced by a new one.
+    // Only this means that the file is missing. A file that cannot be read now must not be replaced by a new
+    // one.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    // The parser quotes what it stumbled over: nothing of a secret may reach the log.
+    // The parser quotes the text that it rejects: no part of a secret may reach the log.
     if (error instanceof SyntaxError) {
       throw new AppError('internal', `${path} is damaged: it holds no JSON; restore it from a backup`)
     }
@@ -122,7 +123,7 @@ export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
   return fresh
 }
 
-/** To be called before `loadSecrets`, which a folder that never served has not got yet. */
+/** Call it before `loadSecrets`, because a folder that was never used has no secrets yet. */
 export async function loadNode(paths: DataPaths): Promise<Node> {
   const kept = await readPrivateFile<Node>(paths.node)
   if (kept?.nodeID) return kept
@@ -132,7 +133,7 @@ export async function loadNode(paths: DataPaths): Promise<Node> {
   return fresh
 }
 
-/** A folder of secrets that the platform mounts cannot be changed, and is closed by whoever mounts it. */
+/** A folder of secrets that the platform mounts cannot be changed; the platform restricts it. */
 async function closeToOthers(path: string): Promise<void> {
   if (((await stat(path)).mode & 0o077) === 0) return
   await chmod(path, 0o600).catch((error: NodeJS.ErrnoException) => {
@@ -141,7 +142,7 @@ async function closeToOthers(path: string): Promise<void> {
 }
 
 /**
- * The key that opens the values of all teams' secrets. It lies in a file of its own and never in the database, so
+ * The key that opens the values of all teams' secrets. It is in its own file and never in the database, so
  * that a copy of either is worth nothing without the other.
  */
 export async function loadSecretKey(paths: DataPaths): Promise<string> {

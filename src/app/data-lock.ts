@@ -1,4 +1,4 @@
-/** Keeps a second Warren off a data folder, for as long as this process lives, however it ends. */
+/** Prevents a second Warren on a data folder for as long as this process lives, however it ends. */
 import { spawnSync } from 'node:child_process'
 import { closeSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { AppError } from '../lib/app-error.ts'

@@ -1,4 +1,4 @@
-/** How the template of the desktop is made: what its client starts and what a person expects on a screen. */
+/** The recipe of the desktop template: what its client starts, and what a person expects on a screen. */
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
 import { aptInstall } from './apt-install.ts'
 
@@ -7,7 +7,7 @@ const called = [
   ...['xvfb', 'x11-utils', 'x11-xserver-utils', 'x11vnc', 'xdotool', 'scrot', 'xdg-utils', 'libgtk-3-bin'],
   ...['net-tools', 'procps', 'dbus-x11', 'novnc', 'websockify'],
 ]
-/** The session, of which the client waits for the manager of windows and the background. */
+/** The session; the client waits for its window manager and its background. */
 const session = [
   ...['xfce4-session', 'xfwm4', 'xfdesktop4', 'xfce4-panel', 'xfce4-settings', 'thunar', 'xfce4-terminal'],
   ...['adwaita-icon-theme', 'fonts-dejavu-core', 'at-spi2-core'],
@@ -15,15 +15,15 @@ const session = [
 const programs = ['chromium', 'mousepad']
 const furtherPrograms = ['firefox-esr', 'libreoffice-writer', 'libreoffice-calc', 'gimp', 'fonts-noto-cjk']
 
-/** The client runs noVNC from here. */
+/** The client runs noVNC from this folder. */
 const novncFolder = '/opt/noVNC'
 /**
- * A browser's own sandbox needs namespaces that a sandbox does not give; the sandbox itself takes its place. The
+ * A browser's own sandbox needs namespaces that are not available here; the Warren sandbox replaces it. The
  * shared memory of a sandbox is small.
  */
 const chromiumFlags =
   '--no-sandbox --disable-dev-shm-usage --no-first-run --no-default-browser-check --password-store=basic --test-type'
-/** People ask for the browser by the name of the one they know. */
+/** People ask for the browser by the name they know. */
 const aliases = { 'google-chrome': 'chromium', 'text-editor': 'org.xfce.mousepad' }
 
 export function desktopRecipe(diskMB: number): BuiltInRecipe {
@@ -41,7 +41,7 @@ export function desktopRecipe(diskMB: number): BuiltInRecipe {
           { ...step, args: [aptInstall(packages), 'root'] },
           { ...step, args: [arrange, 'root'] },
         ],
-        // Its client starts the screen with the size it was asked for.
+        // The client starts the screen with the requested size.
         startCmd: null,
         readyCmd: null,
         force: false,

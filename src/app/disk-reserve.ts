@@ -1,6 +1,7 @@
 /**
- * The reserve of disk space: a file of real blocks in the data folder. It is given up when the disk is full, so that the
- * database, records and the end of sandboxes have space, and made again when there is enough.
+ * The reserve of disk space: a file of real blocks in the data folder. It is deleted when the disk is full,
+ * so that the database, the records and the end of sandboxes have space, and created again when there is
+ * enough.
  */
 import { open, rm, stat, statfs, truncate } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -25,7 +26,7 @@ export class FileReserve implements DiskReserve {
     await rm(this.#path, { force: true }).catch(() => {})
   }
 
-  /** For the first steps of a start, before the sandboxes that fill the disk stand still. */
+  /** For the first steps of a start, before the sandboxes that fill the disk are frozen. */
   async giveUpHalf(): Promise<void> {
     const half = Math.floor((await this.heldBytes()) / 2)
     await truncate(this.#path, half).catch(() => {})
@@ -48,7 +49,7 @@ export class FileReserve implements DiskReserve {
     return (await this.heldBytes()) >= this.#bytes
   }
 
-  /** For a file system that cannot promise blocks. */
+  /** For a file system that cannot allocate blocks ahead. */
   async #write(): Promise<void> {
     const file = await open(this.#path, 'w', 0o600)
     try {
@@ -60,7 +61,7 @@ export class FileReserve implements DiskReserve {
     }
   }
 
-  /** Real blocks that it has now, in bytes. */
+  /** The bytes of real blocks that it holds now. */
   async heldBytes(): Promise<number> {
     const found = await ifPresent(stat(this.#path))
     return found ? Math.min(found.size, found.blocks * blockBytes) : 0

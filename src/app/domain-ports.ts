@@ -1,7 +1,7 @@
-/** What the domain is joined over: its ports, and what the operator has set. */
+/** The ports of the domain, and the operator's settings for it. */
 import type { AgentPort } from '../core/ports/agent.ts'
 import type { Driver } from '../core/ports/driver.ts'
-import type { Images, LayerArchive } from '../core/ports/images.ts'
+import type { Images, StoredLayers } from '../core/ports/images.ts'
 import type { LogEntry, LogStore } from '../core/ports/logs.ts'
 import type { ObjectStore, PackStore } from '../core/ports/object-store.ts'
 import type { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
@@ -30,23 +30,23 @@ export type DomainPorts = {
   volumeDisks: VolumeDisks
   images: Pick<Images, 'prune' | 'missing'>
   buildFiles: BuildFiles
-  /** Makes what carries builds out, over the parts of the domain that it works with. */
+  /** Creates the builder over the parts of the domain that it needs. */
   createBuilder: (tools: BuilderTools) => Builder
-  /** Templates that Warren makes by itself. */
+  /** The templates that Warren can build itself. */
   recipes: readonly BuiltInRecipe[]
   logs: LogStore
-  /** Where the edge finds the sandboxes that run. */
+  /** The routes by which the edge finds running sandboxes. */
   routes: RouteTable
-  /** Adds to the log of a sandbox, without anybody waiting for it. */
+  /** Adds to the log of a sandbox in the background. */
   appendLog: (sandboxID: string, entry: LogEntry) => void
   clock: Clock
   log: Log
   machine: MachineCapacity
-  /** Undefined: there is no object store, and everything stays on this machine's disk. */
-  archive?: { objects: ObjectStore; packs: PackStore; layers: LayerArchive } | undefined
-  /** Bytes that are free on the disk of the data folder. */
+  /** Undefined without an object store; everything then stays on this machine's disk. */
+  objectStorage?: { objects: ObjectStore; packs: PackStore; layers: StoredLayers } | undefined
+  /** Free bytes on the disk of the data folder. */
   freeBytes: () => Promise<number>
-  /** Undefined: none is kept. */
+  /** Undefined if there is no reserve. */
   diskReserve?: DiskReserve
   tracer?: Tracer
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
@@ -56,17 +56,17 @@ export type DomainPorts = {
 export type DomainSettings = {
   /** The seed of every sandbox's tokens. */
   seed: string
-  /** This Warren among those that share its database. */
+  /** Identifies this Warren among those that share its database. */
   nodeID: string
-  /** How long a snapshot that nothing owns stays in quarantine. */
+  /** How long a snapshot without an owner stays in quarantine. */
   quarantineMs: number
   warmPool: WarmPoolSettings
   admission: AdmissionSettings
-  /** Bytes of the disk that stay free. */
+  /** Bytes of the disk that must stay free. */
   minFreeBytes: number
-  /** What must be left of the disk for what; unset: nobody watches it. */
+  /** The levels of free disk space; unset: nobody watches the disk. */
   diskLevels?: DiskLevels
-  /** Bytes that are kept of the log of each build. */
+  /** Bytes to store of the log of each build. */
   maxBuildLogBytes: number
   volumes: VolumeSettings
 }

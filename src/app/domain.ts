@@ -3,25 +3,29 @@
  * the tests of the domain hand it fakes, so both run the same wiring.
  */
 import { envdVersion } from '../contract/constants.ts'
-import { Archiver } from '../core/archive/archiver.ts'
-import { BuildsAtHand } from '../core/archive/builds-at-hand.ts'
-import { BytesFetcher } from '../core/archive/bytes-fetcher.ts'
-import { LogCarrier } from '../core/archive/log-carrier.ts'
-import { SandboxMover } from '../core/archive/mover.ts'
-import { SnapshotArchive } from '../core/archive/snapshot-archive.ts'
-import { ArchiveSweeper } from '../core/archive/sweeper.ts'
 import { TeamRemover } from '../core/cluster/team-remover.ts'
 import { DiskSpace } from '../core/disk-space/disk-space.ts'
 import { Pruner } from '../core/disk-space/pruner.ts'
+import { BuildsAtHand } from '../core/object-storage/builds-at-hand.ts'
+import { BytesFetcher } from '../core/object-storage/bytes-fetcher.ts'
+import { LogCarrier } from '../core/object-storage/log-carrier.ts'
+import { SandboxMover } from '../core/object-storage/mover.ts'
+import { StoredSnapshots } from '../core/object-storage/stored-snapshots.ts'
+import { ObjectSweeper } from '../core/object-storage/sweeper.ts'
+import { Uploader } from '../core/object-storage/uploader.ts'
 import { createAutoResume, createFindDemand } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../core/sandbox/capacity/admission.ts'
 import { DiskGuard, type DiskReserve } from '../core/sandbox/capacity/disk-guard.ts'
 import { noDiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { HeldSandboxes } from '../core/sandbox/capacity/held-sandboxes.ts'
+import { MachineMemoryGuard } from '../core/sandbox/capacity/machine-memory-guard.ts'
+import { memoryLevels } from '../core/sandbox/capacity/memory-levels.ts'
 import { SandboxLauncher } from '../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../core/sandbox/network/egress.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
 import { retryingSandboxStore } from '../core/sandbox/row/retrying-store.ts'
+import type { EndReason } from '../core/sandbox/row/sandbox.ts'
 import { SandboxTurns } from '../core/sandbox/row/sandbox-turns.ts'
 import { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import { SandboxService } from '../core/sandbox/service.ts'
@@ -90,8 +94,8 @@ function joinSandboxes(
   const catalog = new TemplateCatalog(templates)
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const turns = new SandboxTurns(sandboxes)
-  const archive = joinArchive(ports, settings, snapshots)
-  const fetcher = archive?.fetcher
+  const objectStorage = joinObjectStorage(ports, settings, snapshots)
+  const fetcher = objectStorage?.fetcher
   const quarantine = new Quarantine({
     driver,
     clock,
@@ -114,6 +118,7 @@ function joinSandboxes(
       clock,
       sandboxes,
       spare,
+      gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
     tracer,
@@ -160,24 +165,39 @@ function joinSandboxes(
     snapshots,
     turns,
   })
+  const held = new HeldSandboxes({ driver, routes, clock, appendLog, log, turns })
+  const emptyPool = () =>
+    void warm.giveUp(1000).catch((error) => log.error({ err: error }, 'The warm pool could not be emptied.'))
+  const endUnowned = (short: 'disk' | 'memory') => (sandboxID: string) => {
+    if (!warm.holds(sandboxID)) return buildSandboxes.endFor(short, sandboxID)
+    emptyPool()
+    return true
+  }
+  const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
   const diskGuard = new DiskGuard({
     driver,
-    routes,
+    held,
     freeBytes,
     clock,
-    appendLog,
     log,
-    turns,
     levels: diskLevels,
     onShort: onShortDisk,
     promisedBytes: () => ports.volumeDisks.promisedBytes(),
     reserve: ports.diskReserve ?? noReserve,
-    end: (sandboxID, reason) => service.endRunning(sandboxID, reason),
-    endUnowned: (sandboxID) => {
-      if (!warm.holds(sandboxID)) return buildSandboxes.endForDiskSpace(sandboxID)
-      warm.giveUp(1000).catch((error) => log.error({ err: error }, 'The warm pool could not be emptied.'))
-      return true
-    },
+    end,
+    endUnowned: endUnowned('disk'),
+  })
+  const memoryGuard = new MachineMemoryGuard({
+    driver,
+    held,
+    clock,
+    log,
+    levels: memoryLevels(settings.admission.minFreeMemoryMB),
+    availableBytes: async () => (await machine.availableMemoryMB()) * 1024 * 1024,
+    pause: (sandboxID) => service.pauseForMemory(sandboxID),
+    onShort: emptyPool,
+    end,
+    endUnowned: endUnowned('memory'),
   })
   const service = tracedSandboxes(
     new SandboxService({
@@ -195,8 +215,9 @@ function joinSandboxes(
       quarantine,
       turns,
       diskGuard,
+      held,
       fetcher,
-      onKept: () => archive?.archiver.nudge(),
+      onSnapshotTaken: () => objectStorage?.uploader.nudge(),
       clock,
       appendLog,
       log,
@@ -214,12 +235,12 @@ function joinSandboxes(
     quarantine,
     warm,
     turns,
-    diskGuard,
-    archive: archive && ports.stores.archive,
+    held,
+    copies: objectStorage && ports.stores.storedBytes,
     clock,
     log,
   })
-  const findResumable = createAutoResume({ service, sandboxes, teams, routes, tokens })
+  const findResumable = createAutoResume({ service, sandboxes, teams, routes, turns, tokens })
   const findDemand = createFindDemand({ owners: ports.stores.owners, tokens })
   return {
     tokens,
@@ -234,8 +255,9 @@ function joinSandboxes(
     findResumable,
     findDemand,
     admission,
-    archive,
+    objectStorage,
     diskGuard,
+    memoryGuard,
   }
 }
 
@@ -246,11 +268,11 @@ const noReserve: DiskReserve = {
 }
 
 /** What brings bytes to the object store and back. */
-function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
-  if (!ports.archive) return undefined
+function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
+  if (!ports.objectStorage) return undefined
   const { stores, driver, clock, log } = ports
-  const { objects, packs, layers } = ports.archive
-  const rows = stores.archive
+  const { objects, packs, layers } = ports.objectStorage
+  const rows = stores.storedBytes
   const parts = {
     rows,
     layers,
@@ -258,15 +280,15 @@ function joinArchive(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: 
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    snapshots: new SnapshotArchive({ driver, snapshots, packs }),
+    snapshots: new StoredSnapshots({ driver, snapshots, packs }),
   }
   const fetcher = new BytesFetcher(parts)
   return {
     fetcher,
-    archiver: new Archiver(parts),
+    uploader: new Uploader(parts),
     buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
     mover: new SandboxMover({ rows, fetcher, nodeID, log }),
-    sweeper: new ArchiveSweeper({ objects, rows, leases: stores.leases, clock, log }),
+    sweeper: new ObjectSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }
 }
 
@@ -280,7 +302,8 @@ function joinTemplates(
     buildSandboxes,
     reconciler,
     warm,
-    archive,
+    objectStorage,
+    memoryGuard,
   }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
@@ -307,9 +330,12 @@ function joinTemplates(
     clock,
     envdVersion,
     log,
-    requireDiskSpace: () => diskSpace.require(),
+    requireSpace: () => {
+      memoryGuard.require()
+      return diskSpace.require()
+    },
     onReady: async (build) => {
-      archive?.archiver.nudge()
+      objectStorage?.uploader.nudge()
       await warm.replace(build)
     },
   })

@@ -1,4 +1,4 @@
-/** Opens the gate where the driver sends connections to it. */
+/** Opens the gate at the address to which the driver redirects connections. */
 import { join } from 'node:path'
 import { canLimitEgress, type Driver } from '../core/ports/driver.ts'
 import type { SecretReader } from '../core/ports/egress.ts'
@@ -28,7 +28,7 @@ export type GateParts = {
   onDecision: OnDecision
 }
 
-/** Undefined: there can be no gate here, and requests that need it are rejected. */
+/** Undefined if there can be no gate here; policies that need one are rejected then. */
 export async function openGate({ config, paths, driver, extraCA, log, ...rest }: GateParts) {
   if (!canLimitEgress(driver)) return undefined
   try {
@@ -55,7 +55,10 @@ export async function openGate({ config, paths, driver, extraCA, log, ...rest }:
 
 const networksAreTrueForMs = 5000
 
-/** The same for the gate as for packets: this host and the sandboxes never, other closed ranges if they were opened. */
+/**
+ * The same for the gate as for packets: this host and the sandboxes are always closed, other closed ranges
+ * unless the operator opened them.
+ */
 export function createIsClosed(
   openedRanges: readonly string[],
   subnet: string,
@@ -79,7 +82,7 @@ export function createIsClosed(
   }
 }
 
-/** Hosts that policies name are looked up where names that sandboxes ask for are. */
+/** Names in policies are resolved by the same servers as names that sandboxes ask for. */
 export function createLookup(
   dnsServers: readonly string[],
   clock: Clock,

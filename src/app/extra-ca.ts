@@ -1,13 +1,16 @@
-/** The operator's further authorities: checked at the start, so that no sandbox has to fail for them. */
+/**
+ * The operator's additional certificate authorities: checked at the start, so that no sandbox fails because
+ * of them.
+ */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { pemCertificates } from '../lib/pem.ts'
 
-/** Every sandbox is sent all of it. */
+/** Every sandbox gets the whole file. */
 const largestFile = 4 * 1024 * 1024
 
-/** Gives the certificates alone, without what the file says between them. */
+/** Returns only the certificates, without other text of the file. */
 export function readExtraCA(path: string): string {
   const refuse = (why: string, cause?: unknown) =>
     new AppError(

@@ -1,4 +1,4 @@
-/** Finds the server that runs on the data folder, for the commands that speak to it. */
+/** Finds the server of the data folder, for the commands that call it. */
 import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { ServerAccess } from '../cli/admin-client.ts'
@@ -13,7 +13,7 @@ export async function findServer(
 ): Promise<{ location: ServerLocation; access: ServerAccess }> {
   const paths = dataPaths(config.dataDir, config.secretsDir ?? undefined)
   const server = await readServerFile(paths)
-  // The file outlives a server that was killed; its process does not.
+  // The file outlives a killed server; its process does not.
   if (!server || !existsSync(`/proc/${server.pid}`)) {
     throw new AppError(
       'unavailable',
@@ -30,7 +30,9 @@ export async function findServer(
   }
 }
 
-/** The server and team that the client's variables name; otherwise this machine's server and its first team. */
+/**
+ * The server and team that the client's variables name; otherwise this machine's server and its first team.
+ */
 export async function findTeamAccess(
   config: Pick<Config, 'dataDir' | 'secretsDir'>,
   { apiKey, apiUrl }: ReturnType<typeof clientVariables>,

@@ -1,4 +1,4 @@
-/** The first start makes a team and a key for it, so that there is never a default secret to change. */
+/** The first start creates a team and a key for it, so that there is never a default secret to change. */
 import type { TeamService } from '../core/team/service.ts'
 import type { Team } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -12,7 +12,7 @@ export async function ensureFirstTeam(
 ): Promise<FirstKey> {
   const known = await teams.listTeams()
   const kept = await readCredentials(paths)
-  // A key that was revoked since is not replaced: only a database without the team needs a new key.
+  // A key that was revoked is not replaced: only a database without the team needs a new key.
   if (kept && known.some((team) => team.teamID === kept.teamID)) return kept
   const team = known.find(isFirst) ?? (await makeFirstTeam(teams))
   const { key } = await teams.createKey(team.teamID, 'made at the first start')
@@ -26,7 +26,7 @@ async function makeFirstTeam(teams: Pick<TeamService, 'createTeam' | 'listTeams'
     return await teams.createTeam(firstTeam)
   } catch (error) {
     if (!isAppError(error, 'already_exists')) throw error
-    // Another Warren on the same database made it in the meantime.
+    // Another Warren on the same database created it meanwhile.
     const made = (await teams.listTeams()).find(isFirst)
     if (!made) throw error
     return made

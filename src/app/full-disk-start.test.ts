@@ -60,3 +60,11 @@ test('a start on a full disk ends those whose writes have no space, and those th
   assert.deepEqual(await stuck.start(), ['writer'])
   assert.equal(stuck.driver.world.sandboxes.has('quiet'), true)
 })
+
+test('a start on a full disk ends nobody who stands still already, whatever it wrote before', async () => {
+  using machine = await startOn(1, { paused: 100, writer: 90 })
+  machine.driver.world.sandboxes.get('paused')!.frozen = true
+  assert.deepEqual(await machine.start(), ['writer'])
+  assert.deepEqual(machine.frozen(), ['paused'])
+  assert.equal(await machine.reserve.heldBytes(), 0)
+})

@@ -5,8 +5,9 @@
  * the reserve given up.
  */
 import { canFreeze, type Driver, type DriverHandle } from '../core/ports/driver.ts'
-import { DiskGrowth } from '../core/sandbox/capacity/disk-growth.ts'
+import { sizeOf } from '../core/sandbox/capacity/disk-guard.ts'
 import type { DiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { GrowthMeter } from '../core/sandbox/capacity/growth.ts'
 import { type Clock, delay } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import type { FileReserve } from './disk-reserve.ts'
@@ -61,18 +62,26 @@ const succeeds = (step: () => Promise<void>): Promise<boolean> =>
   )
 
 async function findWriters({ driver, clock }: FullDiskStartParts): Promise<Map<string, DriverHandle>> {
-  const growth = new DiskGrowth()
-  growth.measure(await driver.diskUse!(), clock.now(), () => false)
+  const growth = new GrowthMeter()
+  growth.measure((await driver.diskUse!()).map(sizeOf), clock.now(), () => false)
   await delay(watchMs)
-  growth.measure(await driver.diskUse!(), clock.now(), () => false)
+  growth.measure((await driver.diskUse!()).map(sizeOf), clock.now(), () => false)
   const found = new Map((await driver.list()).map((one) => [one.sandboxID, one]))
-  return new Map(
-    growth.fastest(leastBytes).flatMap(({ sandboxID }) => {
-      const one = found.get(sandboxID)
-      return one && !one.unreadable ? [[sandboxID, one.handle] as const] : []
-    }),
-  )
+  const writers = new Map<string, DriverHandle>()
+  for (const { sandboxID } of growth.fastest(leastBytes)) {
+    const one = found.get(sandboxID)
+    // One that stands still writes no more, and may be paused: its memory is not to be lost for what it wrote before.
+    if (one && !one.unreadable && (await isRunning(driver, one.handle))) writers.set(sandboxID, one.handle)
+  }
+  return writers
 }
+
+/** False also where that cannot be found out. */
+const isRunning = (driver: Driver, handle: DriverHandle): Promise<boolean> =>
+  driver.recover(handle).then(
+    (there) => there === 'running',
+    () => false,
+  )
 
 const largestUnwritten = async (driver: Driver) =>
   (await driver.diskUse!()).sort((a, b) => b.unwrittenBytes - a.unwrittenBytes)

@@ -1,4 +1,4 @@
-/** The one listener, in plain HTTP or TLS; what it carries is attached to it. */
+/** The server's only listener, in plain HTTP or TLS; the caller attaches the handlers. */
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
@@ -12,16 +12,17 @@ const handshakeTimeoutMs = 30_000
 
 export type Listener = {
   server: Server
-  /** Connections made from now on see it. */
+  /** Used for connections from now on. */
   useCertificate(pair: TlsPair): void
   listen(host: string, port: number): Promise<void>
-  /** New connections are rejected, open ones may end by themselves for a moment, then they are cut. */
+  /** Rejects new connections, lets open ones end for a moment, then cuts them. */
   close(graceMs: number): Promise<void>
 }
 
 /**
- * With a certificate, clients choose between HTTP/2 and HTTP/1.1. Of the files this process may open, clients get half:
- * the rest is for sandboxes, the store and the disk, which must go on working whoever connects.
+ * With a certificate, clients choose between HTTP/2 and HTTP/1.1. Clients may use half of the files that this
+ * process may open: the rest is for sandboxes, the store and the disk, which must keep working however many
+ * clients connect.
  */
 export function createListener(
   options: ServerOptions,
@@ -43,7 +44,7 @@ function mostOpenFiles(): number {
 function listenerOf(server: Server, mostConnections: number, http2?: Http2Connections): Listener {
   server.maxConnections = mostConnections
   const closeSilent = watchSilent(server)
-  // One that came too late is turned away; those that only wait make place for the next.
+  // A connection over the limit is rejected; idle ones are closed for the next.
   server.on('drop', () => {
     server.closeIdleConnections()
     http2?.closeIdle()
@@ -57,18 +58,18 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
   }
 }
 
-/** So many connections that have not asked for anything yet make place at a time. */
+/** Number of connections without a request to close at a time. */
 const mostSilentClosed = 64
 
 /**
- * Watches connections until their first request. The function that comes back closes those that have been silent for
+ * Watches connections until their first request. The returned function closes those that have been silent
  * longest: Node does not count them as idle before the time for a head is over.
  */
 function watchSilent(server: Server): () => void {
   const silent = new Set<Socket>()
   const event = server instanceof https.Server ? 'secureConnection' : 'connection'
   server.on(event, (socket: Socket & { alpnProtocol?: string | false }) => {
-    // Connections of HTTP/2 are closed by those who know their streams.
+    // The HTTP/2 code closes its own connections, because it knows their streams.
     if (socket.alpnProtocol === 'h2') return
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))

@@ -1,7 +1,7 @@
 /**
- * HTTP/2 at the listener only: each of its streams becomes an HTTP/1.1 request on a connection that never leaves
- * the process, so that API and edge know one protocol. What leaves HTTP (WebSockets) is not offered here, so
- * clients take HTTP/1.1 for it.
+ * HTTP/2 at the listener only: each of its streams becomes an HTTP/1.1 request on a connection that never
+ * leaves the process, so that API and edge handle one protocol. Upgrades (WebSockets) are not offered here,
+ * so clients use HTTP/1.1 for them.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { constants, createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2'
@@ -17,25 +17,25 @@ export const alpnProtocols = ['h2', 'http/1.1']
 const idleSessionMs = 310_000
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
-/** Whatever head came so far also leaves: the encoder reckons with twelve bytes more for each header. */
+/** Every head that was accepted must also fit here: the encoder counts twelve extra bytes for each header. */
 const mostAnswerHeadBytes = 8 * maxHeaderBytes
 
 export type Http2Connections = {
-  /** No new streams; those that are open may end. */
+  /** Rejects new streams; open ones may end. */
   close(): void
   /** Ends connections without a stream. */
   closeIdle(): void
-  /** Cuts all there is. */
+  /** Cuts all connections. */
   destroy(): void
 }
 
-/** Takes the connections that chose HTTP/2 off a server that offered it. */
+/** Takes over the connections of a server that chose HTTP/2. */
 export function openHttp2(server: HttpsServer): Http2Connections {
   const accept = takeHttp1Parser(server)
   const http2 = createServer({
     maxHeaderListPairs: 600,
     maxSendHeaderBlockLength: mostAnswerHeadBytes,
-    // What a service says twice is passed on as it is, as over HTTP/1.1.
+    // Passes a service's repeated headers on, as over HTTP/1.1.
     strictSingleValueFields: false,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
@@ -56,7 +56,7 @@ export function openHttp2(server: HttpsServer): Http2Connections {
       streams.open -= 1
     })
     stream.on('error', () => {})
-    // Declared as an object by mistake: names and values take turns.
+    // The type is wrong: it is a list in which names and values alternate.
     const begin = () => stream.destroyed || carry(stream, rawHeaders as unknown as string[], accept)
     if (streams.waiting.push(begin) === 1) setImmediate(beginNext, streams.waiting)
   })
@@ -77,7 +77,10 @@ type SessionStreams = {
   waiting: (() => void)[]
 }
 
-/** One in each turn of the event loop, so that a session that opens hundreds at once holds nobody else up. */
+/**
+ * Begins one stream in each turn of the event loop, so that a session that opens hundreds at once blocks
+ * nobody else.
+ */
 function beginNext(waiting: (() => void)[]): void {
   waiting.shift()?.()
   if (waiting.length > 0) setImmediate(beginNext, waiting)
@@ -103,7 +106,7 @@ function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket:
     refuse(stream)
     return
   }
-  // By default Node drops those after the first thousand: the last are the edge's own.
+  // By default Node drops headers after the first thousand: the last are the edge's own.
   request.maxHeadersCount = 0
   request.on('error', () => {
     if (!stream.writableEnded) breakOff(stream)
@@ -118,7 +121,7 @@ function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket:
 type Head = {
   method: string | undefined
   path: string | undefined
-  /** Null: they contradict each other. */
+  /** Null if they contradict each other. */
   headers: string[] | null
   expects: boolean
 }
@@ -173,7 +176,7 @@ function answer(
     if (!hopByHop.has(name)) headers[name] = values!.length === 1 ? values![0]! : values!
   }
   let left = Number(incoming.headers['content-length'] ?? Number.POSITIVE_INFINITY)
-  // An end that comes by itself would be an empty frame, of which some clients bear only so many.
+  // A separate end of the stream would be an empty frame, of which some clients tolerate only a few.
   const endStream = method === 'HEAD' || status === 204 || status === 304 || left === 0
   const waitForTrailers = !endStream && incoming.headers.trailer !== undefined
   try {
@@ -198,7 +201,7 @@ function answer(
   })
 }
 
-/** Reads on, so that a client still sending sees the answer, but not for long. */
+/** Keeps reading, so that a client that is still sending sees the answer, but not for long. */
 function discard(stream: ServerHttp2Stream, request: ClientRequest): void {
   stream.unpipe(request)
   stream.resume()
@@ -206,7 +209,7 @@ function discard(stream: ServerHttp2Stream, request: ClientRequest): void {
   stream.once('close', cancel)
 }
 
-/** Not by closing: that would first end the answer, which would then pass for a whole one. */
+/** Not by closing: that would first end the answer, which would then look complete. */
 function breakOff(stream: ServerHttp2Stream): void {
   stream.destroy(new Error('the answer was cut off'))
 }

@@ -6,10 +6,10 @@ import { sourcesFolder } from './project-folder.ts'
 
 const sources = join(sourcesFolder, 'interpreter')
 const kernels = join(sources, 'kernels')
-/** What is not bundled, but copied as it is. */
+/** Files that are copied, not bundled. */
 const copied = ['bash.sh', 'launch.sh', 'serve.sh', 'with-pipes.sh', 'python', 'r', 'java'] as const
 
-/** Writes them into a folder that may not be there yet. */
+/** Writes them into a folder that may not exist yet. */
 export async function writeInterpreter(folder: string): Promise<void> {
   const entryPoints = { server: join(sources, 'main.ts'), javascript: join(kernels, 'javascript.ts') }
   const bundled = await bundleSources(entryPoints)

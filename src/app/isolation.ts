@@ -1,4 +1,4 @@
-/** Chooses the isolation of sandboxes: what the operator asked for, or the strongest that works here. */
+/** Chooses the isolation of sandboxes: the configured one, or the strongest that works here. */
 import type { Driver } from '../core/ports/driver.ts'
 import type { OciDriverOptions } from '../drivers/oci/context/driver-options.ts'
 import { createOciDriver } from '../drivers/oci/oci-driver.ts'
@@ -10,11 +10,11 @@ import { StartRefusal } from './start-refusal.ts'
 export type ChosenIsolation = {
   driver: Driver
   isolation: 'gvisor' | 'container'
-  /** Sandboxes are containers though nobody asked for that: what happened, and what to do. */
+  /** Set if sandboxes are containers although nobody asked for that: what happened, and what to do. */
   warning?: string
 }
 
-/** The uid on the host that root has inside a sandbox; image layers are unpacked for it. */
+/** The uid on the host of the root user inside a sandbox; image layers are unpacked for it. */
 export const sandboxOwner = 100_000
 
 type CommonOptions = Omit<OciDriverOptions, 'isolation' | 'runtimeBinary' | 'uidBase'>

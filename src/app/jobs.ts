@@ -1,4 +1,4 @@
-/** What the server does again and again while it runs. */
+/** The periodic jobs of the server. */
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/monitoring/metrics.ts'
 import { teamSampleEveryMs } from '../core/team/metric.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
@@ -9,19 +9,22 @@ import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
 const reconcileEveryMs = 60_000
-/** What is new goes there at once; this is for what failed, and for what an earlier process left. */
-const archiveEveryMs = 60_000
+/**
+ * New bytes are uploaded at once; this interval is for failed uploads, and for those that an earlier process
+ * left.
+ */
+const uploadEveryMs = 60_000
 const freeDiskEveryMs = 60_000
 const pruneEveryMs = 3_600_000
-/** How late an event may begin its way to a webhook. */
+/** Maximum delay before an event is sent to a webhook. */
 const sendEveryMs = 1000
-/** A team that makes more of them within a week loses the oldest. */
+/** A team with more events within a week loses the oldest. */
 const mostEventsPerTeam = 100_000
-/** Ended rows, events, deliveries and idempotency keys are kept this long. */
+/** How long ended rows, events, deliveries and idempotency keys are stored. */
 const keepEndedMs = 7 * 24 * 3_600_000
-/** What teams used is kept this long. */
+/** How long the usage of teams is stored. */
 const keepTeamMetricsMs = 30 * 24 * 3_600_000
-/** Cached steps of builds, and uploaded files, are kept this long after their last use. */
+/** How long cached build steps and uploaded files are stored after their last use. */
 const keepCacheMs = 30 * 24 * 3_600_000
 
 export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers): void {
@@ -42,29 +45,29 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
   repeat('sample the use of teams', teamSampleEveryMs, () => domain.usage.sample())
   repeat('sample metrics', sampleEveryMs, async () => {
-    // What is left of a full disk is for ends, and for nothing that grows by itself.
+    // The rest of a full disk is for ending sandboxes, not for data that grows by itself.
     if (!domain.diskGuard.isCritical) await sampler.sample()
   })
-  startArchiving(domain, ports, closers, repeat)
+  startUploads(domain, ports, closers, repeat)
   closers.add('the webhooks', () => webhooks.dispatcher.close())
   repeat('send events to webhooks', sendEveryMs, () => webhooks.dispatcher.run())
 }
 
-function startArchiving(
-  { archive }: Domain,
-  { archive: opened, base, baseRootFolder, stores }: OpenedPorts,
+function startUploads(
+  { objectStorage }: Domain,
+  { objectStorage: opened, base, baseRootFolder, stores }: OpenedPorts,
   closers: Closers,
   repeat: (job: string, everyMs: number, work: () => Promise<unknown>) => void,
 ): void {
-  if (!archive || !opened) return
+  if (!objectStorage || !opened) return
   let isBaseShared = false
-  repeat('bring bytes to the object store', archiveEveryMs, async () => {
-    await archive.archiver.run()
+  repeat('bring bytes to the object store', uploadEveryMs, async () => {
+    await objectStorage.uploader.run()
     if (!isBaseShared) isBaseShared = await shareBase(base, baseRootFolder, opened, stores)
   })
-  repeat('sweep the object store', pruneEveryMs, () => archive.sweeper.run())
-  closers.add('uploads', () => archive.archiver.close())
-  archive.archiver.nudge()
+  repeat('sweep the object store', pruneEveryMs, () => objectStorage.sweeper.run())
+  closers.add('uploads', () => objectStorage.uploader.close())
+  objectStorage.uploader.nudge()
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {

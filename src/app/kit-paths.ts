@@ -1,11 +1,15 @@
 /**
- * Takes the paths of the image's files out of a program of the agent's kit. The loader, the C library and Node look for
- * settings in /etc, /usr and /lib: whoever is root inside writes those files, and some of them name a library to load
- * (ld.so.preload, openssl.cnf, nsswitch.conf, gconv). Each such path is led to /sys instead, in the program's own bytes:
- * in every sandbox that is read-only and has no such names. Without its file each program takes what it was built with.
+ * Removes the paths of the image's files from a program of the agent's kit. The loader, the C library and
+ * Node look for settings in /etc, /usr and /lib: root inside can write those files, and some of them name a
+ * library to load (ld.so.preload, openssl.cnf, nsswitch.conf, gconv). Each such path is redirected to /sys,
+ * in the program's own bytes: in every sandbox that is read-only and has no such names. Without its file each
+ * program uses its built-in defaults.
  */
 
-/** Whole strings: settings, data of locales and time zones, sockets of helpers, and the folders that libraries come from. */
+/**
+ * Matches whole strings: settings, data of locales and time zones, sockets of helpers, and the folders of
+ * libraries.
+ */
 const foreignPath = new RegExp(
   [
     '/etc/[!-~]+',
@@ -21,7 +25,7 @@ const foreignPath = new RegExp(
   'g',
 )
 
-/** The bytes are changed in place. */
+/** Changes the bytes in place. */
 export function replaceForeignPaths(program: Buffer): void {
   for (const { 0: path, index } of program.toString('latin1').matchAll(foreignPath)) {
     program.write(replacedStart(path), index, 'latin1')
@@ -34,8 +38,8 @@ export const foreignPathsIn = (program: Buffer): string[] =>
     .filter((path) => !path.startsWith('/sys/'))
 
 /**
- * Only the first folder of the path is changed, at the same length. Linkers keep one text that is the end of another
- * only once: "pem" may be a part of "/etc/ssl/cert.pem".
+ * Changes only the first folder of the path, to one of the same length. Linkers store a text that is the end
+ * of another only once: "pem" may be a part of "/etc/ssl/cert.pem".
  */
 function replacedStart(path: string): string {
   const folder = path.slice(1, path.indexOf('/', 1))

@@ -1,6 +1,6 @@
 /**
- * What became of the Warren that served a data folder before this one. Whoever is killed outright says nothing in its own
- * log, so the next one does, with what the kernel knows of it.
+ * Reports how the previous Warren of a data folder ended. A killed process writes nothing to its own log, so
+ * the next one does, with the kernel's information.
  */
 import { uptime } from 'node:os'
 import type { Clock } from '../lib/clock.ts'
@@ -10,7 +10,9 @@ import { type DataPaths, readServerFile, type ServerFile } from './data-folder.t
 
 const readKernelLogWithinMs = 10_000
 
-/** To be called by the one that holds the data folder's lock: then whoever left its server file behind is dead. */
+/**
+ * Call it while holding the data folder's lock: then the process that left its server file behind is dead.
+ */
 export async function tellLastEnd(paths: DataPaths, clock: Clock, log: Log): Promise<void> {
   const server = await readServerFile(paths)
   if (!server) return
@@ -23,7 +25,7 @@ export async function tellLastEnd(paths: DataPaths, clock: Clock, log: Log): Pro
   log.warn({ pid, startedAt: new Date(startedAt).toISOString() }, explainLastEnd(server, bootedAt, said))
 }
 
-/** `kernelLog` as `dmesg --raw` prints it; undefined where it cannot be read. Times are in milliseconds. */
+/** `kernelLog` is the output of `dmesg --raw`; undefined if it cannot be read. Times are in milliseconds. */
 export function explainLastEnd(
   { pid, startedAt }: Pick<ServerFile, 'pid' | 'startedAt'>,
   bootedAt: number,
@@ -32,7 +34,7 @@ export function explainLastEnd(
   const told = `The Warren that served this data folder before (process ${pid}) ended without closing.`
   if (startedAt < bootedAt) return `${told} The machine was restarted meanwhile.`
   if (kernelLog === undefined) {
-    return `${told} What the kernel says about it cannot be read here; look into its log (dmesg, journalctl -k).`
+    return `${told} The kernel's log cannot be read here; check it yourself (dmesg, journalctl -k).`
   }
   const about = linesAbout(kernelLog, pid, startedAt - bootedAt)
   if (about.length > 0) return `${told} The kernel says: ${about.join(' | ')}`
@@ -41,7 +43,7 @@ export function explainLastEnd(
 
 const mostLines = 5
 
-/** Lines of other processes that had the number earlier are left out. */
+/** Excludes lines about other processes that had the pid earlier. */
 function linesAbout(kernelLog: string, pid: number, sinceBootMs: number): string[] {
   const names = new RegExp(`Killed process ${pid} |[,=]pid=${pid},|\\w\\[${pid}\\]`)
   const found = kernelLog.split('\n').flatMap((line) => {

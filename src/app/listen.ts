@@ -1,4 +1,4 @@
-/** Opens the port of the server: the API, and the edge in front of sandboxes, behind one listener. */
+/** Opens the port of the server: the API, and the edge in front of sandboxes, on one listener. */
 import { readFileSync } from 'node:fs'
 import type { IncomingMessage, Server } from 'node:http'
 import { createApi } from '../api/app.ts'
@@ -38,7 +38,7 @@ export type ListenParts = {
   cluster: Cluster | undefined
   loneNode: LoneNode | undefined
   nodes: NodeDirectory
-  /** What the dashboard needs beside the rest of the API. */
+  /** The parts that the dashboard needs beside the rest of the API. */
   dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine' | 'isWeakerThanWanted'>
 }
 
@@ -54,6 +54,8 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     warm: domain.warm,
     admission: domain.admission,
     diskGuard: domain.diskGuard,
+    memoryGuard: domain.memoryGuard,
+    gpus: () => ports.driver.gpus,
     version,
   })
   const edge = createEdge({
@@ -93,14 +95,14 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   closers.add('the listener', async () => {
     readiness.close()
     const closed = listener.close(closeGraceMs)
-    // Upgraded connections belong to the edge alone: the listener would wait for them.
+    // Only the edge knows upgraded connections: the listener would wait for them.
     edge.close()
     await closed
   })
   return url
 }
 
-/** A peer has looked already. */
+/** Skipped for a request from a peer, which has searched already. */
 const findSigned = async ({ forwarder, files }: Cluster, request: IncomingMessage, path: string) =>
   forwarder.isFromPeer(request) ? undefined : files.find({ method: request.method ?? 'GET', path })
 
@@ -174,7 +176,7 @@ async function openApi(
     answerDocs: createAnswerDocs(),
     ...parts.dashboard,
     async answerMcp(apiKey, request, response, body) {
-      // Loaded when it is first needed; the certificate may have changed since.
+      // Loaded on first use; the certificate may have changed since.
       const { answerMcp } = await import('../mcp/mcp-http.ts')
       const certificate = config.tlsCert ? { certificate: readFileSync(config.tlsCert, 'utf8') } : {}
       await answerMcp({ url, apiKey, ...certificate }, version, request, response, body)
@@ -191,7 +193,7 @@ function reachableHost(host: string): string {
   return host.includes(':') ? `[${host}]` : host
 }
 
-/** The site and its renderer are loaded when somebody first reads. */
+/** Loads the site and its renderer at the first request. */
 function createAnswerDocs(): ApiParts['answerDocs'] {
   let site: DocsSite | undefined
   return async (path, readApi) => {

@@ -1,4 +1,4 @@
-/** What the operator reads about this server: how it does, and what the doctor finds. */
+/** The operator's report on this server: its state, and the doctor's findings. */
 import type { ApiParts } from '../api/context.ts'
 import type { WarmPool } from '../core/sandbox/warm-pool/warm-pool.ts'
 import type { Clock } from '../lib/clock.ts'

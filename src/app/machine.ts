@@ -1,16 +1,22 @@
 import { readFile } from 'node:fs/promises'
 import { availableParallelism, totalmem } from 'node:os'
+import type { Driver } from '../core/ports/driver.ts'
 import type { MachineCapacity } from '../core/sandbox/capacity/admission.ts'
 
 const mebibyte = 1024 * 1024
 
-export function readMachine(): MachineCapacity {
+/** `limitMB`: what all sandboxes together may use. Null: what the machine has. */
+export function readMachine(limitMB: number | null, driver: Pick<Driver, 'memoryUse'>): MachineCapacity {
+  const totalMB = Math.floor(totalmem() / mebibyte)
   return {
     cpuCount: availableParallelism(),
-    memoryMB: Math.floor(totalmem() / mebibyte),
+    memoryMB: Math.min(totalMB, limitMB ?? totalMB),
     async availableMemoryMB() {
       const [, kilobytes] = /^MemAvailable:\s+(\d+) kB$/m.exec(await readFile('/proc/meminfo', 'utf8')) ?? []
-      return kilobytes === undefined ? Number.POSITIVE_INFINITY : Math.floor(Number(kilobytes) / 1024)
+      const availableMB = kilobytes === undefined ? Number.POSITIVE_INFINITY : Number(kilobytes) / 1024
+      if (limitMB === null || !driver.memoryUse) return Math.floor(availableMB)
+      const usedBytes = (await driver.memoryUse()).reduce((total, use) => total + use.usedBytes, 0)
+      return Math.floor(Math.min(availableMB, limitMB - usedBytes / mebibyte))
     },
   }
 }

@@ -1,4 +1,6 @@
-/** The `warren` command: finds the command, loads the settings, and shows failures without their insides. */
+/**
+ * The `warren` command: finds the command, loads the settings, and shows failures without internal details.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
@@ -37,7 +39,7 @@ const withVerbs = <Parts>(table: VerbTable<Parts, string | number>, parts: () =>
   run: (args) => runVerb(table, args, parts()),
 })
 
-/** In the order in which help shows them. */
+/** In the order in which the help shows them. */
 const commands: readonly Command[] = [
   { name: 'start', use: 'start', does: 'set up what is missing and serve', run: startServer },
   {

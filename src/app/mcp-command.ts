@@ -1,4 +1,7 @@
-/** `warren mcp`: sandboxes as tools over standard input and output, for a client that starts the command itself. */
+/**
+ * `warren mcp`: sandboxes as tools over standard input and output, for a client that starts the command
+ * itself.
+ */
 import { once } from 'node:events'
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js'
 import { asksForHelp, unknownArgument } from '../cli/arguments.ts'

@@ -1,4 +1,7 @@
-/** How the template `mcp-gateway` is made: the program that clients run in it, and some servers installed ahead. */
+/**
+ * The recipe of the template `mcp-gateway`: the program that clients run in it, and some preinstalled
+ * servers.
+ */
 import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
@@ -8,7 +11,7 @@ import { sourcesFolder } from './project-folder.ts'
 
 const sources = join(sourcesFolder, 'mcp-gateway')
 const folder = '/opt/mcp-gateway'
-/** They need no key, and are what people try first. */
+/** These need no key, and are what people try first. */
 const usualServers = ['memory', 'time']
 const furtherServers = ['duckduckgo', 'fetch', 'filesystem', 'git', 'sequentialthinking', 'wikipedia']
 

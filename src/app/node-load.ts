@@ -1,4 +1,4 @@
-/** What this node says of itself to the others: what it is, and how much of it is taken. */
+/** This node's report for the others: its facts, and its load. */
 import { readFileSync } from 'node:fs'
 import { readFile, statfs } from 'node:fs/promises'
 import { arch } from 'node:os'
@@ -26,10 +26,10 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
   }
 }
 
-/** Makes the function that reads the load; it remembers when the CPUs were last looked at. */
+/** Creates the function that reads the load; it remembers the last reading of the CPU times. */
 export function createLoadReader(
-  { machine, stores }: OpenedPorts,
-  { admission, warm, service, archive }: Domain,
+  { machine, stores, driver }: OpenedPorts,
+  { admission, warm, service, objectStorage }: Domain,
   dataFolder: string,
 ): () => Promise<NodeLoad> {
   let before = { busy: 0, total: 0 }
@@ -54,13 +54,14 @@ export function createLoadReader(
       createFails: fails,
       cpuPercent: await cpuPercent(),
       disk: await readDisk(dataFolder),
+      ...(driver.gpus && { gpus: { free: driver.gpus.free, mostPerSandbox: driver.gpus.mostPerSandbox } }),
       warmTemplates: warm.templates(),
-      buildsAtHand: (await archive?.buildsAtHand.list()) ?? [],
+      buildsAtHand: (await objectStorage?.buildsAtHand.list()) ?? [],
     }
   }
 }
 
-/** In ticks, since the machine was started. */
+/** In ticks, since the boot of the machine. */
 async function readCpuTimes(): Promise<{ busy: number; total: number }> {
   const [, ...fields] = (await readFile('/proc/stat', 'utf8')).split('\n', 1)[0]!.split(/\s+/)
   const times = fields.map(Number)

@@ -3,7 +3,7 @@ import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
-import { baseKey, layerKey } from '../core/archive/keys.ts'
+import { baseKey, layerKey } from '../core/object-storage/keys.ts'
 import { createImages } from '../images/images.ts'
 import { silentLog } from '../lib/log.ts'
 import { MemoryObjectStore } from '../objects/memory-object-store.ts'
@@ -35,7 +35,7 @@ async function world(t: TestContext) {
   const images = await open('images-one')
   t.after(() => images.close())
   const layer = await images.adopt('base', root)
-  await images.archive!.archive([layer], new AbortController().signal)
+  await images.storedLayers!.store([layer], new AbortController().signal)
   await objects.putIfAbsent(baseKey(root.slice(root.lastIndexOf('/') + 1)), Buffer.from(layer))
   return { objects, opened, make, open, root, layer }
 }

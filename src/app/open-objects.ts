@@ -1,7 +1,7 @@
-/** The object store that a setting names, and the base template in it. */
+/** The configured object store, and the base template in it. */
 import { mkdir, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { baseKey, layerKey } from '../core/archive/keys.ts'
+import { baseKey, layerKey } from '../core/object-storage/keys.ts'
 import type { ObjectStore, PackStore } from '../core/ports/object-store.ts'
 import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
@@ -14,7 +14,7 @@ import type { FetchBase } from './setup/base-root.ts'
 
 export type OpenedObjects = { objects: ObjectStore; packs: PackStore }
 
-/** Undefined: there is none. Nothing of it is loaded then. */
+/** Undefined without an object store; its modules are not loaded then. */
 export async function openObjects(config: Config): Promise<OpenedObjects | undefined> {
   const { objectStore, objectStoreEndpoint: endpoint, objectStoreRegion: region } = config
   if (objectStore === null) return undefined
@@ -27,9 +27,9 @@ export async function openObjects(config: Config): Promise<OpenedObjects | undef
 }
 
 /**
- * The layer of the base template. Where another Warren has put one of the same recipe into the object store, that is the
- * base of all: two machines never make the same files, and memory fits only over the same ones. It is on this machine
- * when this resolves, so that no create waits for it.
+ * Returns the layer of the base template. If another Warren has stored a base of the same recipe, that one is
+ * used by all: two machines never make the same files, and memory fits only over the same ones. The layer is
+ * on this machine when this resolves, so that no create waits for it.
  */
 export async function baseLayer(
   images: ClosableImages,
@@ -38,13 +38,13 @@ export async function baseLayer(
   log: Log,
 ): Promise<string> {
   const shared = await haveSharedBase(images, rootFolder, opened).catch((err) => {
-    log.warn({ err }, 'The object store does not answer; the base template is the one of this machine.')
+    log.warn({ err }, 'The object store does not answer; the base template of this machine is used.')
     return undefined
   })
   return shared ?? images.adopt(basename(rootFolder), rootFolder)
 }
 
-/** Undefined: the object store has no base of this name yet. */
+/** Undefined if the object store has no base of this name yet. */
 async function haveSharedBase(
   images: ClosableImages,
   rootFolder: string,
@@ -53,13 +53,13 @@ async function haveSharedBase(
   const name = basename(rootFolder)
   const shared = await findSharedBase(name, opened?.objects)
   if (shared === undefined || images.missing([shared]).length === 0) return shared
-  // A root that was fetched is that layer already.
+  // A fetched root is that layer already.
   if ((await images.adopt(name, rootFolder)) === shared) return shared
-  await images.archive!.bring([shared], new AbortController().signal)
+  await images.storedLayers!.fetch([shared], new AbortController().signal)
   return shared
 }
 
-/** The digest of the layer that is the base of this name for all. */
+/** The digest of the layer that all Warrens use as the base of this name. */
 async function findSharedBase(name: string, objects: ObjectStore | undefined): Promise<string | undefined> {
   const key = baseKey(name)
   const length = await objects?.size(key)
@@ -67,7 +67,10 @@ async function findSharedBase(name: string, objects: ObjectStore | undefined): P
   return Buffer.from(await objects.read(key, 0, length)).toString()
 }
 
-/** Gets the root of the base template from the object store, where another Warren has put it, instead of making it. */
+/**
+ * Fetches the root of the base template from the object store, if another Warren has stored it, instead of
+ * making it.
+ */
 export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): FetchBase {
   return async (name, root, progress) => {
     const opened = await open()
@@ -76,7 +79,7 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
       const layer = await findSharedBase(name, opened.objects)
       if (layer === undefined) return false
       const take = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
-      const fetching = opened.packs.load(layerKey(layer), () => ({ open: () => take }))
+      const fetching = opened.packs.fetch(layerKey(layer), () => ({ open: () => take }))
       await progress.step('Fetch the base template from the object store', () => fetching)
       return (await fetching) !== undefined
     } catch (error) {
@@ -90,15 +93,15 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
   }
 }
 
-/** Once the object store has the base, it becomes that of all who come later. */
+/** Publishes the base once the object store has it, so that later Warrens use it. */
 export async function shareBase(
   base: TemplateBuild,
   rootFolder: string,
   { objects }: OpenedObjects,
-  { archive }: Pick<Stores, 'archive'>,
+  { storedBytes }: Pick<Stores, 'storedBytes'>,
 ): Promise<boolean> {
   const [layer] = base.layers ?? []
-  if (layer === undefined || !(await archive.findArchivedBuild(base.buildID))) return false
+  if (layer === undefined || !(await storedBytes.findStoredBuild(base.buildID))) return false
   await objects.putIfAbsent(baseKey(basename(rootFolder)), Buffer.from(layer))
   return true
 }

@@ -5,7 +5,10 @@ import type { Log } from '../lib/log.ts'
 import type { Stores } from '../store/stores.ts'
 import type { DataPaths } from './data-folder.ts'
 
-/** Warren also serves with another key than before: secrets can get new values, and using an old one is an error. */
+/**
+ * Warren also serves with another key than before: secrets can get new values, and using an old one is an
+ * error.
+ */
 export async function openSecrets(parts: {
   stores: Pick<Stores, 'secrets' | 'sandboxes'>
   vault: SecretVault
@@ -20,7 +23,7 @@ export async function openSecrets(parts: {
   if (locked > 0) {
     log.warn(
       { secrets: locked, keyFile },
-      'secrets were sealed with another key: put its file back, or give them new values',
+      'secrets were sealed with another key: restore its file, or give the secrets new values',
     )
   }
   const closed = await stores.sandboxes.listLocked()

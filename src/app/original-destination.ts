@@ -1,4 +1,4 @@
-/** Where a connection wanted to go before the firewall handed it to the gate. */
+/** Reads the original destination of a connection that the firewall redirected to the gate. */
 import type { Socket } from 'node:net'
 import type { OriginalDestination } from '../egress/decide.ts'
 import { numberToAddress } from '../lib/ipv4.ts'
@@ -7,7 +7,7 @@ import { descriptorOf } from '../lib/node-internals/socket-descriptor.ts'
 
 const levelIP = 0
 const originalDestination = 80
-/** Family, port and address, as the kernel lays them out. */
+/** Family, port and address in the kernel's layout. */
 const addressBytes = 16
 
 export function createOriginalDestination(): (socket: Socket) => OriginalDestination | null {

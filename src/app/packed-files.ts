@@ -1,11 +1,14 @@
-/** Files of our own for a template, as an archive for one of its steps. */
+/** Packs our own files into an archive for a template's step. */
 import { createHash } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { runCommand } from '../lib/run-command.ts'
 
-/** An archive with one folder of that name, which `write` fills; it is known by what is in it. */
+/**
+ * Makes an archive with one folder of that name, which `write` fills; the archive is identified by its
+ * contents.
+ */
 export async function packFiles(
   name: string,
   write: (folder: string) => Promise<void>,

@@ -1,4 +1,4 @@
-/** Checks that the port is free, and names the program that has it otherwise. */
+/** Checks that the port is free, or names the program that has it. */
 import { readFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { basename } from 'node:path'
@@ -28,12 +28,12 @@ export async function portProblem(host: string, port: number): Promise<string | 
   return `Cannot listen on ${host}:${port}: ${code}.`
 }
 
-/** The program and process id of whoever listens there, as far as the system tells. */
+/** The program and process ID of the listener, as far as the system tells. */
 async function portHolder(port: number): Promise<string | undefined> {
   const { stdout } = await runCommand('ss', ['-Hltnp', `sport = :${port}`]).catch(() => ({ stdout: '' }))
   const [, name, pid] = /users:\(\("([^"]+)",pid=(\d+)/.exec(stdout) ?? []
   if (!pid) return undefined
-  // The name that ss shows is that of a thread.
+  // ss shows the name of a thread.
   const command = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   return `${basename(command.split(/[\0 ]/)[0] || name!)} (process ${pid})`
 }

@@ -129,7 +129,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     extraCA,
     clock,
     log,
-    ...(opened && images.archive && { archive: { ...opened, layers: images.archive } }),
+    ...(opened && images.storedLayers && { objectStorage: { ...opened, layers: images.storedLayers } }),
     gate: openedGate?.gate,
     authority: openedGate?.authority,
     lookup,
@@ -139,7 +139,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe].map((recipe) =>
       recipe(config.defaultDiskMB),
     ),
-    machine: readMachine(),
+    machine: readMachine(config.memoryMB, driver),
     tracer,
     onTake: countTakes(telemetry.measures),
     freeBytes: diskFreeBytes,

@@ -1,4 +1,4 @@
-/** The folder of package.json, from the sources as from the bundle below it. */
+/** The folder of package.json, found from the sources and from the bundle below it. */
 import { findPackageJSON } from 'node:module'
 import { dirname, join } from 'node:path'
 

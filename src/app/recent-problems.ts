@@ -1,4 +1,4 @@
-/** Remembers the last warnings and errors of the log, for the operator who looks at the dashboard. */
+/** Remembers the last warnings and errors of the log, for the operator's dashboard. */
 import { errorText } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -12,7 +12,7 @@ export type RecentProblem = {
 }
 
 const mostProblems = 50
-/** What comes from a sandbox may be in it. */
+/** The text may contain data from a sandbox. */
 const mostText = 1000
 
 export class RecentProblems implements Log {
@@ -25,7 +25,7 @@ export class RecentProblems implements Log {
     this.#clock = clock
   }
 
-  /** The newest first. */
+  /** Newest first. */
   list(): readonly RecentProblem[] {
     return this.#problems
   }

@@ -1,7 +1,9 @@
 import { errorText } from '../lib/app-error.ts'
 import type { Log } from '../lib/log.ts'
 
-/** Repeats work with a pause between the end of one round and the next; the returned function ends it. */
+/**
+ * Repeats work with a pause between the end of one round and the next, until the returned function is called.
+ */
 export function repeatEvery(
   pauseMs: number,
   name: string,

@@ -59,6 +59,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const { diskLevels } = ports
     const domain = joinDomain(ports, { ...domainSettings(config, node, secrets), diskLevels })
     closers.add('watching the disk', () => domain.diskGuard.close())
+    closers.add('watching the memory', () => domain.memoryGuard.close())
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
@@ -124,9 +125,11 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 /** What an earlier process left half-done is finished or undone before anybody can ask for it. */
 async function repair(domain: Domain, { base, endedForSpace }: OpenedPorts): Promise<void> {
   for (const sandboxID of endedForSpace) await domain.service.endRunning(sandboxID, 'disk_full')
-  // First, so that nobody who stands still because the disk is full is let go.
-  await domain.diskGuard.look()
-  domain.diskGuard.start()
+  // First, so that nobody who stands still because the machine is short of something is let go.
+  for (const guard of [domain.diskGuard, domain.memoryGuard]) {
+    await guard.look()
+    guard.start()
+  }
   await domain.builds.reconcile()
   await domain.reconciler.run()
   await domain.volumes.reconcile()

@@ -83,6 +83,18 @@ export const pairs: Described<Readonly<Record<string, string>>> = {
   },
 }
 
+/** Numbers as in /dev/nvidia0, parts of a card as 0:1, or the ids that `nvidia-smi -L` shows. */
+export const gpuChoice: Described<'none' | 'auto' | 'all' | readonly string[]> = {
+  unit: '',
+  allowed: 'none, auto, all, or GPUs separated by commas, such as 0,1 or GPU-8dd9…',
+  parse(text) {
+    if (text === 'none' || text === 'auto' || text === 'all') return text
+    const names = list.parse(text)!
+    const isName = (name: string) => /^(\d+(:\d+)?|(GPU|MIG)-[0-9a-f-]+)$/.test(name)
+    return names.length > 0 && names.every(isName) ? Object.freeze(names) : undefined
+  },
+}
+
 export const databaseUrl: Described<string> = {
   unit: '',
   allowed: 'a URL such as postgres://user:password@host:5432/database',

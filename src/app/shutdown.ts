@@ -1,4 +1,4 @@
-/** Things are closed in the reverse order of their opening, each within its time. */
+/** Closes the parts in the reverse order of their opening, each within its time limit. */
 import { withDeadline } from '../lib/deadline.ts'
 import type { Log } from '../lib/log.ts'
 

@@ -1,4 +1,4 @@
-/** Where snapshots lie: one folder each, below the data folder. What is in it belongs to the driver. */
+/** The folders of snapshots: one each, below the data folder. The driver owns their contents. */
 import { lstat, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SnapshotFolders } from '../core/sandbox/snapshots/snapshot-store.ts'
@@ -8,7 +8,7 @@ export function snapshotFolders(folder: string): SnapshotFolders {
     folder: (name) => join(folder, name),
     async names() {
       const entries = await readdir(folder)
-      // A snapshot that is being made has a suffix to its name.
+      // A snapshot that is being taken has a suffix to its name.
       return [...new Set(entries.map((entry) => entry.split('.', 1)[0]!))]
     },
     async roomOf(names) {

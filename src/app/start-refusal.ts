@@ -1,12 +1,15 @@
 import { AppError } from '../lib/app-error.ts'
 
-/** EX_CONFIG of sysexits.h. The unit of systemd does not start Warren again after it. */
+/** EX_CONFIG of sysexits.h. The systemd unit does not restart Warren after it. */
 export const refusedStatus = 78
 
-/** Warren cannot start until somebody changes the machine or the settings: the next try would fail in the same way. */
+/**
+ * Warren cannot start until somebody changes the machine or the settings: another attempt would fail in the
+ * same way.
+ */
 export class StartRefusal extends AppError {}
 
-/** What the settings are rejected with is such a refusal for a start. */
+/** Turns a rejection of the settings into a refusal to start. */
 export function refusingStart<T>(readSettings: () => T): T {
   try {
     return readSettings()

@@ -16,6 +16,7 @@ import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
 import { readExtraCA } from './extra-ca.ts'
+import { chooseGpus } from './gpus.ts'
 import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
 import { baseFetcher, openObjects } from './open-objects.ts'
@@ -84,6 +85,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   )
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
+  const gpus = await chooseGpus(config, machine.runtimes.runsc, (message) => log.warn({}, message))
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
     dataFolder: paths.root,
     instance: instanceOf(paths.root),
@@ -93,7 +95,9 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
     openedRanges: config.allowPrivateEgress,
     poolSize: config.poolSize,
     poolDiskMB: config.defaultDiskMB,
+    ...(config.memoryMB !== null && { totalMemoryMB: config.memoryMB }),
     ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),
+    ...(gpus && { gpus }),
     log: (message, cause) => log.warn({ err: cause }, message),
   })
   const { baseRootFolder } = machine

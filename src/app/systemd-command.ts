@@ -1,4 +1,4 @@
-/** `warren systemd`: the unit that runs this Warren as a service, shown or installed. */
+/** `warren systemd`: shows or installs the unit that runs this Warren as a service. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { asksForHelp, parseCommand, takeWords } from '../cli/arguments.ts'
@@ -33,11 +33,11 @@ export async function systemdCommand(
   if (!existsSync('/run/systemd/system')) {
     throw new AppError(
       'unavailable',
-      'systemd does not run this machine: start Warren as your service manager does.',
+      'This machine does not run systemd: start Warren with your own service manager.',
     )
   }
   mkdirSync('/etc/warren', { recursive: true })
-  // Settings may hold passwords.
+  // Settings may contain passwords.
   writeFileSync(environmentFile, settings, { mode: 0o600 })
   writeFileSync(join(unitFolder, 'warren.service'), unit)
   for (const verb of [['daemon-reload'], ['enable', '--now', 'warren.service']]) {
@@ -78,7 +78,7 @@ WantedBy=multi-user.target
 `
 }
 
-/** As the EnvironmentFile= of a unit is read: outside of quotes it would take a backslash or a quote for its own. */
+/** In the syntax of EnvironmentFile=: outside of quotes, systemd would interpret backslashes and quotes. */
 export function environmentLines(settings: Readonly<Record<string, string>>): string {
   const quoted = (value: string) =>
     /^[\w./:@,+%=?&~-]*$/.test(value) ? value : `"${value.replaceAll(/["\\`$]/g, '\\$&')}"`

@@ -24,21 +24,21 @@ export function readTlsFiles(files: TlsFiles): TlsPair {
   }
 }
 
-/** What would make clients reject the certificate, as a sentence; undefined when it is good for the domain. */
+/** Why clients would reject the certificate, as a sentence; undefined if it is valid for the domain. */
 export function certificateProblem(cert: Buffer, domain: string, nowMs: number): string | undefined {
   const certificate = new X509Certificate(cert)
   const name = domain.replace(/:\d+$/, '')
   const lacking = [`api.${name}`, `49983-sandbox.${name}`].find((host) => !certificate.checkHost(host))
-  if (lacking) return `the TLS certificate is not for *.${name}: clients will refuse it`
+  if (lacking) return `the TLS certificate is not for *.${name}: clients will reject it`
   if (certificate.validToDate.getTime() > nowMs) return undefined
-  return `the TLS certificate ended on ${certificate.validToDate.toISOString()}: clients will refuse it`
+  return `the TLS certificate ended on ${certificate.validToDate.toISOString()}: clients will reject it`
 }
 
 type WatchOptions = { files: TlsFiles; use(pair: TlsPair): void; log: Log; clock?: Clock }
 
 /**
- * Looks whether the files changed. By looking and not by listening: links may be swapped anywhere on the path,
- * which no watch of a folder sees. What cannot be used is told once and leaves the certificate in use as it is.
+ * Checks whether the files have changed, by polling: links may be swapped anywhere on the path, which a watch
+ * of a folder does not see. An unusable certificate is logged once, and the current one stays in use.
  */
 export class TlsWatch {
   readonly #options: WatchOptions
@@ -70,7 +70,7 @@ export class TlsWatch {
     }
   }
 
-  /** Changes with the content of either file, or with what a link leads to. */
+  /** Changes with the content of either file, or with a link's target. */
   async #look(): Promise<string> {
     const { cert, key } = this.#options.files
     const marks = await Promise.all(

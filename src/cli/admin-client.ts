@@ -36,7 +36,7 @@ export class AdminClient {
     return this.#call('POST', '/admin/teams', { body: { name } })
   }
 
-  /** With `force` its sandboxes are killed one by one, so the limit is generous. */
+  /** With `force` the server kills sandboxes one by one, so the time limit is generous. */
   deleteTeam(teamID: string, force: boolean): Promise<void> {
     const path = `/admin/teams/${encodeURIComponent(teamID)}?force=${force}`
     return this.#call('DELETE', path, { withinMs: deleteWithinMs })
@@ -67,7 +67,7 @@ export class AdminClient {
     return this.#call('DELETE', `/volumes/${encodeURIComponent(volumeID)}`, { teamID })
   }
 
-  /** Removing takes as long as the disk does, so the limit is generous. */
+  /** Pruning depends on the disk's speed, so the time limit is generous. */
   prune(dryRun: boolean): Promise<PruneReport> {
     return this.#call('POST', '/admin/prune', { body: { dryRun }, withinMs: pruneWithinMs })
   }
@@ -104,7 +104,7 @@ export class AdminClient {
     return this.#call('DELETE', `/admin/nodes/${encodeURIComponent(nodeID)}`)
   }
 
-  /** Finds a node by its id, the beginning of it, or its address with or without the port. */
+  /** Finds a node by its ID, a prefix of it, or its address with or without the port. */
   async findNode(word: string): Promise<Node> {
     const nodes = await this.listNodes()
     const host = (address = '') => address.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
@@ -113,11 +113,11 @@ export class AdminClient {
     )
     if (found.length === 1) return found[0]!
     const known = nodes.map(({ id }) => id).join(', ')
-    const why = found.length === 0 ? 'no node is called that' : 'several nodes are called that'
+    const why = found.length === 0 ? 'no node has this name' : 'several nodes match this name'
     throw new AppError('not_found', `'${word}': ${why}. The nodes are: ${known}.`)
   }
 
-  /** Finds a team by slug, id or name, since a person may know any of them. */
+  /** Finds a team by slug, ID or name, because a person may know any of them. */
   async findTeam(word: string): Promise<Team> {
     const teams = await this.listTeams()
     const found =
@@ -128,7 +128,7 @@ export class AdminClient {
     throw new AppError('not_found', `There is no team '${word}'. The teams are: ${known || '(none)'}.`)
   }
 
-  /** With a team, the operator asks for that team what its own keys may ask. */
+  /** With a team, the operator makes the request on behalf of that team. */
   #call<T>(method: string, target: string, more: CallOptions = {}): Promise<T> {
     const { body, withinMs, teamID } = more
     const headers = {

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { didYouMean, nearestWords } from './suggest.ts'
 
-/** The command is written wrongly. `command` is what to ask for help, such as `warren team`. */
+/** The command has wrong arguments. `command` is the one to ask for help, such as `warren team`. */
 export class UsageError extends AppError {
   constructor(problem: string, command: string) {
     super('invalid_argument', `${problem} Run \`${command} --help\`.`)
@@ -12,7 +12,7 @@ export class UsageError extends AppError {
 export const unknownArgument = (word: string, command: string): UsageError =>
   new UsageError(`Unknown argument '${word}'.`, command)
 
-/** `choices` are the words that may stand there. */
+/** `choices` are the words that are allowed in this place. */
 export function unknownVerb(
   verb: string | undefined,
   choices: readonly string[],
@@ -31,12 +31,12 @@ export type Parsed<Name extends string> = {
   values: Partial<Record<Name, string>>
   /** The values of options that may be given several times. */
   lists: Record<string, string[]>
-  /** The options that were given and take no value. */
+  /** The given options that take no value. */
   flags: Set<string>
   json: boolean
 }
 
-/** Accepts `--name value` for each of the names, `--json` unless said otherwise, and any number of plain words. */
+/** Accepts `--name value` for each of the names, `--json` unless excluded, and any number of plain words. */
 export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
@@ -68,7 +68,7 @@ export function parseCommand<Name extends string>(
   }
 }
 
-/** Gives the words back when they are exactly as many as there are names. */
+/** Returns the words if there is exactly one for each name. */
 export function takeWords(words: readonly string[], names: readonly string[], command: string): string[] {
   const extra = words[names.length]
   if (extra !== undefined) throw unknownArgument(extra, command)

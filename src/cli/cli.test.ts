@@ -14,7 +14,7 @@ import { teamVerbs } from './team.ts'
 import { runVerb } from './verbs.ts'
 import { volumeVerbs } from './volume.ts'
 
-const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24 }
+const limits = { maxSandboxes: 100, maxCPU: 400, maxMemoryMB: 409600, maxLifetimeHours: 24, maxGPUs: 8 }
 const team = {
   teamID: 'id-1',
   slug: 'research',
@@ -99,7 +99,7 @@ const neverConnect = async (): Promise<AdminClient> => assert.fail('the command 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
     await runVerb(teamVerbs, ['list'], connect),
-    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +2026-01-02/,
+    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +2026-01-02/,
   )
   assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')
@@ -116,7 +116,7 @@ test('node list tells which machine a node is, and drain takes its address', asy
   })) {
     assert.equal(await runVerb(nodeVerbs, ['drain', word], connect), `Node ${id} gets no new sandboxes.`)
   }
-  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node is called that/)
+  await assert.rejects(runVerb(nodeVerbs, ['drain', '10.0.0'], connect), /no node has this name/)
 })
 
 test('team create sends the name', async () => {
@@ -275,7 +275,7 @@ test('recover lists what is in quarantine, gives a sandbox back, or deletes its 
     /ione-run +ione +2026-01-02 03:04 +2026-01-09 03:04 +No row/,
   )
   assert.match(await recoverCommand(['ione-run'], connect), /^The sandbox ione of team id-1 is paused/)
-  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is deleted.')
+  assert.equal(await recoverCommand(['ione-run', '--remove'], connect), 'The snapshot ione-run is removed.')
   for (const bad of [['--remove'], ['a', 'b'], ['--force']]) {
     await assert.rejects(recoverCommand(bad, neverConnect), UsageError)
   }

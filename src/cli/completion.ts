@@ -1,4 +1,4 @@
-/** The commands as data: `warren help` shows them, and shells complete words by them. */
+/** The commands as data, for `warren help` and for shell completion. */
 import { asksForHelp, takeWords, UsageError } from './arguments.ts'
 import { optionsOf, type VerbTable } from './verbs.ts'
 
@@ -6,7 +6,7 @@ export type CommandEntry = {
   name: string
   use: string
   does: string
-  /** Its verbs, each with its options. */
+  /** The verbs, each with its options. */
   verbs?: Readonly<Record<string, readonly string[]>>
 }
 
@@ -36,7 +36,7 @@ export async function completionCommand(
   if (shell === 'bash') return bash(commands)
   if (shell === 'zsh') return zsh(commands)
   if (shell === 'fish') return fish(commands)
-  throw new UsageError(`'${shell}' is no shell that Warren knows: bash, zsh or fish.`, command)
+  throw new UsageError(`'${shell}' is not supported: use bash, zsh or fish.`, command)
 }
 
 const names = (commands: readonly CommandEntry[]) => commands.map(({ name }) => name).join(' ')
@@ -49,7 +49,7 @@ const withVerbs = (commands: readonly CommandEntry[]) =>
 
 const flagged = (options: readonly string[]) => options.map((option) => `--${option}`).join(' ')
 
-/** The shell completes files after a command for which Warren has no words. */
+/** Commands without words of their own are completed with files. */
 function bash(commands: readonly CommandEntry[]): string {
   const verbs = withVerbs(commands).map(
     ({ name, words }) => `    ${name}) COMPREPLY=($(compgen -W '${words} --help' -- "$word")) ;;`,

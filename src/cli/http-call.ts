@@ -1,4 +1,4 @@
-/** One request to a running server. An answer that rejects it becomes an error with the server's message. */
+/** Makes one request to a running server. A rejection becomes an error with the server's message. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -7,13 +7,13 @@ import { requestServer, type ServerAddress } from '../lib/server-request.ts'
 
 export type Call = {
   method: string
-  /** A path on the server, or an upload link that the server gave. */
+  /** A path on the server, or an upload link from the server. */
   target: string
   headers?: Record<string, string>
   body?: { json: unknown } | { stream: Readable; size: number }
-  /** How long the server may be silent; 30 seconds unless given. */
+  /** How long the server may be silent; 30 seconds by default. */
   withinMs?: number
-  /** Called with the headers of a success. */
+  /** Called with the headers of a successful answer. */
   onHeaders?: (headers: IncomingHttpHeaders) => void
 }
 

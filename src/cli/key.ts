@@ -21,7 +21,7 @@ async function create({ words: [team], values, json }: Given, connect: Connect):
   const { teamID, slug } = await client.findTeam(team!)
   const created = await client.createKey(teamID, values.name ?? 'made on the command line')
   if (json) return asJson(created)
-  return `${created.key}\n\nThe key of team ${slug}, id ${created.id}. It is shown only now: keep it.`
+  return `${created.key}\n\nThe key of team ${slug}, id ${created.id}. It is shown only now: store it.`
 }
 
 async function list({ words: [team], json }: Given, connect: Connect): Promise<string> {

@@ -1,4 +1,4 @@
-/** Columns for people. A cell never breaks its row, whatever it holds. */
+/** Columns for people. A cell never breaks its row, whatever it contains. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '?')))]
   const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
@@ -8,7 +8,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
     .join('\n')
 }
 
-/** Name and value in two columns, for one thing with many properties. */
+/** Names and values in two columns, for one object with many properties. */
 export function listing(properties: Readonly<Record<string, string>>): string {
   const width = Math.max(...Object.keys(properties).map((name) => name.length))
   return Object.entries(properties)
@@ -19,13 +19,13 @@ export function listing(properties: Readonly<Record<string, string>>): string {
 const colours = { green: 32, yellow: 33, red: 31, dim: 2 } as const
 export type Paint = (text: string, colour: keyof typeof colours) => string
 
-/** Colours are for terminals; a file or another program gets the text alone. */
+/** Colours are for terminals; a file or another program gets plain text. */
 export const painter =
   (isTerminal: boolean): Paint =>
   (text, colour) =>
     isTerminal ? `\x1b[${colours[colour]}m${text}\x1b[0m` : text
 
-/** The largest unit that leaves a number: 45 s, 12 min, 3 h, 2 days. */
+/** Uses the largest unit that leaves a number: 45 s, 12 min, 3 h, 2 days. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))
   if (seconds < 120) return `${seconds} s`
@@ -36,7 +36,7 @@ export function duration(ms: number): string {
 
 export const asJson = (value: unknown): string => JSON.stringify(value, null, 2)
 
-/** The output of a program without what would move the cursor or change colours. */
+/** Removes control sequences that would move the cursor or change colours from a program's output. */
 export function plainLines(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is to be removed
   const plain = text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '')

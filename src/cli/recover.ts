@@ -28,7 +28,7 @@ export async function recoverCommand(
   const client = await connect()
   if (removes) {
     await client.removeQuarantined(snapshotName)
-    return json ? asJson({ snapshotName, removed: true }) : `The snapshot ${snapshotName} is deleted.`
+    return json ? asJson({ snapshotName, removed: true }) : `The snapshot ${snapshotName} is removed.`
   }
   const recovered = await client.recover(snapshotName)
   if (json) return asJson(recovered)

@@ -9,7 +9,7 @@ import { type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren sandbox'
-/** A paused sandbox that is resumed lives for so many seconds unless said otherwise. */
+/** Default timeout of a resumed sandbox, in seconds. */
 const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000
@@ -91,7 +91,7 @@ function propertiesOf(sandbox: SandboxDetail): Record<string, string> {
     started: sandbox.startedAt,
     ends: sandbox.state === 'paused' ? 'when it is killed' : sandbox.endAt,
     'at its end': lifecycle?.onTimeout === 'pause' ? 'it is paused' : 'it is killed',
-    size: `${sandbox.cpuCount} CPUs, ${sandbox.memoryMB} MiB of memory, ${sandbox.diskSizeMB} MiB of disk`,
+    size: `${sandbox.cpuCount} CPUs, ${sandbox.memoryMB} MiB of memory, ${sandbox.diskSizeMB} MiB of disk${gpusOf(sandbox)}`,
     internet: sandbox.allowInternetAccess === false ? 'no' : 'yes',
     ...(network && { network: JSON.stringify(network) }),
     ...(volumeMounts.length > 0 && {
@@ -192,4 +192,8 @@ async function kill({ words, flags, json }: Given, { connect }: SandboxCommandPa
   return wanted.length === 0
     ? 'There are no sandboxes.'
     : wanted.map((id) => `The sandbox ${id} is killed.`).join('\n')
+}
+
+function gpusOf({ gpuCount }: Pick<ListedSandbox, 'gpuCount'>): string {
+  return gpuCount === undefined ? '' : `, ${gpuCount} ${gpuCount === 1 ? 'GPU' : 'GPUs'}`
 }

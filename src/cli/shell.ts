@@ -1,21 +1,21 @@
-/** A terminal in a sandbox, over the protocol that every client speaks with the agent. */
+/** A terminal in a sandbox, over the agent's usual protocol. */
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '../lib/app-error.ts'
 import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
 import type { AgentAccess, TeamClient } from './team-client.ts'
 
-/** The person's side: what they type, where it is shown, and how large that is. */
+/** The person's side: keyboard, screen and screen size. */
 export type UserTerminal = {
   isTerminal: boolean
   size(): { cols: number; rows: number }
   onResize(listener: () => void): void
-  /** From now on every key comes as it is typed. The returned function ends that. */
+  /** Passes every key on as it is typed, until the returned function is called. */
   takeKeys(listener: (keys: Buffer) => void, onEnd: () => void): () => void
   write(output: Buffer): void
 }
 
 const largestFrame = 256 * 1024
-/** What a shell reads as the end of its input. */
+/** The byte that a shell reads as the end of its input. */
 const endOfInput = Buffer.from([4])
 
 type ShellEvent = {
@@ -70,9 +70,12 @@ async function follow(stream: IncomingMessage, terminal: UserTerminal, input: Sh
 }
 
 const brokeOff =
-  'The connection to the sandbox broke off. It may have been killed, paused, or its time is over.'
+  'The connection to the sandbox broke off. The sandbox may have been killed or paused, or its timeout is over.'
 
-/** Keys reach the shell in the order in which they were typed: those typed while some are on their way go together. */
+/**
+ * Sends keys to the shell in the order in which they were typed. Keys typed during a request are sent
+ * together.
+ */
 class ShellInput {
   readonly #client: TeamClient
   readonly #agent: AgentAccess
@@ -102,7 +105,7 @@ class ShellInput {
     this.#isSending = false
   }
 
-  /** A failure is told by the stream of the shell, which ends then as well. */
+  /** A failure is reported by the stream of the shell, which then ends too. */
   async #call(method: string, message: unknown): Promise<void> {
     const body = Buffer.from(JSON.stringify(message))
     const answer = await this.#client

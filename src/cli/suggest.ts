@@ -1,10 +1,13 @@
-/** What somebody who mistyped a command may have meant. */
+/** Suggests commands for a mistyped one. */
 
 type NamedCommand = { name: string; verbs?: Readonly<Record<string, unknown>> | undefined }
 
 const mostSlips = 2
 
-/** The commands nearest to the word, such as `warren sandbox` for `sanbdox`, and `warren sandbox logs` for `logs`. */
+/**
+ * The commands nearest to the word, such as `warren sandbox` for `sanbdox`, and `warren sandbox logs` for
+ * `logs`.
+ */
 export function suggestCommands(word: string, commands: readonly NamedCommand[]): string[] {
   const named = nearestWords(
     word,
@@ -16,14 +19,14 @@ export function suggestCommands(word: string, commands: readonly NamedCommand[])
     .map(({ name }) => `warren ${name} ${word}`)
 }
 
-/** Those that need the fewest slips of a finger, if these are few for so short a word. */
+/** The choices with the fewest typing errors, if these are few for the length of the word. */
 export function nearestWords(word: string, choices: readonly string[]): string[] {
   const slips = choices.map((choice) => ({ choice, count: slipsBetween(word, choice) }))
   const fewest = Math.min(mostSlips, Math.floor(word.length / 2), ...slips.map(({ count }) => count))
   return slips.filter(({ count }) => count <= fewest).map(({ choice }) => choice)
 }
 
-/** Letters to insert, to leave out or to replace; two neighbours that changed places count once. */
+/** Letters to insert, remove or replace; two swapped neighbours count once. */
 function slipsBetween(one: string, other: string): number {
   let before: number[] = []
   let last = Array.from({ length: other.length + 1 }, (_, at) => at)
@@ -42,6 +45,6 @@ function slipsBetween(one: string, other: string): number {
   return last[other.length]!
 }
 
-/** A sentence that asks for one of them, or nothing. */
+/** A sentence with the suggestions, or an empty text. */
 export const didYouMean = (suggestions: readonly string[]): string =>
   suggestions.length === 0 ? '' : ` Did you mean ${suggestions.map((one) => `\`${one}\``).join(' or ')}?`

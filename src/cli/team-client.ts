@@ -1,4 +1,4 @@
-/** Asks a running server what any client of a team asks. */
+/** Calls a running server like any client of a team. */
 import type { IncomingMessage } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
 import type { Delivery, Webhook } from '../contract/rest/event.ts'
@@ -15,10 +15,10 @@ export type ForkedSandbox = { sandbox?: { sandboxID: string }; error?: { code: n
 export type LogsAsked = { cursor?: number; limit?: number; direction: 'forward' | 'backward'; level?: string }
 export type NewWebhookFields = { name: string; url: string; events: string[]; signatureSecret: string }
 
-/** A pause writes memory to the disk, a resume may wait its turn. */
+/** A pause writes memory to the disk, and a resume may wait for its turn. */
 const slowWithinMs = 300_000
 
-/** For the help of what a team does. */
+/** For the help of commands that act for a team. */
 export const whichServer =
   'E2B_API_KEY, with E2B_API_URL or E2B_DOMAIN, chooses server and team; else it is the server on this machine.'
 
@@ -29,7 +29,7 @@ export class TeamClient {
     this.#access = access
   }
 
-  /** All pages. */
+  /** Reads all pages. */
   async listSandboxes(query: Record<string, string>): Promise<ListedSandbox[]> {
     const found: ListedSandbox[] = []
     let nextToken: string | undefined
@@ -100,7 +100,7 @@ export class TeamClient {
     return this.#call({ method: 'GET', target })
   }
 
-  /** A call of the sandbox's agent. Resolves with the head of its answer, which may be a stream. */
+  /** Calls the sandbox's agent. Resolves with the head of its answer, which may be a stream. */
   callAgent(agent: AgentAccess, method: string, contentType: string, body: Buffer): Promise<IncomingMessage> {
     const { sandboxID, accessToken } = agent
     const target = `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}/process.Process/${method}`
@@ -137,7 +137,7 @@ export class TeamClient {
 
 export type AgentAccess = { sandboxID: string; accessToken: string | undefined; user: string | undefined }
 
-/** The agent says at least every minute that it lives. */
+/** The agent sends a sign of life at least every minute. */
 const silenceMs = 180_000
 
 const basicUser = (user: string) => `Basic ${Buffer.from(`${user}:`).toString('base64')}`

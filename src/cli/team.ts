@@ -11,6 +11,7 @@ const limitOptions = {
   cpu: 'maxCPU',
   'memory-mb': 'maxMemoryMB',
   'lifetime-hours': 'maxLifetimeHours',
+  gpus: 'maxGPUs',
 } as const
 
 export const teamVerbs: VerbTable<Connect> = {
@@ -45,7 +46,9 @@ async function limits({ words: [word], values, json }: Given, connect: Connect):
   const changes: LimitChanges = {}
   for (const [name, limit] of Object.entries(limitOptions)) {
     const text = values[name]
-    if (text !== undefined) changes[limit] = positiveNumber(name, text, 'warren team')
+    if (text === undefined) continue
+    const isNone = limit === 'maxGPUs' && text === '0'
+    changes[limit] = isNone ? 0 : positiveNumber(name, text, 'warren team')
   }
   const client = await connect()
   const team = await client.findTeam(word!)
@@ -53,7 +56,7 @@ async function limits({ words: [word], values, json }: Given, connect: Connect):
   return show([changed], json, true)
 }
 
-const headings = ['TEAM', 'NAME', 'SANDBOXES', 'CPU', 'MEMORY MB', 'LIFETIME HOURS', 'CREATED', 'ID']
+const headings = ['TEAM', 'NAME', 'SANDBOXES', 'CPU', 'MEMORY MB', 'LIFETIME HOURS', 'GPUS', 'CREATED', 'ID']
 
 function show(teams: Team[], json: boolean, single: boolean): string {
   if (json) return asJson(single ? teams[0] : teams)
@@ -64,6 +67,7 @@ function show(teams: Team[], json: boolean, single: boolean): string {
     String(limits.maxCPU),
     String(limits.maxMemoryMB),
     String(limits.maxLifetimeHours),
+    String(limits.maxGPUs),
     createdAt.slice(0, 10),
     teamID,
   ])

@@ -1,4 +1,4 @@
-/** Builds a template on a running server with the requests that any client makes. */
+/** Builds a template on a running server, with the same requests as any client. */
 import { header } from '../contract/constants.ts'
 import type {
   BuildStatusAnswer,

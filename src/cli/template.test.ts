@@ -189,7 +189,7 @@ test('bad input is rejected before anything is sent', async () => {
   await assert.rejects(run(join(good, 'Dockerfile'), '--name', 'x'), /There is no Dockerfile in/)
   await assert.rejects(run(folderOf('a name', { Dockerfile: 'FROM a' })), /give one with --name/)
   await assert.rejects(run(folderOf('none', { Dockerfile: 'FROM a\nCOPY x y' })), /line 2: there is no 'x'/)
-  await assert.rejects(run(folderOf('zero', { Dockerfile: 'FROM a\nRUN \0' })), /is no text in UTF-8/)
+  await assert.rejects(run(folderOf('zero', { Dockerfile: 'FROM a\nRUN \0' })), /is not a UTF-8 text/)
   await assert.rejects(run(folderOf('big', { Dockerfile: ' '.repeat(1024 * 1024 + 1) })), /larger than 1 MiB/)
   await assert.rejects(run(folderOf('bad', { Dockerfile: 'FROM a\nFROM b' })), /line 2: a second FROM/)
   assert.deepEqual(asked, [])

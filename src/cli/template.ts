@@ -17,10 +17,10 @@ import type { Given, VerbTable } from './verbs.ts'
 const command = 'warren template'
 const pollEveryMs = 200
 const largestDockerfile = 1024 * 1024
-/** What the clients wait when nothing says how a start command becomes ready. */
+/** The clients' ready command for a start command without one. */
 const waitForStart = 'sleep 20'
 
-/** Where lines go while the command runs; `aside` is standard error. */
+/** Prints lines while the command runs; `aside` is standard error. */
 export type Print = (line: string, aside: boolean) => void
 
 export type TemplateCommandParts = {
@@ -53,7 +53,14 @@ ${whichServer}`,
   verbs: {
     build: {
       words: ['DIR'],
-      texts: { name: 'NAME', cpu: 'N', memory: 'N', 'start-cmd': 'COMMAND', 'ready-cmd': 'COMMAND' },
+      texts: {
+        name: 'NAME',
+        cpu: 'N',
+        memory: 'N',
+        gpus: 'N',
+        'start-cmd': 'COMMAND',
+        'ready-cmd': 'COMMAND',
+      },
       lists: { tag: 'TAG', 'build-arg': 'NAME=VALUE' },
       flags: ['no-cache'],
       run: build,
@@ -79,14 +86,17 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
     steps,
     notes,
     startCmd: ownStartCmd,
+    gpuCount: labelled,
   } = parseDockerfile(await readDockerfile(folder), buildArgs)
   for (const note of notes) say(`Note: ${note}`)
   const context = await BuildContext.open(folder)
   const files = await Promise.all(steps.map((step) => filesOf(step, context)))
   const startCmd = values['start-cmd'] ?? ownStartCmd
   const readyCmd = values['ready-cmd'] ?? (startCmd ? waitForStart : null)
+  const gpuCount = values.gpus === undefined ? labelled : positiveNumber('gpus', values.gpus, command)
   const client = await connect()
-  const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes })
+  const gpus = gpuCount === undefined ? {} : { gpuCount }
+  const requested = await client.request({ name, tags: lists.tag ?? [], ...sizes, ...gpus })
   for (const one of files) if (one) await send(client, requested.templateID, one, context, say)
   await client.start(requested, {
     fromImage: image,
@@ -103,7 +113,7 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
   return `The template ${reference} is ready (${templateID}, build ${buildID}). Use it: Sandbox.create('${reference}')`
 }
 
-/** Made by the server; what is shown here is its log. */
+/** The server builds the template; this shows its log. */
 async function addBuiltIn(
   { words: [name], flags, json }: Given,
   { connectAdmin, print }: TemplateCommandParts,
@@ -153,7 +163,7 @@ async function readDockerfile(folder: string): Promise<string> {
   if (!found?.isFile()) {
     throw new AppError('not_found', `There is no Dockerfile in ${folder}: give the folder that has one.`)
   }
-  if (found.size > largestDockerfile) throw refuse('is larger than 1 MiB, which no Dockerfile is')
+  if (found.size > largestDockerfile) throw refuse('is larger than 1 MiB')
   const bytes = await readFile(path).catch((error) => {
     throw refuse(`cannot be read: ${errorText(error)}`)
   })
@@ -161,9 +171,9 @@ async function readDockerfile(folder: string): Promise<string> {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     if (!text.includes('\0')) return text
   } catch {
-    // The same as a text with zeros in it.
+    // Treated like a text with zeros in it.
   }
-  throw refuse('is no text in UTF-8')
+  throw refuse('is not a UTF-8 text')
 }
 
 function nameOf(folder: string): string {
@@ -204,7 +214,7 @@ async function send(
   await client.upload(url, { stream: body, size })
 }
 
-/** Says every line of the log, until the build has ended and there are no more. */
+/** Prints every line of the log until the build has ended and there are no more. */
 async function follow(
   read: (offset: number) => Promise<BuildStatusAnswer>,
   say: (line: string) => void,

@@ -1,8 +1,8 @@
-/** The terminal that the command runs in, or the files and pipes that stand in for one. */
+/** The terminal of the command, or the files and pipes that replace one. */
 import type { ReadStream, WriteStream } from 'node:tty'
 import type { UserTerminal } from './shell.ts'
 
-/** What programs take a screen for when nobody says. */
+/** The usual default size of a screen. */
 const usualSize = { cols: 80, rows: 24 }
 
 export function createTerminal(input: ReadStream, output: WriteStream): UserTerminal {
@@ -17,7 +17,7 @@ export function createTerminal(input: ReadStream, output: WriteStream): UserTerm
       return () => {
         input.off('data', listener).off('end', onEnd).pause()
         if (isRaw) input.setRawMode(false)
-        // Node would wait for the next key.
+        // Otherwise Node would wait for the next key.
         input.unref?.()
       }
     },

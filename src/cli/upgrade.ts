@@ -8,10 +8,10 @@ Says how to bring this Warren to a newer release, step by step. It changes nothi
 
 export type UpgradeParts = {
   version: string
-  /** Where this Warren lies. */
+  /** The folder of this Warren. */
   folder: string
   dataFolder: string
-  /** Whether it is a clone; else it is an unpacked release. */
+  /** True for a clone; false for an unpacked release. */
   isClone: boolean
 }
 

@@ -1,31 +1,33 @@
 /**
- * Commands with verbs, such as `warren sandbox list`, as tables: what they take, their help and the completion of shells
- * come from the same rows.
+ * Commands with verbs, such as `warren sandbox list`, as tables: arguments, help and shell completion come
+ * from the same rows.
  */
 import { asksForHelp, type Parsed, parseCommand, takeWords, UsageError, unknownVerb } from './arguments.ts'
 
 export type Given = Parsed<string>
 
 export type Verb<Parts, Result> = {
-  /** The words after it. All must be given; a last one that ends with … may be left out or given several times. */
+  /**
+   * The words after the verb. All are required, but a last one that ends with … may be omitted or repeated.
+   */
   words?: readonly string[]
-  /** Options with a value, and how help calls the value. */
+  /** Options with a value, and the name of the value in the help. */
   texts?: Readonly<Record<string, string>>
   /** Options with a value that may be given several times. */
   lists?: Readonly<Record<string, string>>
   flags?: readonly string[]
-  /** The texts that must be given. */
+  /** The required ones of `texts`. */
   needs?: readonly string[]
-  /** Whether there is something to show to programs. */
+  /** The verb has an output for programs. */
   json?: boolean
-  /** Gives what to print. It connects only after it has looked at what was given. */
+  /** Returns the text to print. Connects only after it has checked its arguments. */
   run: (given: Given, parts: Parts) => Promise<Result>
 }
 
 export type VerbTable<Parts, Result = string> = {
   name: string
   does: string
-  /** What help says below the usage of all verbs. */
+  /** The text of the help below the usage of all verbs. */
   notes: string
   verbs: Readonly<Record<string, Verb<Parts, Result>>>
 }
@@ -50,7 +52,7 @@ export async function runVerb<Parts, Result>(
   return verb.run(given, parts)
 }
 
-/** The options of a verb as shells complete them. */
+/** The options of a verb, for shell completion. */
 export function optionsOf({
   texts = {},
   lists = {},

@@ -10,6 +10,7 @@ export const chapters: readonly Chapter[] = [
         'templates',
         'code-interpreter',
         'desktop',
+        'gpu',
         'pausing',
         'volumes',
         'network',

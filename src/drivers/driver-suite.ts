@@ -1,4 +1,6 @@
-/** What every driver promises, as tests. Each implementation runs them; none may need to know which it is. */
+/**
+ * The promises of every driver, as tests. Each implementation runs them; none may need to know which it is.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Driver, DriverHandle, SandboxSpec } from '../core/ports/driver.ts'

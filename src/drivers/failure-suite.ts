@@ -1,4 +1,6 @@
-/** What every driver promises about sandboxes that die by themselves and about what it cannot read, as tests. */
+/**
+ * The promises of every driver about sandboxes that die by themselves and about unreadable state, as tests.
+ */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { canLimitEgress, type Driver, type DriverHandle, type SandboxExit } from '../core/ports/driver.ts'
@@ -7,13 +9,13 @@ import { isAppError } from '../lib/app-error.ts'
 import type { DriverBench, DriverTools } from './driver-fixture.ts'
 
 export type FailureBench = DriverBench & {
-  /** Ends all processes of the sandbox from outside, as a `kill -9` of its first one does. */
+  /** Kills all processes of the sandbox from outside, like a `kill -9` of its first one. */
   killProcesses(handle: DriverHandle): Promise<void>
-  /** Nothing can be found out about this sandbox any more, until the function that comes back has resolved. */
+  /** Makes the state of this sandbox unreadable until the returned function has resolved. */
   makeUnreadable(sandboxID: string): Promise<() => Promise<void>>
-  /** The machine takes no egress rules any more, until the function that comes back has resolved. */
+  /** Makes the machine reject egress rules until the returned function has resolved. */
   breakEgress(): Promise<() => Promise<void>>
-  /** Whether the machine holds a rule now that denies everything to the sandbox. */
+  /** True if the machine has a rule now that denies everything to the sandbox. */
   isClosed(handle: DriverHandle): Promise<boolean>
 }
 
@@ -80,7 +82,7 @@ export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): 
 
 const idsOf = ({ data }: DriverHandle) => [data.sandboxID, data.runID]
 
-/** The exits that a driver tells, one after the other. */
+/** Collects the exits that a driver reports. */
 export function collectExits(driver: Driver) {
   const told: SandboxExit[] = []
   let wake = () => {}
@@ -93,7 +95,7 @@ export function collectExits(driver: Driver) {
       while (told.length === 0) await new Promise<void>((resolve) => (wake = resolve))
       return told.shift()!
     },
-    /** Gives back what nobody asked for. */
+    /** Returns the exits that nobody asked for. */
     close(): SandboxExit[] {
       unsubscribe()
       return told

@@ -312,6 +312,19 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await assert.rejects(startFrom(), fails('not_found'))
     })
 
+    it('ends one that stands still with a snapshot of its memory, and leaves it so where that fails', async () => {
+      if (!keepsMemory()) return
+      const handle = await sandbox()
+      await bench.driver.freeze(handle, undefined, { whileBusy: true })
+      const options = { memory: true, afterwards: 'end', lasting: true } as const
+      const aborted = bench.driver.takeSnapshot(handle, folder, options, AbortSignal.abort())
+      await assert.rejects(aborted, { name: 'AbortError' })
+      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.findSnapshot(folder), undefined)
+      assert.equal((await bench.driver.takeSnapshot(handle, folder, options)).memory, true)
+      assert.equal(await bench.driver.recover(handle), 'gone')
+    })
+
     it('keeps memory when it is asked to, or refuses where it cannot', async () => {
       const handle = await sandbox()
       const options = { memory: true, afterwards: 'go-on', lasting: true } as const

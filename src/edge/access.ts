@@ -1,4 +1,4 @@
-/** Who may reach a port of a sandbox, and who may wake one that sleeps. */
+/** Decides who may reach a port of a sandbox, and who may wake a paused one. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
@@ -17,12 +17,12 @@ import { isSignedFor } from './signed-file.ts'
 
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
 
-/** Routes of the agent that nobody outside reaches, with whatever credentials. */
+/** True for routes of the agent that nobody outside may reach, whatever the credentials. */
 export function leadsToInternalRoute({ port, path }: SandboxDestination): boolean {
   return port === envdPort && isInternalAgentPath(path)
 }
 
-/** Null: it may. The agent itself asks for its token. */
+/** Null if the request is allowed. The agent itself checks its token. */
 export function rejectionOf(
   { headers }: Asked,
   { sandboxID, port }: SandboxDestination,
@@ -34,7 +34,10 @@ export function rejectionOf(
   return isSame(String(given), trafficToken) ? null : trafficTokenWrong(sandboxID)
 }
 
-/** Null: it may. On the agent's port it must show what the agent would ask for once awake. */
+/**
+ * Null if the request may wake the sandbox. On the agent's port it must show the token that the agent would
+ * require.
+ */
 export function wakeRejectionOf(
   request: Asked,
   destination: SandboxDestination,
@@ -54,7 +57,10 @@ export function wakeRejectionOf(
   return welcome ? null : resumeRejected(sandboxID)
 }
 
-/** What the edge answers itself wakes nobody: a browser's question comes without the credentials of the request that follows. */
+/**
+ * Requests that the edge answers itself wake no sandbox: a preflight comes without the credentials of the
+ * request that follows.
+ */
 export function neverReachesSandbox(request: Asked, destination: SandboxDestination): boolean {
   return isPreflight(request) || leadsToInternalRoute(destination)
 }
@@ -63,7 +69,7 @@ function withoutQuery(path: string): string {
   return path.split('?', 1)[0]!
 }
 
-/** Hashed first, so that neither content nor length shows in the time it takes. */
+/** Hashes first, so that the time of the comparison reveals neither content nor length. */
 function isSame(given: string, expected: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))

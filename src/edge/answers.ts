@@ -1,4 +1,4 @@
-/** What the edge itself says, in the contract's words: JSON for programs, a small page for people. */
+/** The edge's own answers, with the contract's texts: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { header } from '../contract/constants.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -31,14 +31,14 @@ export const portClosed = (sandboxId: string, port: number): EdgeAnswer => ({
   json: { sandboxId, message: 'The sandbox is running but port is not open', port, code: 502 },
 })
 
-/** Must not contain the words of the two answers above: clients tell the cases apart by them. */
+/** Must not contain the texts of the two answers above: clients distinguish the cases by them. */
 const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer => ({
   status: 502,
   title: 'No answer from the sandbox',
   json: { sandboxId, message, port, code: 502 },
 })
 
-/** `why` is a full sentence for whoever asks. */
+/** `why` is a full sentence for the client. */
 export const standsStill = (sandboxId: string, why: string): EdgeAnswer => ({
   status: 507,
   title: 'This sandbox stands still',
@@ -53,7 +53,7 @@ export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer =>
     'The sandbox closed the connection before it answered. Check the service inside and try again',
   )
 
-/** `fault` is the rest of a sentence about the service. */
+/** `fault` completes a sentence about the service. */
 export const upstreamMalformed = (sandboxId: string, port: number, fault: string): EdgeAnswer =>
   noAnswer(sandboxId, port, `The service in the sandbox gave no answer that can be passed on: ${fault}`)
 
@@ -100,7 +100,7 @@ export const stillTransitioning = (sandboxId: string): EdgeAnswer => ({
   json: { sandboxId, message: 'The sandbox is still transitioning. Try again in a moment.', code: 409 },
 })
 
-/** Waiting does not help; clients know by the slug what does. */
+/** Waiting does not help; the slug tells clients what does. */
 export const resumeImpossible = (sandboxId: string, message: string, slug: string): EdgeAnswer => ({
   status: 409,
   title: 'This sandbox cannot wake by itself',
@@ -113,7 +113,7 @@ export const resumeLimited = (sandboxId: string, message: string): EdgeAnswer =>
   json: { sandboxId, message, code: 429 },
 })
 
-/** Another node has the sandbox, and what it says is unknown for the moment. */
+/** Another node has the sandbox and cannot be reached now. */
 export function nodeUnreachable(sandboxId: string, error: unknown): EdgeAnswer {
   if (error instanceof MalformedHead) return { status: error.status, text: error.message }
   if (isAppError(error, 'misdirected')) {
@@ -146,7 +146,7 @@ export const unknownSignature: EdgeAnswer = {
   json: { code: 401, message: 'invalid signature: it fits no running sandbox' },
 }
 
-/** So that scripts on any page can read why a request failed. */
+/** Lets scripts on any page read why a request failed. */
 const openToAllOrigins = {
   'Access-Control-Allow-Origin': '*',
   'Access-Control-Allow-Methods': '*',
@@ -155,7 +155,7 @@ const openToAllOrigins = {
 }
 
 export function sendAnswer(request: IncomingMessage, response: ServerResponse, answer: EdgeAnswer): void {
-  // A browser would hide the failure of the question before the request; it may see that of the request itself.
+  // A browser hides the failure of a preflight, but shows that of the request itself.
   if (isPreflight(request)) {
     sendPreflight(request, response)
     return
@@ -180,7 +180,7 @@ export function isPreflight({ method, headers }: Pick<IncomingMessage, 'method' 
   return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
-/** Lets a browser send the request it asks about; who may do what is decided when that comes. */
+/** Lets a browser send the request it asks about; permissions are checked when that request comes. */
 export function sendPreflight(request: IncomingMessage, response: ServerResponse): void {
   response.writeHead(204, {
     ...openToAllOrigins,
@@ -199,7 +199,7 @@ function rendered(request: IncomingMessage, answer: EdgeAnswer): [type: string, 
   return ['application/json', JSON.stringify(answer.json)]
 }
 
-/** A person's browser opening the address, as opposed to a script or a program asking for it. */
+/** True if a person opens the address in a browser, as opposed to a script or a program. */
 function isNavigation({ headers }: IncomingMessage): boolean {
   if (!/mozilla|chrome|safari|firefox|edge|opera|msie/i.test(headers['user-agent'] ?? '')) return false
   const mode = headers['sec-fetch-mode']

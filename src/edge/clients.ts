@@ -1,13 +1,16 @@
-/** Counts the clients of one sandbox within a limit, so that all of them can be found when it ends. */
+/** Counts the clients of one sandbox against a limit, and finds all of them when the sandbox ends. */
 import { envdPort } from '../contract/constants.ts'
 import type { EdgeAnswer } from './answers.ts'
 
-/** Stops what a client does: with this answer if it has seen none yet, else, or where there is none, by a reset. */
+/**
+ * Stops a client's request: with this answer if it has none yet, otherwise, or if the answer is null, by a
+ * reset.
+ */
 export type Cut = (answer: EdgeAnswer | null) => void
 
 export class Clients {
   readonly limit: number
-  // Counted apart, so that visitors of a service cannot lock its owner out of the agent.
+  // Counted separately, so that visitors of a service cannot lock its owner out of the agent.
   #toAgent: Client[] = []
   #toPorts: Client[] = []
 
@@ -19,7 +22,10 @@ export class Clients {
     return this.#toAgent.length === 0 && this.#toPorts.length === 0
   }
 
-  /** `cut` is called by `cutAll` unless the client left. Returns how to leave, or null when too many are in. */
+  /**
+   * `cutAll` calls `cut` unless the client has left. Returns the function to leave, or null if the limit is
+   * reached.
+   */
   enter(port: number, cut: Cut): (() => void) | null {
     const clients = port === envdPort ? this.#toAgent : this.#toPorts
     if (clients.length >= this.limit) return null
@@ -36,8 +42,8 @@ export class Clients {
 type Client = { cut: Cut; place: number }
 
 /**
- * The last takes the place of the one that leaves. A Set would do, but V8 lets the tables a busy Set outgrows
- * keep every client in them alive until a full collection: four times the memory under load.
+ * The last client takes the place of the one that leaves. A Set would be simpler, but the tables that a busy
+ * Set outgrows keep every client in them alive until a full collection: four times the memory under load.
  */
 function remove(clients: Client[], client: Client): void {
   if (clients[client.place] !== client) return

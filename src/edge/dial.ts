@@ -9,18 +9,18 @@ import { connectUpstream } from '../lib/http-relay/upstream-socket.ts'
 
 const connectTimeoutMs = 5_000
 
-/** Nothing listens there: neither on the sandbox's address nor on its loopback. */
+/** Nothing listens on the port, neither on the sandbox's address nor on its loopback. */
 export class PortClosed extends Error {}
 
 export type SandboxDialOptions = {
-  /** The route of the run at this moment. */
+  /** The current route of the run. */
   route: Route
   port: number
-  /** Tunnels end each direction by itself; pooled HTTP connections close as a whole. */
+  /** Tunnels close each direction separately; pooled HTTP connections close as a whole. */
   allowHalfOpen: boolean
-  /** Ports of this run that were last reached through the relay; kept up to date here. */
+  /** Ports of this run that were last reached through the relay; updated here. */
   relayed: Set<number>
-  /** How long to wait between tries while a service may still be starting. */
+  /** How long to wait between attempts while a service may still be starting. */
   retryWaitsMs: readonly number[]
   signal: AbortSignal
 }
@@ -28,7 +28,8 @@ export type SandboxDialOptions = {
 export async function dial(options: SandboxDialOptions): Promise<Socket> {
   const { route, port, relayed, signal } = options
   signal.throwIfAborted()
-  // The agent answered before its route was made: if it refuses now it is dead, and probes want to know at once.
+  // The agent answered before its route was added: if it refuses a connection now, it is dead, and health
+  // checks need to know at once.
   if (port === envdPort) return (await openDirect(options)) ?? Promise.reject(new PortClosed())
   for (let attempt = 0; ; attempt++) {
     const relayFirst = relayed.has(port)
@@ -42,7 +43,7 @@ export async function dial(options: SandboxDialOptions): Promise<Socket> {
   }
 }
 
-/** Null when the port refuses; rejects on anything else. */
+/** Null if the port refuses; rejects on any other failure. */
 function openDirect({
   route,
   port,
@@ -64,7 +65,7 @@ function openDirect({
   })
 }
 
-/** Null when nothing listens on the sandbox's loopback either, or the agent cannot say. */
+/** Null if nothing listens on the sandbox's loopback either, or if the agent cannot tell. */
 function openRelay({
   route,
   port,
@@ -86,7 +87,8 @@ function openRelay({
     }
     request.once('error', giveUp)
     request.once('response', giveUp)
-    // The agent's port may be in other hands: no interim answer is expected, and they may have no end.
+    // Another program may have the agent's port: no interim answer is expected, and they could come without
+    // end.
     request.once('information', giveUp)
     request.once('upgrade', (_answer, _socket, head) => {
       release()
@@ -100,19 +102,20 @@ function openRelay({
 
 type Guarded = { socket: Socket; release: () => void }
 
-/** Until released, the socket is destroyed when it takes too long or the run ends. */
+/** Until released, the socket is destroyed if it takes too long or the run ends. */
 function openSocket({ host, port }: Endpoint, allowHalfOpen: boolean, signal: AbortSignal): Guarded {
   const socket = connectUpstream({ host, port, allowHalfOpen, noDelay: true, keepAlive: true })
   const abort = () => socket.destroy(signal.reason as Error)
   const cancel = systemClock.after(connectTimeoutMs, () => {
-    socket.destroy(new Error('the sandbox did not take the connection'))
+    socket.destroy(new Error('the sandbox did not accept the connection'))
   })
   const release = () => {
     signal.removeEventListener('abort', abort)
     cancel()
   }
   signal.addEventListener('abort', abort, { once: true })
-  // An error without a listener would end the process; who uses the socket adds a listener that acts.
+  // An error without a listener would end the process; the user of the socket adds a listener that handles
+  // it.
   socket.on('error', () => {})
   socket.once('close', release)
   return { socket, release }

@@ -1,7 +1,7 @@
 /**
- * The proxy in front of sandboxes, on the API's own port. It decides whose a request is, lets it in or answers
- * in the contract's words, and carries bytes. Addresses come from the route table alone; it knows no team, no
- * key and no driver.
+ * The proxy in front of sandboxes, on the API's own port. It determines the sandbox of a request, admits or
+ * rejects it with the contract's texts, and relays bytes. Addresses come only from the route table; it knows
+ * no team, key or driver.
  */
 import { type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
@@ -36,28 +36,31 @@ import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
   routes: RouteTable
-  /** Traffic for a sandbox without a route wakes the one found here; without this, nothing wakes. */
+  /** Finds a paused sandbox that traffic may wake; without this, nothing wakes. */
   findResumable?: FindResumable
-  /** Traffic for sandboxes of other nodes goes to these; without this, there are none. */
+  /** Forwards traffic for sandboxes of other nodes; undefined without a cluster. */
   forwarder?: EdgeForwarder | undefined
-  /** Who may use the sandbox of a node that is away; without this, nobody is told anything of it. */
+  /** Tells who may use the sandbox of a node that is away; without this, nobody learns anything about it. */
   findDemand?: FindDemand | undefined
   findSigned?: FindSigned | undefined
   /** Null, or `localhost`: every host that names no sandbox is shared with the API. */
   domain: string | null
   log: Log
-  /** Open and waiting requests and tunnels per sandbox; the agent's port has an allowance of the same size. */
+  /**
+   * Limit for open and waiting requests and tunnels per sandbox; the agent's port has a separate limit of the
+   * same size.
+   */
   connectionLimit?: number
-  /** Waits between tries of a port that refuses. */
+  /** Waits between attempts to reach a port that refuses. */
   retryWaitsMs?: readonly number[]
-  /** Called with each request for a sandbox when it is over, and with each tunnel. */
+  /** Called with each request or tunnel to a sandbox when it is over. */
   onFinished?: OnFinished
 }
 
 export type Edge = {
-  /** For the server that carries both: bodies and streams may last for hours, heads may not. */
+  /** For the server of both edge and API: bodies and streams may last for hours, heads may not. */
   readonly serverOptions: ServerOptions
-  /** Takes sandbox traffic off the server's events and hands all else to `api`. */
+  /** Handles the server's events for sandbox traffic and passes all others to `api`. */
   attach(server: Server, api: (request: IncomingMessage, response: ServerResponse) => void): void
   claims(request: IncomingMessage): boolean
   handle(request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean): void
@@ -73,7 +76,7 @@ export function createEdge(options: EdgeOptions): Edge {
     serverOptions: {
       requestTimeout: 0,
       headersTimeout: 30_000,
-      // How often connections are looked at for heads that are late.
+      // How often connections are checked for late heads.
       connectionsCheckingInterval: 5_000,
       // Longer than clients keep an idle connection (300 s), so that they close it and never race us.
       keepAliveTimeout: 310_000,
@@ -81,7 +84,7 @@ export function createEdge(options: EdgeOptions): Edge {
       noDelay: true,
       keepAlive: true,
       keepAliveInitialDelay: 60_000,
-      // An offer of HTTP/2 may be passed over: the request is then an ordinary one.
+      // An offer of HTTP/2 may be ignored: the request is then an ordinary one.
       shouldUpgradeCallback: (request) => claims(request) && !/^h2c?$/i.test(request.headers.upgrade ?? ''),
     },
     attach(server, api) {
@@ -100,7 +103,7 @@ export function createEdge(options: EdgeOptions): Edge {
         })
       })
       server.on('upgrade', (request, socket, head) => {
-        // Its answer would overtake those that are due before it.
+        // Its answer would overtake those of earlier requests.
         if (turns.isBusy(request)) socket.destroy()
         else edge.upgrade(request, socket as Socket, head)
       })
@@ -125,7 +128,7 @@ class SandboxEdge {
   #onFinished: OnFinished | undefined
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
   #runs = new Map<string, Run>()
-  // A request is claimed and handled in one go, so the last answer is the one wanted again.
+  // A request is claimed and handled in one go, so the last result is the one needed again.
   #asked: { request: IncomingMessage; destination: Destination } | null = null
   #stopWatching: () => void
 
@@ -165,7 +168,7 @@ class SandboxEdge {
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     socket.on('error', () => {})
     if (head.length > 0) socket.unshift(head)
-    // Until the sandbox agrees this is still HTTP, and refusals are HTTP
+    // Until the sandbox agrees to the upgrade this is still HTTP, and so are rejections.
     const response = new ServerResponse(request)
     response.shouldKeepAlive = false
     response.assignSocket(socket)
@@ -177,7 +180,7 @@ class SandboxEdge {
   close(): void {
     this.#stopWatching()
     this.#waker?.close()
-    // The sandboxes live on, so that no answer about them would be true.
+    // The sandboxes keep running, so no answer about their end would be true.
     for (const run of this.#runs.values()) run.end(null)
     this.#runs.clear()
   }
@@ -201,7 +204,7 @@ class SandboxEdge {
     else sendAnswer(request, response, target)
   }
 
-  /** It may sleep, or be on another node. */
+  /** True if the sandbox may be paused or on another node. */
   #mayBeElsewhere(request: IncomingMessage, destination: SandboxDestination): boolean {
     if (!(this.#waker || this.#peers) || this.#routes.get(destination.sandboxID)) return false
     return !neverReachesSandbox(request, destination)
@@ -211,7 +214,7 @@ class SandboxEdge {
     const { request, response } = exchange
     const forwarded = await this.#peers?.forward(exchange, destination)
     if (forwarded === true || request.socket.destroyed) return
-    // What the resume writes to the log is told by the request that it is for.
+    // Log lines of the resume carry the ID of this request.
     const wake = () => this.#waker?.wake(exchange, destination)
     const rejection = forwarded || (await onBehalfOf(requestIDOf(request), wake))
     if (request.socket.destroyed) return
@@ -234,14 +237,14 @@ class SandboxEdge {
     cut = forward({ ...exchange, run, destination, log: this.#log })
   }
 
-  /** Where an allowed request goes, or the answer to one that is not. */
+  /** Returns the target of an admitted request, or the answer to a rejected one. */
   #target(
     request: IncomingMessage,
     destination: Exclude<Destination, { kind: 'preflight' }>,
   ): Target | EdgeAnswer {
     switch (destination.kind) {
       case 'sandbox': {
-        // First of all, so that the answer does not tell whether there is such a sandbox.
+        // Checked first, so that the answer does not reveal whether the sandbox exists.
         if (leadsToInternalRoute(destination)) return internalRoute(destination.path)
         const route = this.#routes.get(destination.sandboxID)
         if (!route) return sandboxNotFound(destination.sandboxID)

@@ -1,4 +1,4 @@
-/** Sends a request that was let in to its sandbox, and answers in the edge's words where the sandbox does not. */
+/** Sends an admitted request to its sandbox, and answers for the sandbox if it does not. */
 import type { ClientRequestArgs } from 'node:http'
 import type { Socket } from 'node:net'
 import { MalformedHead, type OutgoingHead } from '../lib/http-relay/headers.ts'
@@ -36,7 +36,7 @@ export function forward(exchange: SandboxExchange): Cut {
     return nothingToCut
   }
   return (answer) => {
-    // Clients take an answer that breaks off for the end of its sandbox, and a clean end for a whole answer.
+    // Clients take a broken answer for the end of its sandbox, and a clean end for a complete answer.
     if (!answer || relay.hasAnswered) resetSocket(request.socket)
     else sendAnswer(request, response, answer)
     relay.leave()
@@ -73,7 +73,7 @@ function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {
   })
 }
 
-/** Tunnels may close one direction alone, so their connections are not from the pool. */
+/** A tunnel may close one direction alone, so its connection is not from the pool. */
 function tunnelSocket(run: Run, port: number): ClientRequestArgs['createConnection'] {
   return (_options, callback) => {
     const done = callback as (error: Error | null, socket?: Socket) => void

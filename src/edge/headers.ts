@@ -1,4 +1,4 @@
-/** Which headers the edge writes, keeps to itself, or takes away from what a sandbox says. */
+/** The headers that the edge writes, keeps to itself, or removes from a sandbox's answers. */
 import type { IncomingMessage } from 'node:http'
 import { header, hopHeader } from '../contract/constants.ts'
 import { isAccessTokenShaped, isAdminTokenShaped, isApiKeyShaped } from '../core/team/team.ts'
@@ -6,7 +6,7 @@ import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
 
-/** Decided or written by the edge, so never copied from a client. */
+/** Set or checked by the edge, so never copied from a client. */
 export const ownedByEdge: ReadonlySet<string> = new Set([
   'host',
   'x-forwarded-for',
@@ -15,13 +15,13 @@ export const ownedByEdge: ReadonlySet<string> = new Set([
   header.trafficToken,
 ])
 
-/** On a host shared with the API the cookies are the API's. */
+/** On a host shared with the API, cookies belong to the API. */
 const ownedOnSharedHost = new Set([...ownedByEdge, 'cookie'])
 
-/** Only nodes say this in answers, to each other. */
+/** Headers that only nodes send each other in answers. */
 const saidByNodes: ReadonlySet<string> = new Set([hopHeader.refusal, hopHeader.made])
 
-/** On a host shared with the API, what a sandbox says about the host's cookies or transport is not its to say. */
+/** On a host shared with the API, a sandbox must not set cookies or transport rules of the host. */
 const droppedOnSharedHost = new Set([
   'set-cookie',
   'clear-site-data',
@@ -33,15 +33,16 @@ const droppedOnSharedHost = new Set([
 
 export type ForwardOptions = {
   ownHost: string | null
-  /** What the service sees in Host instead of what the client sent. */
+  /** The Host that the service sees instead of the client's. */
   maskHost?: string | undefined
   awaitsContinue: boolean
   upgrade: boolean
 }
 
 /**
- * Credentials of Warren itself, told by their form: a service has keys of its own under the same names, and gets those.
- * A client that sends its key with every request would otherwise hand it to whatever runs in the sandbox.
+ * Recognizes Warren's own credentials by their form: a service may use the same header names for its own
+ * keys, and gets those. Otherwise a client that sends its Warren key with every request would reveal it to
+ * whatever runs in the sandbox.
  */
 const isOwnCredential: Record<string, (value: string) => boolean> = {
   [header.apiKey]: isApiKeyShaped,
@@ -56,7 +57,7 @@ function withoutOwnCredentials(headers: string[]): string[] {
   })
 }
 
-/** Throws a `MalformedHead` for a request that two servers could read in two ways. */
+/** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForSandbox(request: IncomingMessage, options: ForwardOptions): OutgoingHead {
   const { awaitsContinue, upgrade, ownHost, maskHost } = options
   const own = ownHost === null ? ownedOnSharedHost : ownedByEdge
@@ -81,14 +82,14 @@ export function headersFromSandbox(
       : (name: string, value: string) =>
           saidByNodes.has(name) || (name === 'set-cookie' && isForeign(value, ownHost))
   const headers = answerHeaders(raw, { trailers: keepsTrailers, drops })
-  // A service that names its requests itself does so for clients of its own.
+  // A service that numbers its requests does so for its own clients.
   if (headerValue(raw, requestIDHeader) === undefined) headers.push('X-Request-Id', requestID)
-  // A page from a sandbox gets an origin of its own even where it shares the API's host.
+  // Gives a page from a sandbox its own origin even on the API's host.
   if (ownHost === null) headers.push('Content-Security-Policy', 'sandbox')
   return headers
 }
 
-/** A cookie meant for more than this one host would reach sibling sandboxes and the API. */
+/** A cookie for more than this one host would reach sibling sandboxes and the API. */
 function isForeign(cookie: string, ownHost: string): boolean {
   return cookie.split(';').some((attribute, index) => {
     const [name = '', value = ''] = attribute.split('=', 2)

@@ -1,6 +1,6 @@
 /**
- * Whose traffic a request is, read from its head alone. It knows no route and never yields an address: the
- * most a hostile head can do is name another sandbox id, and that sandbox guards itself.
+ * Determines the destination of a request from its head alone. Knows no routes and never returns an address:
+ * a hostile head can at most name another sandbox ID, and that sandbox guards itself.
  */
 import { isIP } from 'node:net'
 import { header } from '../contract/constants.ts'
@@ -11,28 +11,29 @@ export type SandboxDestination = {
   kind: 'sandbox'
   sandboxID: string
   port: number
-  /** In origin form, exactly as the client spelled it. */
+  /** In origin form, exactly as the client wrote it. */
   path: string
-  /** The host name that belongs to this sandbox port alone; null when the host is shared with the API. */
+  /** The host name that belongs to this sandbox port only; null if the host is shared with the API. */
   ownHost: string | null
 }
 
 export type Destination =
   | { kind: 'api' }
   | SandboxDestination
-  /** A signed file URL on a host that names no sandbox: only the signature tells whose it is. */
+  /** A signed file URL on a host that names no sandbox: only the signature identifies the sandbox. */
   | { kind: 'signed-file'; path: string }
-  /** A browser asks whether it may send the routing headers, without sending them. */
+  /** A browser's preflight for the routing headers, which does not contain them. */
   | { kind: 'preflight' }
   | { kind: 'rejected'; reason: string }
 
 const api: Destination = { kind: 'api' }
 
 /**
- * The one rule. Two Host headers are rejected. A Host whose first label starts with a number and a dash is a
- * sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing headers do
- * not count. On shared hosts the routing headers count. Forwarding headers (X-Forwarded-Host and such) and
- * the authority of an absolute request target never choose: a target that disagrees with Host is rejected.
+ * The routing rule. Two Host headers are rejected. A Host whose first label starts with a number and a dash
+ * is a sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing
+ * headers are ignored. On shared hosts the routing headers apply. Forwarding headers (X-Forwarded-Host and
+ * such) and the authority of an absolute request target never select a sandbox: a target that contradicts
+ * Host is rejected.
  */
 export function destinationOf(head: RequestHead, domain: string | null): Destination {
   const found = scan(head.rawHeaders)
@@ -48,7 +49,7 @@ export function destinationOf(head: RequestHead, domain: string | null): Destina
   return api
 }
 
-/** A domain setting may carry a port; host names are compared without it. */
+/** A domain setting may include a port; host names are compared without it. */
 export function domainName(setting: string | null): string | null {
   return setting === null || setting === '' ? null : hostName(setting)
 }
@@ -67,7 +68,7 @@ function scan(rawHeaders: string[]): Found {
   const found: Found = { host: '', hosts: 0, sandboxID: '', ids: 0, port: '', ports: 0, preflight: false }
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const spelled = rawHeaders[i]!
-    // By length first: this runs for every header of every request, API calls included.
+    // Compares the length first: this runs for every header of every request, including API calls.
     if (spelled.length !== 4 && spelled.length !== 14 && spelled.length !== 16 && spelled.length !== 30)
       continue
     const name = spelled.toLowerCase()
@@ -88,7 +89,7 @@ function scan(rawHeaders: string[]): Found {
   return found
 }
 
-/** Lower case, without port and one trailing dot; an IPv6 address without its brackets. */
+/** In lower case, without port and one trailing dot; an IPv6 address without its brackets. */
 function hostName(host: string): string {
   const name = host.toLowerCase().replace(/:\d*$/, '')
   const bracketed = /^\[(.*)\]$/.exec(name)?.[1]
@@ -150,7 +151,7 @@ function isSignedFile({ method = '', url = '' }: RequestHead): boolean {
   return fileMethods.has(method) && url.startsWith('/files?') && /[?&]signature=/.test(url.slice(6))
 }
 
-/** Without a zone: those mean something on the client's machine only. */
+/** Addresses without a zone: a zone has a meaning on the client's machine only. */
 function isAddress(text: string): boolean {
   return isIP(text) !== 0 && !text.includes('%')
 }

@@ -1,4 +1,7 @@
-/** TLS towards a service that speaks it. Who it is, is known by its address; its certificate is its own affair. */
+/**
+ * TLS to a service that speaks it. The service is identified by its address, so its certificate is not
+ * checked.
+ */
 import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
 import { systemClock } from '../lib/clock.ts'
@@ -18,14 +21,15 @@ export function shakeHands(socket: Socket, signal: AbortSignal): Promise<Socket>
     const cancel = systemClock.after(handshakeTimeoutMs, () => {
       fail(new Error('the service did not finish the TLS handshake in time'))
     })
-    const gone = () => fail(new Error('the service closed the connection instead of answering to TLS'))
+    const gone = () => fail(new Error('the service closed the connection during the TLS handshake'))
     const release = () => {
       signal.removeEventListener('abort', abort)
       cancel()
       secure.off('close', gone)
     }
     signal.addEventListener('abort', abort, { once: true })
-    // An error without a listener would end the process; who uses the socket adds a listener that acts.
+    // An error without a listener would end the process; the user of the socket adds a listener that handles
+    // it.
     secure.on('error', fail)
     secure.once('close', gone)
     secure.once('secureConnect', () => {

@@ -1,4 +1,4 @@
-/** Traffic for sandboxes that other nodes of the cluster have. A Warren on its own has none of this. */
+/** Traffic for sandboxes of other nodes of the cluster. Unused without a cluster. */
 import type { IncomingMessage } from 'node:http'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { FindDemand } from '../core/sandbox/network/resumable-route.ts'
@@ -11,10 +11,10 @@ import { type EdgeAnswer, nodeUnreachable, sandboxNotFound, sendAnswer, unknownS
 import type { SandboxDestination } from './host.ts'
 import { isSignature } from './signed-file.ts'
 
-/** Finds the sandbox that a signed file URL is for on other nodes; undefined also where a peer asks. */
+/** Finds the sandbox of a signed file URL on other nodes. Undefined also for requests from a peer. */
 export type FindSigned = (request: IncomingMessage, path: string) => Promise<string | undefined>
 
-/** A Warren on its own has nothing to take over. */
+/** Without a cluster there is nothing to take over. */
 export type EdgeForwarder = Pick<Forwarder<HttpExchange>, 'forward'> &
   Partial<Pick<Forwarder<HttpExchange>, 'takeOver'>>
 
@@ -32,7 +32,10 @@ export class PeerTraffic {
     this.#parts = parts
   }
 
-  /** Never rejects. True: another node answers it. False: none has the sandbox, or this one has it now. */
+  /**
+   * Never rejects. True: another node answers the request. False: no node has the sandbox, or this one has it
+   * now.
+   */
   async forward(exchange: HttpExchange, destination: SandboxDestination): Promise<boolean | EdgeAnswer> {
     const { forwarder, log } = this.#parts
     const { sandboxID } = destination
@@ -49,7 +52,10 @@ export class PeerTraffic {
     }
   }
 
-  /** The node of the sandbox cannot answer. Who would be rejected by it is rejected here, in the same words. */
+  /**
+   * For a sandbox whose node cannot answer: returns the rejection that the node itself would have sent, if
+   * any.
+   */
   async #rejectionOf(request: IncomingMessage, destination: SandboxDestination): Promise<EdgeAnswer | null> {
     const demand = await this.#parts.findDemand?.(destination.sandboxID)
     if (!demand || (demand.isPaused && !demand.mayWake)) return sandboxNotFound(destination.sandboxID)
@@ -65,7 +71,7 @@ export class PeerTraffic {
   ): Promise<EdgeAnswer> {
     const answer = nodeUnreachable(destination.sandboxID, error)
     if (!isAppError(error)) return answer
-    // Where the database does not answer, nothing is known of the sandbox, and so nothing is told of it.
+    // If the database does not answer, nothing is known of the sandbox, so nothing is revealed.
     return (await this.#rejectionOf(request, destination).catch(() => null)) ?? answer
   }
 
@@ -73,19 +79,19 @@ export class PeerTraffic {
     return this.#parts.findSigned !== undefined && isSignature(path)
   }
 
-  /** No sandbox of this node fits the signature. */
+  /** Answers a signed URL that fits no sandbox of this node. */
   async answerSigned(exchange: HttpExchange, path: string): Promise<void> {
     const { request, response } = exchange
     const rejection = await this.#forwardSigned(exchange, path).catch((error) => nodeUnreachable('', error))
     if (rejection && !request.socket.destroyed) sendAnswer(request, response, rejection)
   }
 
-  /** Undefined: another node answers it. */
+  /** Undefined if another node answers the request. */
   async #forwardSigned(exchange: HttpExchange, path: string): Promise<EdgeAnswer | undefined> {
     const sandboxID = await this.#parts.findSigned?.(exchange.request, path)
     if (sandboxID === undefined) return unknownSignature
     const { forwarder } = this.#parts
-    // A paused sandbox is not found by a signature alone, wherever it is.
+    // A signature alone does not find a paused sandbox, on any node.
     const forwarded = await forwarder.forward({ kind: 'sandbox', id: sandboxID }, exchange)
     return forwarded === 'answered' ? undefined : unknownSignature
   }

@@ -1,4 +1,4 @@
-/** Tells, once a request to a sandbox is over, what became of it. */
+/** Reports the outcome of a request to a sandbox when it is over. */
 import { envdPort } from '../contract/constants.ts'
 import { monotonicMs } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -8,16 +8,16 @@ import type { Destination } from './host.ts'
 export type FinishedRequest = {
   requestID: string
   method: string
-  /** Null where the request names none. */
+  /** Null if the request names no sandbox. */
   sandboxID: string | null
   port: number | null
-  /** Whom it was for: a sandbox's agent, a service in it, or nobody that could be told. */
+  /** Whether the request was for a sandbox's agent, for a service in it, or for an unknown destination. */
   target: 'agent' | 'service' | 'none'
-  /** 101: it became a tunnel. 499: its client went before there was an answer. */
+  /** 101: the request became a tunnel. 499: the client disconnected before there was an answer. */
   status: number
-  /** Until the head of the answer, in milliseconds. */
+  /** Time until the head of the answer, in milliseconds. */
   answeredMs: number
-  /** Until its end, in milliseconds. */
+  /** Time until the end of the request, in milliseconds. */
   totalMs: number
 }
 
@@ -37,7 +37,7 @@ export class RequestWatch {
     connection.once('close', () => onFinished(this.#finished(exchange, destination)))
   }
 
-  /** The sandbox has answered. */
+  /** Called when the sandbox has answered. */
   answered(): void {
     this.#answeredMs ??= monotonicMs() - this.#startedAt
   }

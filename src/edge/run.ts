@@ -1,4 +1,4 @@
-/** What the edge holds for one run of a sandbox; all of it goes when the run ends. */
+/** The edge's state for one run of a sandbox; everything is dropped when the run ends. */
 import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
@@ -28,7 +28,7 @@ export class Run {
     this.route = route
     this.clients = new Clients(limits.connectionLimit)
     this.#retryWaitsMs = limits.retryWaitsMs
-    // The address comes from the route at the moment of dialling.
+    // The address is read from the route when dialling.
     const dial = (port: number) => this.dial(port, false)
     this.agent = new UpstreamPool({ dial, mostIdle: mostIdleUpstreams, clock: systemClock })
   }
@@ -47,21 +47,21 @@ export class Run {
     return speaksTls ? shakeHands(socket, signal) : socket
   }
 
-  /** The agent always sees the name it is known by. */
+  /** Undefined for the agent, which always sees the name it is known by. */
   maskHost(port: number): string | undefined {
     return port === envdPort ? undefined : this.route.maskHost?.replace(/\$\{PORT\}/g, String(port))
   }
 
-  /** True once, so that a sandbox fills the log with no more than one line of it. */
+  /** True only the first time, so that a sandbox adds at most one such line to the log. */
   isFirstFlood(): boolean {
     const isFirst = !this.#hasFlooded
     this.#hasFlooded = true
     return isFirst
   }
 
-  /** Whoever waits for an answer gets this one. */
+  /** Clients that wait for an answer get this one. */
   end(answer: EdgeAnswer | null): void {
-    // Clients first: what they then hear is this, not the failure of the connections behind them.
+    // Clients first: they should get this answer, not the failure of the connections behind them.
     this.clients.cutAll(answer)
     this.#ended.abort(new Error('the sandbox ended'))
     this.agent.destroy()

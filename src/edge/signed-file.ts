@@ -1,10 +1,13 @@
-/** Which sandbox a signed file URL belongs to, when neither host nor header says so, and whether it still counts. */
+/**
+ * Finds the sandbox of a signed file URL if neither host nor header names it, and checks whether the
+ * signature is still valid.
+ */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { Route } from '../core/sandbox/network/routes.ts'
 
 /**
- * The signature covers the agent's token, so it fits one sandbox only. This chooses the sandbox and
- * grants nothing: the agent checks signature and expiry itself.
+ * The signature covers the agent's token, so it fits one sandbox only. This selects the sandbox and grants
+ * nothing: the agent checks signature and expiry itself.
  */
 export function routeOfSignedFile<R extends Pick<Route, 'agentToken'>>(
   method: string | undefined,
@@ -21,16 +24,16 @@ export function routeOfSignedFile<R extends Pick<Route, 'agentToken'>>(
   const expiration = query.get('signature_expiration')
   const suffix = expiration === null ? '' : `:${expiration}`
   for (const route of routes) {
-    // Copying keeps the cost per sandbox small however long the path is.
+    // Copying the hash keeps the cost per sandbox small however long the path is.
     if (timingSafeEqual(given, signed.copy().update(`${route.agentToken}${suffix}`).digest())) return route
   }
   return undefined
 }
 
-/** Whether it has the form of a signature at all. */
+/** True if the query has a text in the form of a signature. */
 export const isSignature = (path: string): boolean => digestOf(queryOf(path).get('signature') ?? '') !== null
 
-/** Whether the agent behind the route would take the signature at this moment. */
+/** True if the agent behind the route would accept the signature now. */
 export function isSignedFor(
   route: Pick<Route, 'agentToken'>,
   method: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * Wakes sleeping sandboxes for the requests that ask for them. While one waits its body stays unread and its
- * client is counted; that all share one resume is the work of whoever stands behind `findResumable`.
+ * Wakes paused sandboxes for the requests that are for them. A waiting request's body stays unread, and its
+ * client is counted. The implementation of `findResumable` makes all callers share one resume.
  */
 import type { FindResumable, ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -24,7 +24,7 @@ export class Waker {
   #findResumable: FindResumable
   #connectionLimit: number
   #log: Log
-  /** By sandbox; only those somebody waits for. */
+  /** By sandbox, for those that somebody waits for. */
   #waiting = new Map<string, Clients>()
 
   constructor(findResumable: FindResumable, connectionLimit: number, log: Log) {
@@ -34,8 +34,8 @@ export class Waker {
   }
 
   /**
-   * Never rejects. Null: if the sandbox is anywhere to be found, it is in the route table now, or the client
-   * has gone.
+   * Never rejects. Null if the sandbox is in the route table now, if it exists at all, or if the client has
+   * disconnected.
    */
   async wake(
     { request, response }: Pick<HttpExchange, 'request' | 'response'>,
@@ -51,10 +51,10 @@ export class Waker {
       const sleeping = await this.#findResumable(sandboxID)
       if (!sleeping) return null
       const rejection = wakeRejectionOf(request, destination, sleeping, systemClock.now())
-      // What waits for the sandbox alone must not hold the request: it would outlive a client that went.
+      // Do not keep the request after its client has disconnected.
       return rejection ?? (await Promise.race([gone, this.#outcome(sleeping)]))
     } catch (error) {
-      this.#log.debug({ error, sandboxID }, 'could not look for a sleeping sandbox')
+      this.#log.debug({ error, sandboxID }, 'could not look up a paused sandbox')
       return routingFailed('could not look the sandbox up. Try again in a moment')
     } finally {
       leave()
@@ -62,7 +62,7 @@ export class Waker {
     }
   }
 
-  /** Resets the connections of all who wait. */
+  /** Resets the connections of all waiting clients. */
   close(): void {
     for (const clients of this.#waiting.values()) clients.cutAll(null)
   }

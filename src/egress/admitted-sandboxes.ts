@@ -1,4 +1,4 @@
-/** The sandboxes the gate knows, and everything that is open on their behalf. */
+/** The sandboxes that the gate knows, and their open connections. */
 import type { Socket } from 'node:net'
 import { isDeepStrictEqual } from 'node:util'
 import type { GateClient } from '../core/ports/egress.ts'
@@ -12,7 +12,7 @@ export type ConnectionLimits = { connectionsPerClient: number; connections: numb
 /** One connection of a sandbox, with all sockets that belong to it. */
 export class GateConnection {
   readonly sandbox: AdmittedSandbox
-  /** Where the sandbox wanted to go. */
+  /** The original destination of the connection. */
   destination: OriginalDestination = { address: '0.0.0.0', port: 0 }
   /** Called when the policy changed and the connection may stay. */
   onPolicyChange = () => {}
@@ -24,7 +24,7 @@ export class GateConnection {
     this.sandbox = sandbox
   }
 
-  /** A socket lives no longer than the connection it serves. */
+  /** A tracked socket is destroyed with the connection. */
   track = (socket: Socket): void => {
     this.#sockets.add(socket)
     socket.on('error', () => {})
@@ -32,7 +32,10 @@ export class GateConnection {
     if (this.#isCut) socket.destroy()
   }
 
-  /** What the connection, or a request on it, is doing; entered before it begins, so that no change is missed. */
+  /**
+   * Records the route of the connection, or of a request on it, before it begins, so that no change of the
+   * policy is missed.
+   */
   use(name: string | null, route: EgressRoute): () => void {
     const use = { name, route }
     this.#uses.add(use)
@@ -42,7 +45,7 @@ export class GateConnection {
   isAllowedBy({ policy }: GateClient, isClosed: IsClosed): boolean {
     return [...this.#uses].every(
       ({ name, route }) =>
-        // Which address it went to is not known here, so it has to be asked for again.
+        // The address it went to is unknown here, so the route must be decided again.
         route.to !== 'allowed-address-of' &&
         isSameRoute(route, decide(policy, name, this.destination, isClosed)),
     )
@@ -61,7 +64,7 @@ export class AdmittedSandbox {
   readonly connections = new Set<GateConnection>()
   /** For both directions of all its connections. */
   readonly pacer = new ChunkPacer(systemClock)
-  /** Sockets on which the sandbox asks for names; counted, never judged. */
+  /** Sockets on which the sandbox sends DNS questions; they are counted, but not judged. */
   readonly asking = new Set<Socket>()
 
   constructor(identity: GateClient) {
@@ -115,7 +118,7 @@ export class AdmittedSandboxes {
     this.#byAddress.delete(address)
   }
 
-  /** Null: too many are open. The connection ends with its first socket. */
+  /** Null if too many are open. The connection ends with its first socket. */
   enter(sandbox: AdmittedSandbox, socket: Socket): GateConnection | null {
     if (this.isFull(sandbox)) return null
     const connection = new GateConnection(sandbox)
@@ -143,5 +146,5 @@ export class AdmittedSandboxes {
   }
 }
 
-/** Sockets that listen for both families show an IPv4 peer in IPv6 dress. */
+/** Sockets that listen for both families show an IPv4 peer as a mapped IPv6 address. */
 export const plainAddress = (address: string | undefined): string => (address ?? '').replace(/^::ffff:/, '')

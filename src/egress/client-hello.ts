@@ -1,10 +1,10 @@
 /**
- * Reads the one thing the gate wants of a TLS connection, the name in its first message, from bytes that the
- * sandbox made up. Every length is held against what is there; nothing is copied but the name.
+ * Reads the host name from the first message of a TLS connection, whose bytes the sandbox chose. Every length
+ * is checked against the available bytes; only the name is copied.
  */
 
 export type ClientHello = {
-  /** As sent; null when there is none. */
+  /** The name as sent; null if there is none. */
   serverName: string | null
   /** The true name may be hidden in an encrypted part (ECH). */
   hidesName: boolean
@@ -21,7 +21,7 @@ const mostRecords = 64
 const serverNameExtension = 0
 const encryptedClientHello = 0xfe0d
 
-/** 'more': not all of it has arrived. Null: this is no ClientHello. */
+/** 'more': the message is incomplete. Null: this is not a ClientHello. */
 export function readClientHello(bytes: Buffer): ClientHello | 'more' | null {
   const message = joinRecords(bytes)
   if (message === null || message === 'more') return message
@@ -62,7 +62,7 @@ function parseMessage(message: Buffer): ClientHello | null {
   at += 1 + message.readUInt8(at)
   at += 2 + message.readUInt16BE(at)
   at += 1 + message.readUInt8(at)
-  // Before TLS 1.2 a hello could end here.
+  // Before TLS 1.2 a ClientHello could end here.
   if (at === message.length) return { serverName: null, hidesName: false }
   const end = at + 2 + message.readUInt16BE(at)
   if (end !== message.length) return null
@@ -82,7 +82,7 @@ function parseMessage(message: Buffer): ClientHello | null {
   return hello
 }
 
-/** A list that in practice, and by its own rules, holds one host name; anything else is malformed. */
+/** A list that in practice, and by its specification, holds one host name; anything else is malformed. */
 function readServerName(extension: Buffer): string {
   const listLength = extension.readUInt16BE(0)
   const type = extension.readUInt8(2)

@@ -1,4 +1,4 @@
-/** Whether a connection may go, and where to. Knows the policy and nothing of sockets. */
+/** Decides whether a connection is allowed, and where it goes. Knows the policy, but no sockets. */
 
 import { matchesAny, matchesName } from '../core/network-policy/name-patterns.ts'
 import type { EgressPolicy, HeaderRule } from '../core/ports/egress.ts'
@@ -7,19 +7,22 @@ import { addressToNumber, isWithin, parseRange } from '../lib/ipv4.ts'
 export type OriginalDestination = { address: string; port: number }
 
 export type EgressRoute =
-  /** To wherever the name leads: it is allowed itself. */
+  /** To any address of the name, because the name itself is allowed. */
   | { to: 'name'; name: string }
-  /** To an address of the name that the address rules allow: the sandbox's word for where it is does not count. */
+  /**
+   * To an address of the name that the address rules allow; the address that the sandbox chose does not
+   * count.
+   */
   | { to: 'allowed-address-of'; name: string }
-  /** To the address that the sandbox chose; the name is only for a proxy that wants to know. */
+  /** To the address that the sandbox chose; the name is only for a proxy. */
   | { to: 'address'; address: string; name: string | null }
 
-/** Called with each decision about a connection, a request or a question. */
+/** Called with each decision about a connection, a request or a DNS question. */
 export type OnDecision = (protocol: 'http' | 'tls' | 'tcp' | 'dns', isAllowed: boolean) => void
 
 export type IsClosed = (address: string) => boolean
 
-/** Null: the egress policy does not allow it. */
+/** Null if the egress policy does not allow it. */
 export function decide(
   policy: EgressPolicy,
   name: string | null,
@@ -40,12 +43,12 @@ export function isAddressAllowed(policy: EgressPolicy, address: string, isClosed
   return policy.internet && !isInRanges(address, policy.denyAddresses)
 }
 
-/** What nothing was said about may go: names need not be known then. */
+/** True if everything that the policy does not mention is allowed: names need not be known then. */
 export function isOpenByDefault(policy: EgressPolicy): boolean {
   return policy.internet && !policy.denyAddresses.some(isEverything)
 }
 
-/** The rule that says it most exactly: by the name first, then by the port. */
+/** The most specific rule: by name first, then by port. */
 export function ruleFor(policy: EgressPolicy, name: string, port: number): HeaderRule | undefined {
   const fitting = policy.headerRules.filter(
     (rule) => matchesName(rule.name, name) && (rule.port ?? port) === port,

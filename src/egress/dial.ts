@@ -1,4 +1,7 @@
-/** Makes the outgoing connection of a route: directly or through the policy's proxy, never to what is closed. */
+/**
+ * Makes the outgoing connection of a route, directly or through the policy's proxy, and never to a closed
+ * address.
+ */
 import { connect, type Socket } from 'node:net'
 import type { EgressPolicy, EgressProxy } from '../core/ports/egress.ts'
 import { errorText } from '../lib/app-error.ts'
@@ -11,7 +14,7 @@ import { connectThrough } from './socks.ts'
 
 export type DialerOptions = {
   resolve: Resolve
-  /** Who is asked where names lead, unless a policy says. */
+  /** DNS servers, unless a policy names others. */
   dnsServers: readonly string[]
   isClosed: IsClosed
   clock: Clock
@@ -30,7 +33,7 @@ export class Dialer {
     this.#options = options
   }
 
-  /** `track` sees every socket at once, so that a connection that is cut takes its attempts with it. */
+  /** `track` gets every socket as soon as it exists, so that cutting a connection also ends its attempts. */
   dial(policy: EgressPolicy, route: EgressRoute, port: number, track: Track): Promise<Socket> {
     const { clock, dialMs } = this.#options
     return new Promise((resolve, reject) => {
@@ -91,7 +94,7 @@ export class Dialer {
 
   async #addressesOf(policy: EgressPolicy, name: string): Promise<string[]> {
     const { isClosed, resolve, dnsServers } = this.#options
-    // A policy's own servers are asked only where the sandbox's packets could go.
+    // A policy's own servers are asked only if the sandbox's packets could reach them.
     const own = policy.dnsServers?.filter((server) => !isClosed(server)) ?? []
     let found: string[]
     try {
@@ -110,7 +113,9 @@ export class Dialer {
 
 const hostOf = (route: EgressRoute) => (route.to === 'address' ? route.address : route.name)
 
-/** A proxy is told the name where that cannot lead to a denied address; null where an address must do. */
+/**
+ * The name to give the proxy, if it cannot lead to a denied address; null if the proxy must get an address.
+ */
 function nameForProxy(policy: EgressPolicy, route: EgressRoute): string | null {
   const deniesNothing = policy.internet && policy.denyAddresses.length === 0
   return route.to === 'name' || deniesNothing ? route.name : null
@@ -134,7 +139,7 @@ function connectTo(address: string, port: number, track: Track): Promise<Socket>
     track(socket)
     socket.once('connect', () => {
       socket.off('error', reject)
-      // Whoever takes the socket listens later.
+      // The next user of the socket adds its listener later.
       socket.on('error', () => {})
       resolve(socket)
     })

@@ -1,4 +1,4 @@
-/** Pools connections that somebody else opens. */
+/** Pools connections that the caller opens. */
 import { Agent, type AgentOptions, type ClientRequestArgs } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'

@@ -1,6 +1,7 @@
 /**
- * DNS for sandboxes whose connections go through the gate, or who asked a server that is denied to them: it answers
- * only what their policy lets them ask, so that no question carries anything out. Strangers get no answer at all.
+ * DNS for sandboxes whose connections go through the gate, or that asked a denied server: it answers only
+ * questions that their policy allows, so that no question carries data out. Unknown clients get no answer at
+ * all.
  */
 import type { RemoteInfo, Socket as UdpSocket } from 'node:dgram'
 import type { Socket } from 'node:net'
@@ -30,26 +31,29 @@ export type DnsFrontOptions = {
 }
 
 export type DnsLimits = {
-  /** How many one sandbox may ask, in the long run and at once. */
+  /** Maximum number of questions of one sandbox, per second and at once. */
   questionsPerSecond: number
   questionBurst: number
-  /** How many of all sandboxes together may wait for an answer. */
+  /** Maximum number of questions under way of all sandboxes together. */
   questionsUnderWay: number
-  /** Silence on a TCP connection. */
+  /** Maximum silence on a TCP connection. */
   idleMs: number
 }
 
 export type Verdict = 'forward' | 'empty' | 'no-such-name' | 'refuse'
 
-/** Sandboxes have IPv4 alone; the others would tell of ways (QUIC, hidden names) that the gate does not read. */
+/**
+ * Sandboxes have IPv4 only, and the other types would advertise protocols (QUIC, hidden names) that the gate
+ * does not read.
+ */
 const answeredEmpty: readonly number[] = [recordTypes.AAAA, recordTypes.SVCB, recordTypes.HTTPS]
 
 /**
- * A name that may not be asked for does not exist: programs give up on that at once, while some wait long after
- * a refusal. Where names are limited only addresses can be asked for: no other record leads anywhere.
+ * A denied name is answered as non-existent: programs give up on that at once, while some wait long after a
+ * refusal. If names are limited, only addresses can be asked for: no other record leads anywhere.
  */
 export function judge(policy: EgressPolicy, question: Question, serverAllowed: boolean): Verdict {
-  // It was for a server that the address rules deny.
+  // The question was for a server that the address rules deny.
   if (addressRules(policy).toGate === 'none') return 'no-such-name'
   if (!question.isInternet || question.type === recordTypes.ANY) return 'refuse'
   if (isOpenByDefault(policy) || serverAllowed) {
@@ -88,7 +92,7 @@ export class DnsFront {
     void this.#converse(socket, sandbox)
   }
 
-  /** One question after the other, so that nobody has more than one answer waiting. */
+  /** Handles one question after the other, so that a client has at most one answer waiting. */
   async #converse(socket: Socket, sandbox: AdmittedSandbox): Promise<void> {
     let received = Buffer.alloc(0)
     try {
@@ -133,7 +137,7 @@ export class DnsFront {
     }
   }
 
-  /** A policy's own servers are asked only where the sandbox's packets could go. */
+  /** A policy's own servers are asked only if the sandbox's packets could reach them. */
   #serversOf({ dnsServers }: EgressPolicy): readonly string[] {
     return (
       dnsServers?.filter((server) => !this.#options.isClosed(server.split(':')[0]!)) ??

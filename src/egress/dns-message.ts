@@ -1,18 +1,18 @@
-/** The little of DNS messages (RFC 1035, 6891) that the gate reads and writes. Nothing is taken on trust. */
+/** The parts of DNS messages (RFC 1035, 6891) that the gate reads and writes. Every field is validated. */
 
 export const recordTypes = { A: 1, AAAA: 28, OPT: 41, SVCB: 64, HTTPS: 65, ANY: 255 } as const
 export const resultCodes = { ok: 0, serverFailed: 2, noSuchName: 3, refused: 5 } as const
 
 export type Question = {
   id: number
-  /** Lower case, no final dot; null when a label holds what no host name does. */
+  /** In lower case, without a final dot; null if a label has characters that no host name has. */
   name: string | null
   type: number
   isInternet: boolean
-  /** The one question in wire form, spelled as the asker did. */
+  /** The question in wire form, with the client's spelling. */
   wire: Buffer
   wantsRecursion: boolean
-  /** What the asker can take over UDP. */
+  /** The largest UDP answer that the client accepts. */
   mostBytes: number
   hasExtensions: boolean
 }
@@ -20,7 +20,7 @@ export type Question = {
 const headBytes = 12
 const internetClass = 1
 const plainBytes = 512
-/** Fits every network's packets. */
+/** Fits into the packets of every network. */
 const mostUdpBytes = 1232
 const responseBit = 0x8000
 const truncatedBit = 0x0200
@@ -28,7 +28,7 @@ const recursionBit = 0x0100
 const recursionOffered = 0x0080
 const opcodeBits = 0x7800
 
-/** Null: not a plain question; such a message is not answered. */
+/** Null if the message is not a plain question; such a message is not answered. */
 export function readQuestion(message: Buffer): Question | null {
   if (message.length < headBytes + 5) return null
   const flags = message.readUInt16BE(2)
@@ -51,7 +51,7 @@ export function readQuestion(message: Buffer): Question | null {
   }
 }
 
-/** The same question under an id of the gate's own, with nothing else the asker had put into it. */
+/** The same question under the gate's own ID, without anything else from the client. */
 export function writeQuestion(question: Question, id: number): Buffer {
   const head = header(id, recursionBit, question.hasExtensions ? 1 : 0)
   return Buffer.concat([head, question.wire, ...(question.hasExtensions ? [extensions] : [])])
@@ -64,21 +64,21 @@ export function writeAnswer(question: Question, resultCode: number, truncated = 
   return Buffer.concat([head, question.wire, ...(question.hasExtensions ? [extensions] : [])])
 }
 
-/** Whether a message answers the question that was sent under the id. */
+/** True if a message answers the question that was sent under this ID. */
 export function answersQuestion(message: Buffer, question: Question, id: number): boolean {
   const { wire } = question
   if (message.length < headBytes + wire.length) return false
   const flags = message.readUInt16BE(2)
   if (message.readUInt16BE(0) !== id || !(flags & responseBit) || flags & opcodeBits) return false
   if (message.readUInt16BE(4) !== 1) return false
-  // Length bytes are below 64, so lowering touches letters alone; servers may change their case.
+  // Length bytes are below 64, so lowercasing changes only letters; servers may change their case.
   const answered = message.toString('latin1', headBytes, headBytes + wire.length)
   return answered.toLowerCase() === wire.toString('latin1').toLowerCase()
 }
 
 export const isTruncated = (message: Buffer): boolean => (message.readUInt16BE(2) & truncatedBit) !== 0
 
-/** The answer as the asker expects it: its id, its spelling. */
+/** The answer with the client's ID and spelling. */
 export function readdress(message: Buffer, question: Question): Buffer {
   message.writeUInt16BE(question.id, 0)
   question.wire.copy(message, headBytes)
@@ -94,7 +94,7 @@ function header(id: number, flags: number, additions: number): Buffer {
   return head
 }
 
-/** Says how much fits, and nothing else. */
+/** Tells the accepted size, and nothing else. */
 const extensions = Buffer.from([
   0,
   0,
@@ -114,7 +114,7 @@ function extensionBytes(message: Buffer, at: number): number | null {
   return isExtension && message.readUInt16BE(at + 1) === recordTypes.OPT ? message.readUInt16BE(at + 3) : null
 }
 
-/** A question's name stands there in full: pointers have nothing before them to point at. */
+/** A question's name is complete: there is nothing before it that a pointer could refer to. */
 function readName(message: Buffer, start: number): { name: string | null; end: number } | null {
   const labels: string[] = []
   let at = start

@@ -1,4 +1,4 @@
-/** Asks DNS servers on behalf of a sandbox, over UDP and, where the answer does not fit, over TCP. */
+/** Asks DNS servers on behalf of a sandbox, over UDP and, if the answer does not fit, over TCP. */
 import { createSocket } from 'node:dgram'
 import { connect } from 'node:net'
 import type { Clock } from '../lib/clock.ts'
@@ -8,7 +8,7 @@ import { answersQuestion, isTruncated, type Question, writeQuestion } from './dn
 const perServerMs = 2000
 const mostServers = 3
 
-/** The first answer any of the servers gives; null when none does. */
+/** Returns the first answer of any of the servers; null if none answers. */
 export async function askServers(
   servers: readonly string[],
   question: Question,
@@ -24,7 +24,7 @@ export async function askServers(
   return null
 }
 
-/** A socket, and so a port, for each question: an answer from elsewhere has to guess both. */
+/** Uses a new socket, and so a new port, for each question: a forged answer has to guess both. */
 function askUdp(address: string, port: number, question: Question, clock: Clock): Promise<Buffer | null> {
   return new Promise((resolve) => {
     const id = newID()
@@ -40,7 +40,7 @@ function askUdp(address: string, port: number, question: Question, clock: Clock)
     socket.on('message', (message) => {
       if (answersQuestion(message, question, id)) done(message)
     })
-    // Connected, the kernel drops what comes from anyone else.
+    // On a connected socket the kernel drops packets from anyone else.
     socket.connect(port, address, () => {
       socket.send(writeQuestion(question, id), (error) => {
         if (error) done(null)
@@ -71,7 +71,7 @@ function askTcp(address: string, port: number, question: Question, clock: Clock)
   })
 }
 
-/** Over TCP a message follows its length. */
+/** Over TCP, the length precedes the message. */
 export function framed(message: Buffer): Buffer {
   const length = Buffer.alloc(2)
   length.writeUInt16BE(message.length)

@@ -1,6 +1,7 @@
 /**
- * The certificate authority of this machine, with which the gate stands in for hosts whose requests get headers.
- * Its key is made at first need and leaves the data folder never; its certificate is installed in sandboxes.
+ * The certificate authority of this machine, with which the gate impersonates hosts whose requests get
+ * headers. Its key is made on first use and never leaves the data folder; its certificate is installed in
+ * sandboxes.
  */
 import { createPublicKey, X509Certificate } from 'node:crypto'
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
@@ -12,7 +13,7 @@ import type { Clock } from '../lib/clock.ts'
 export type EgressAuthority = {
   /** In PEM form, for the trust stores of sandboxes. */
   certificate(): Promise<string>
-  /** What a server shows to pass for the host. */
+  /** The certificate with which the gate impersonates the host. */
   contextFor(name: string): Promise<SecureContext>
 }
 
@@ -55,10 +56,11 @@ async function loadOrMake(folder: string, clock: Clock): Promise<Certificate> {
   const pair = kept === null ? null : split(kept)
   const needed = clock.now() + leafDays * dayMs
   if (pair && Date.parse(new X509Certificate(pair.certificate).validTo) > needed) return pair
-  // Told apart from the authorities of other machines, and of this one earlier.
+  // The name distinguishes it from the authorities of other machines, and from earlier ones of this machine.
   const made = makeAuthority(`Warren egress ${new Date(clock.now()).toISOString()}`, authorityDays, clock)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  // Key and certificate in one file and under its name only when whole: there is never one without the other.
+  // Key and certificate are in one file, which gets its name when it is complete: there is never one without
+  // the other.
   await writeFile(`${file}.new`, made.key + made.certificate, { mode: 0o600 })
   await rename(`${file}.new`, file)
   return made

@@ -131,7 +131,7 @@ describe('plain HTTP through the gate', within, () => {
     const to = await world.http(1, saying('one'), 'good.example')
     world.admit({ allowNames: ['*'] })
     const answer = await sendRaw(world, to, 'CONNECT good.example:443 HTTP/1.1\r\nHost: good.example\r\n\r\n')
-    assert.match(answer, /^HTTP\/1\.1 403 .*CONNECT is not taken/s)
+    assert.match(answer, /^HTTP\/1\.1 403 .*CONNECT is not supported/s)
   })
 
   it('judges every request of a connection, and leads each to its own host', async () => {

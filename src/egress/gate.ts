@@ -1,7 +1,7 @@
 /**
- * The gate for what leaves sandboxes. The driver hands it their TCP connections and DNS questions; it tells whom
- * they are for from the bytes, holds that against the policy of the sandbox, and makes the outgoing connection
- * itself. It knows sandboxes by their address alone, and nothing of firewalls.
+ * The gate for sandboxes' egress. The driver redirects their TCP connections and DNS questions to it; it
+ * determines the destination from the bytes, checks it against the sandbox's policy, and makes the outgoing
+ * connection itself. It knows sandboxes by their address only, and nothing of firewalls.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -22,16 +22,16 @@ import { createResolve, type Resolve } from './resolve.ts'
 import { TcpFront } from './tcp-front.ts'
 
 export type GateOptions = {
-  /** Where it listens. */
+  /** The address on which it listens. */
   host: string
-  /** Any free ones unless given. */
+  /** Free ports are chosen unless given. */
   ports?: GatePorts
   resolve?: Resolve
-  /** Who is asked for names unless a policy says: `address` or `address:port`. */
+  /** DNS servers unless a policy names others: `address` or `address:port`. */
   dnsServers: readonly string[]
-  /** Where a connection that was handed over wanted to go; null when that cannot be told. */
+  /** Returns the original destination of a redirected connection; null if it is unknown. */
   originalDestination(socket: Socket): OriginalDestination | null | Promise<OriginalDestination | null>
-  /** What no policy opens. */
+  /** True for addresses that no policy can open. */
   isClosed: IsClosed
   authority: EgressAuthority
   secrets: SecretReader
@@ -39,7 +39,7 @@ export type GateOptions = {
   clock: Clock
   /** Roots for hosts whose requests get headers, in PEM form; the system's unless given. */
   trust?: readonly string[]
-  /** Roots besides those, in PEM form. */
+  /** Additional roots, in PEM form. */
   furtherTrust?: readonly string[]
   limits?: Partial<GateLimits>
   onDecision?: OnDecision
@@ -88,7 +88,7 @@ function createFronts(options: GateOptions) {
   return { sandboxes, tcp, dns }
 }
 
-/** Read at first need: the system has hundreds of roots. */
+/** Loaded on first use: the system has hundreds of roots. */
 function createTrust({ trust, furtherTrust = [] }: GateOptions): () => SecureContext {
   let trusted: SecureContext | undefined
   return () => {

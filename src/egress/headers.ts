@@ -1,20 +1,23 @@
-/** The head of a request as it leaves the gate: Host and the headers of a rule are the gate's to write. */
+/** Writes the head of a request that leaves the gate: the gate sets Host and the headers of a rule. */
 import type { IncomingMessage } from 'node:http'
 import { type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
 
 const ownedByGate: ReadonlySet<string> = new Set(['host'])
-/** How a message is framed is not a rule's to say. */
+/** A rule must not set headers that frame the message. */
 const framing = new Set([...hopByHop, 'content-length', 'expect', 'trailer'])
 
 export type GateHeadOptions = {
   host: string
-  /** The headers of the rule, filled in. They replace what the sandbox sent under the same names. */
+  /**
+   * The headers of the rule, with placeholders replaced. They override the sandbox's headers of the same
+   * names.
+   */
   set: Readonly<Record<string, string>>
   upgrade: boolean
 }
 
-/** Throws a `MalformedHead` for a request that two servers could read in two ways. */
+/** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForHost(
   request: Pick<IncomingMessage, 'method' | 'rawHeaders'>,
   { host, set, upgrade }: GateHeadOptions,

@@ -1,4 +1,4 @@
-/** What the gate itself answers to requests, in words for the program in the sandbox. */
+/** The gate's own answers to requests, worded for the program in the sandbox. */
 import type { Duplex } from 'node:stream'
 import { errorText } from '../lib/app-error.ts'
 import { headText, MalformedHead } from '../lib/http-relay/headers.ts'
@@ -8,7 +8,7 @@ import { badRequest, Rejection, unreachable } from './rejection.ts'
 
 const reasons: Record<number, string> = { 400: 'Bad Request', 403: 'Forbidden', 431: 'Headers Too Large' }
 
-/** Returns what was answered; null when there was nobody to answer, or an answer was under way and was broken off. */
+/** Returns the rejection that was sent; null if the client was gone, or if an answer under way was cut. */
 export function answerRejection({ request, response }: HttpExchange, error: unknown): Rejection | null {
   if (response.destroyed || request.socket.destroyed) return null
   if (response.headersSent) {
@@ -28,7 +28,7 @@ export function answerRejection({ request, response }: HttpExchange, error: unkn
   return rejection
 }
 
-/** For a connection whose bytes Node's parser did not take. */
+/** For a connection whose bytes Node's parser rejected. */
 export function answerUnreadable(socket: Duplex, { status, message }: Rejection): void {
   const body = `${message}\n`
   const headers = [

@@ -1,6 +1,6 @@
 /**
- * Requests in the clear, or out of a TLS connection that the gate itself ended: each one is judged for itself by
- * the host it names, gets the headers its rule says, and goes out in words of the gate's own.
+ * Handles unencrypted requests, and requests from TLS connections that the gate terminated: each one is
+ * judged by the host it names, gets the headers of its rule, and is sent on in a head that the gate writes.
  */
 import {
   type Agent,
@@ -29,19 +29,19 @@ export type HttpFrontOptions = UpstreamOptions & {
   isClosed: IsClosed
   secrets: SecretReader
   log: Log
-  /** From a connection's start, or the end of an answer, to the end of the next request's head. */
+  /** From the start of a connection, or the end of an answer, to the end of the next request's head. */
   headMs: number
   onDecision?: OnDecision
 }
 
 export const maxHeaderBytes = 64 * 1024
-/** The answer to them is the request as it arrived, with the headers of the rule. */
+/** The answer to these methods repeats the request, including the rule's headers. */
 const reflectingMethods = new Set(['TRACE', 'TRACK'])
 
 /** One connection of a sandbox that speaks HTTP. */
 class HttpSession {
   readonly connection: GateConnection
-  /** The host that the gate stood in for; null in the clear. */
+  /** The host that the gate impersonates; null for an unencrypted connection. */
   readonly secureName: string | null
   readonly agent: Agent
   readonly #socket: Socket
@@ -94,14 +94,14 @@ export class HttpFront {
   readonly #server = createServer({
     maxHeaderSize: maxHeaderBytes,
     requireHostHeader: false,
-    // Other upgrades are an offer that may be ignored.
+    // Other upgrades are offers that may be ignored.
     shouldUpgradeCallback: (request) => request.headers.upgrade?.toLowerCase() === 'websocket',
   })
 
   constructor(options: HttpFrontOptions) {
     this.#options = options
     const server = this.#server
-    // The session's own deadline counts.
+    // The session has its own deadline.
     server.keepAliveTimeout = 0
     answerHalfOpenClients(server)
     server.on('request', (request, response) => {
@@ -109,10 +109,10 @@ export class HttpFront {
     })
     server.on('upgrade', (request, socket, first) => this.#upgrade(request, socket as Socket, first))
     server.on('connect', (_, socket) => {
-      answerUnreadable(socket, new Rejection(403, 'CONNECT is not taken here: connect to the host itself.'))
+      answerUnreadable(socket, new Rejection(403, 'CONNECT is not supported: connect to the host itself.'))
     })
     server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
-      // In the middle of an answer there is no place for another.
+      // Another answer cannot be sent in the middle of an answer.
       const isFree = this.#sessions.get(socket)?.isIdle
       if (isFree && socket.writable && error.code !== 'ECONNRESET')
         answerUnreadable(socket, rejectionOf(error))
@@ -120,7 +120,7 @@ export class HttpFront {
     })
   }
 
-  /** `secureName`: the host the gate stood in for; requests for others are not taken. */
+  /** `secureName`: the host that the gate impersonates; requests for other hosts are rejected. */
   serve(connection: GateConnection, socket: Socket, secureName: string | null): void {
     this.#sessions.set(socket, new HttpSession(connection, socket, secureName, this.#options))
     this.#server.emit('connection', socket)
@@ -128,7 +128,7 @@ export class HttpFront {
   }
 
   #upgrade(request: IncomingMessage, socket: Socket, first: Buffer): void {
-    // Its answer would overtake those that are due before it.
+    // Its answer would overtake those of earlier requests.
     if (this.#turns.isBusy(request)) return void socket.destroy()
     const response = new ServerResponse(request)
     response.assignSocket(socket)
@@ -159,7 +159,7 @@ export class HttpFront {
     }
   }
 
-  /** Null: a denied address that is asked for as such, which fails as it does on every other port. */
+  /** Null for a denied address that the request names as such: it fails like on every other port. */
   #routeOf({ sandbox, destination }: GateConnection, { name, host }: RequestTarget): EgressRoute | null {
     const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
     this.#options.onDecision?.('http', route !== null)
@@ -169,7 +169,10 @@ export class HttpFront {
     throw notAllowed(name)
   }
 
-  /** The headers that the policy sets on requests to the name; none in the clear, unless the rule says so. */
+  /**
+   * The headers that the policy sets on requests to the name; none on an unencrypted connection, unless the
+   * rule allows it.
+   */
   async #headersOf(
     { connection: { sandbox, destination }, secureName }: HttpSession,
     { name }: RequestTarget,
@@ -190,14 +193,14 @@ export class HttpFront {
   ): void {
     const { request, response, upgrade } = exchange
     const { connection, agent } = session
-    // What the host says of its time is not the gate's to add to.
+    // The gate must not add a Date of its own to the host's answer.
     response.sendDate = false
     const head = headForHost(request, { host, set, upgrade: upgrade !== null })
     const { port } = connection.destination
     const relay = new HttpRelay({
       ...exchange,
       head,
-      // The agent reads the route.
+      // The agent reads the route from this option.
       target: {
         agent,
         host: route.to === 'address' ? route.address : route.name,
@@ -218,7 +221,7 @@ export class HttpFront {
     if (!rejection) return
     const { sandboxID } = connection.sandbox.identity
     const { status, cause } = rejection
-    this.#options.log.debug({ sandboxID, status, cause }, 'The gate did not pass a request on.')
+    this.#options.log.debug({ sandboxID, status, cause }, 'The gate rejected a request.')
   }
 }
 

@@ -1,18 +1,18 @@
-/** How much of the gate one sandbox, and all of them together, may take. */
+/** Limits for the gate's resources, per sandbox and for all together. */
 import type { ConnectionLimits } from './admitted-sandboxes.ts'
 import type { DnsLimits } from './dns-front.ts'
 
 export type GateLimits = ConnectionLimits &
   DnsLimits & {
-    /** To reach a host, its proxy and its names included. */
+    /** Time to reach a host, including its proxy and DNS. */
     dialMs: number
-    /** For a connection's first bytes, and for a TLS handshake with the gate. */
+    /** Time for a connection's first bytes, and for a TLS handshake with the gate. */
     openingMs: number
-    /** The same where the far side may be the one to speak first. */
+    /** Time for a connection's first bytes if the far side may be the one to speak first. */
     serverFirstMs: number
-    /** For the head of a request, and for silence between two. */
+    /** Time for the head of a request, and for silence between two. */
     headMs: number
-    /** Whether TLS that may hide its true name (ECH) passes by the name it shows. */
+    /** Whether TLS that may hide its true name (ECH) passes by its visible name. */
     allowHiddenNames: boolean
   }
 

@@ -1,4 +1,7 @@
-/** Fills `${e2b.secrets.…}` in the headers of a rule. Where one cannot be filled the request is rejected; nothing goes out as it stands. */
+/**
+ * Replaces `${e2b.secrets.…}` in the headers of a rule. Rejects the request if one cannot be replaced; a
+ * placeholder is never sent.
+ */
 import type { HeaderRule, SecretReader } from '../core/ports/egress.ts'
 import { Rejection } from './rejection.ts'
 
@@ -47,5 +50,5 @@ async function fill(
 }
 
 function cannotFill(header: string, why: string, cause?: unknown): Rejection {
-  return new Rejection(502, `The header rule for ${header} could not be carried out: ${why}.`, { cause })
+  return new Rejection(502, `The header rule for ${header} could not be applied: ${why}.`, { cause })
 }

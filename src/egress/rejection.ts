@@ -1,4 +1,6 @@
-/** Why the gate rejects a connection or request; the message is for the program in the sandbox and its owner. */
+/**
+ * Why the gate rejects a connection or request; the message is for the program in the sandbox and its owner.
+ */
 export class Rejection extends Error {
   readonly status: number
 

@@ -1,17 +1,20 @@
-/** Whom a request is for: one answer, or none at all, so that no server behind the gate can read another. */
+/**
+ * Determines the host that a request is for: exactly one, or none, so that no server behind the gate can see
+ * another.
+ */
 import type { IncomingMessage } from 'node:http'
 import { readAuthority } from '../lib/host-name.ts'
 import { badRequest } from './rejection.ts'
 
 export type RequestTarget = {
-  /** Null: the request names an address, or nobody. */
+  /** Null if the request names an address or no host. */
   name: string | null
-  /** What the Host header says to the other side. */
+  /** The Host header for the destination. */
   host: string
   path: string
 }
 
-/** `scheme` is what the connection speaks. */
+/** `scheme` is the scheme of the connection. */
 export function requestTarget(request: IncomingMessage, scheme: 'http' | 'https'): RequestTarget {
   const hosts = headerValues(request, 'host')
   if (hosts.length > 1) throw badRequest('it has more than one Host header')
@@ -31,7 +34,7 @@ export function requestTarget(request: IncomingMessage, scheme: 'http' | 'https'
 }
 
 function authority(text: string): { name: string | null; host: string } {
-  // Header values come as single bytes; a name that is not ASCII is in UTF-8.
+  // Header values arrive as single bytes; a name that is not ASCII is in UTF-8.
   const read = readAuthority(Buffer.from(text, 'latin1').toString())
   if (!read) throw badRequest('the host it names is malformed')
   const name = 'name' in read ? read.name : null

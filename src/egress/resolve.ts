@@ -1,9 +1,9 @@
-/** Asks DNS where names lead, for the gate itself: what it dials is never the sandbox's own answer. */
+/** Resolves names for the gate itself: it never dials an address that the sandbox provided for a name. */
 import type { RecordWithTtl } from 'node:dns'
 import { Resolver } from 'node:dns/promises'
 import type { Clock } from '../lib/clock.ts'
 
-/** IPv4 addresses of a name, from the given servers (`address` or `address:port`). */
+/** Returns the IPv4 addresses of a name, from the given servers (`address` or `address:port`). */
 export type Resolve = (name: string, servers: readonly string[]) => Promise<string[]>
 
 const longestKeptMs = 60_000
@@ -28,7 +28,7 @@ export function createResolve(clock: Clock): Resolve {
         const ttlSeconds = Math.min(...records.map(({ ttl }) => ttl))
         entry.until = Math.min(entry.until, clock.now() + ttlSeconds * 1000)
       },
-      // Asked again at the next need.
+      // A failure is not cached: the next call asks again.
       () => kept.get(key) === entry && kept.delete(key),
     )
     return entry.addresses

@@ -1,4 +1,4 @@
-/** Reads just enough of a new connection to tell what it is and whom it names; the bytes stay unread. */
+/** Reads just enough of a new connection to determine its protocol and host name; the bytes stay unread. */
 import type { Socket } from 'node:net'
 import type { Clock } from '../lib/clock.ts'
 import { type ClientHello, longestClientHello, readClientHello } from './client-hello.ts'
@@ -9,11 +9,11 @@ export type Opening =
   | { kind: 'other' }
   | { kind: 'silent' }
 
-/** Records have heads of their own. */
+/** TLS records add their own heads. */
 const mostBytes = longestClientHello + 1024
 const longestMethod = 24
 
-/** Null: the connection ended. 'silent': nothing that decides came in time. */
+/** Null: the connection ended. 'silent': not enough bytes came in time. */
 export function readOpening(socket: Socket, clock: Clock, withinMs: number): Promise<Opening | null> {
   return new Promise((resolve) => {
     let chunks: Buffer[] = []
@@ -37,7 +37,7 @@ export function readOpening(socket: Socket, clock: Clock, withinMs: number): Pro
   })
 }
 
-/** Null: more is needed. */
+/** Null if more bytes are needed. */
 export function readBytes(bytes: Buffer): Opening | null {
   if (bytes[0] === 22) {
     const hello = readClientHello(bytes)

@@ -1,6 +1,6 @@
 /**
- * Asks a SOCKS5 server for one connection, by the package `socks`. Around it lies what the package lacks: TLS to the
- * server, an end for a server that hangs up without an answer, no login in its errors, and no lost bytes.
+ * Asks a SOCKS5 server for one connection, by the package `socks`. Adds what the package lacks: TLS to the
+ * server, an error if the server hangs up without an answer, no password in errors, and no lost bytes.
  */
 import { isIP, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -11,7 +11,9 @@ import { errorText } from '../lib/app-error.ts'
 
 export type SocksTarget = { host: string; port: number }
 
-/** Over a connection to the proxy; rejects, with the connection closed, unless the proxy agrees within the time. */
+/**
+ * Uses an open connection to the proxy. Rejects, with the connection closed, unless the proxy agrees in time.
+ */
 export async function connectThrough(
   plain: Socket,
   proxy: EgressProxy,
@@ -48,16 +50,16 @@ async function negotiate(
     existing_socket: socket,
     timeout,
   }).catch((error: unknown) => {
-    // The package's error holds its options, and with them the password; errors are logged.
+    // The package's error holds its options with the password, and errors are logged.
     throw new Error(errorText(error))
   })
   const { remoteHost } = await established
-  // The package takes an answer with an unknown kind of address for agreement.
+  // The package treats an answer with an unknown address type as success.
   if (!remoteHost) throw new Error('its answer is malformed')
   await keepEarlyBytes(socket)
 }
 
-/** The package emits what came behind the proxy's answer in the next turn, when nobody may listen yet. */
+/** The package emits bytes that followed the proxy's answer in the next turn, when nobody may listen yet. */
 async function keepEarlyBytes(socket: Socket): Promise<void> {
   const chunks: Buffer[] = []
   const keep = (chunk: Buffer) => void chunks.push(chunk)
@@ -65,7 +67,7 @@ async function keepEarlyBytes(socket: Socket): Promise<void> {
   await nextTurn()
   socket.off('data', keep).pause()
   if (chunks.length > 0) socket.unshift(Buffer.concat(chunks))
-  // As on a new socket: whoever listens next starts the flow.
+  // As on a new socket: the next listener starts the flow.
   Object.assign(socket, { readableFlowing: null })
 }
 
@@ -80,7 +82,7 @@ function secure(plain: Socket, proxy: EgressProxy): Promise<Socket> {
       minVersion: 'TLSv1.2',
     })
     socket.once('secureConnect', () => {
-      // Whoever takes the socket listens later.
+      // The next user of the socket adds its listener later.
       socket.off('error', reject).on('error', () => {})
       resolve(socket)
     })

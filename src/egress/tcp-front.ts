@@ -1,4 +1,7 @@
-/** TCP connections that the driver hands over: tells from the first bytes whom they are for, and leads them there. */
+/**
+ * Handles TCP connections that the driver redirects: determines the destination from the first bytes, and
+ * connects to it.
+ */
 import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { EgressPolicy } from '../core/ports/egress.ts'
@@ -28,7 +31,7 @@ export type TcpFrontOptions = {
   dialer: Dialer
   http: HttpFront
   authority: EgressAuthority
-  /** Where a connection that was handed over wanted to go; null when that cannot be told. */
+  /** Returns the original destination of a redirected connection; null if it is unknown. */
   originalDestination(socket: Socket): OriginalDestination | null | Promise<OriginalDestination | null>
   isClosed: IsClosed
   limits: GateLimits
@@ -55,12 +58,12 @@ export class TcpFront {
     if (!connection) return resetSocket(socket)
     try {
       const destination = await originalDestination(socket)
-      if (!destination) throw new Error('its destination is not known')
+      if (!destination) throw new Error('its destination is unknown')
       connection.destination = destination
       await this.#lead(connection, socket)
     } catch (error) {
       const { sandboxID } = sandbox.identity
-      log.debug({ sandboxID, error: errorText(error) }, 'The gate did not lead a connection on.')
+      log.debug({ sandboxID, error: errorText(error) }, 'The gate rejected a connection.')
       resetSocket(socket)
     }
   }
@@ -71,7 +74,7 @@ export class TcpFront {
     const isAllowed = () => isAddressAllowed(connection.sandbox.policy, address, this.#options.isClosed)
     const opening = await this.#opening(socket, openingWait(policy, port, isAllowed(), this.#options.limits))
     if (opening === null) return void socket.destroy()
-    // What is hardly HTTP is told so where HTTP is expected.
+    // Bytes that are hardly HTTP get an HTTP error on a port where HTTP is expected.
     const isHttp = opening.kind === 'http' || (opening.kind === 'other' && port === 80 && !isAllowed())
     if (isHttp) this.#options.http.serve(connection, socket, null)
     else if (opening.kind === 'tls') await this.#leadTls(connection, socket, opening.hello)
@@ -90,7 +93,7 @@ export class TcpFront {
     const { isClosed, limits } = this.#options
     const { sandbox, destination } = connection
     const { policy } = sandbox
-    // Unlike Host headers, TLS has one spelling for names that are not English.
+    // Unlike Host headers, TLS has only one spelling for names that are not ASCII.
     const host = serverName !== null && isAscii(serverName) ? readHostName(serverName) : null
     if (serverName !== null && host === null) return rejectTls(socket, alerts.unrecognizedName)
     const name = host && 'name' in host ? host.name : null
@@ -98,7 +101,7 @@ export class TcpFront {
       return await this.#intercept(connection, socket, name)
     }
     const route = decide(policy, name, destination, isClosed)
-    // The name that is shown decides nothing where another may be hidden.
+    // The visible name decides nothing if another name may be hidden.
     if (!route || (route.to === 'name' && hidesName && !limits.allowHiddenNames)) {
       this.#options.onDecision?.('tls', false)
       return rejectTls(socket, name === null ? alerts.unrecognizedName : alerts.accessDenied)
@@ -106,7 +109,7 @@ export class TcpFront {
     await this.#pass(connection, socket, name)
   }
 
-  /** Bytes both ways, unread. */
+  /** Relays bytes both ways, unread. */
   async #pass(connection: GateConnection, socket: Socket, name: string | null): Promise<void> {
     const { sandbox, destination } = connection
     const route = decide(sandbox.policy, name, destination, this.#options.isClosed)
@@ -119,7 +122,7 @@ export class TcpFront {
     joinSockets(socket, upstream)
   }
 
-  /** Stands in for the host, so that requests can be read. */
+  /** Impersonates the host, so that requests can be read. */
   async #intercept(connection: GateConnection, socket: Socket, name: string): Promise<void> {
     const { authority, clock, limits, http } = this.#options
     const secureContext = await authority.contextFor(name)
@@ -138,7 +141,7 @@ export class TcpFront {
   }
 }
 
-/** How long to wait for a connection's first bytes; 0 where they change nothing. */
+/** How long to wait for a connection's first bytes; 0 if they change nothing. */
 function openingWait(
   policy: EgressPolicy,
   port: number,
@@ -148,11 +151,11 @@ function openingWait(
   const isWeb = webPorts.includes(port) || policy.headerRules.some((rule) => rule.port === port)
   const asksName = policy.headerRules.length > 0 || (policy.proxy !== null && isWeb)
   if (addressAllowed && !asksName) return 0
-  // Elsewhere the server may be the one to speak first.
+  // On other ports the server may be the one to speak first.
   return addressAllowed && !isWeb ? limits.serverFirstMs : limits.openingMs
 }
 
-/** An alert that TLS clients show, instead of a broken connection. */
+/** Sends an alert that TLS clients show, instead of breaking the connection. */
 function rejectTls(socket: Socket, alert: number): void {
   socket.end(Buffer.from([21, 3, 3, 0, 2, 2, alert]))
   socket.destroySoon()

@@ -1,4 +1,4 @@
-/** The connections to hosts that requests of one sandbox's connection go over, kept for the next request. */
+/** The connections to hosts for the requests of one sandbox connection, kept for later requests. */
 import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { connect as connectTls, type SecureContext } from 'node:tls'
@@ -12,13 +12,13 @@ import { unreachable } from './rejection.ts'
 
 export type UpstreamOptions = {
   dialer: Dialer
-  /** Whom the gate trusts as the far end of TLS. */
+  /** The certificates that the gate trusts for hosts. */
   trust: () => SecureContext
   clock: Clock
   dialMs: number
 }
 
-/** Requests carry their route in an option of that name. `secureName`: TLS to the host of that name. */
+/** Requests carry their route in an option of that name. `secureName`: use TLS to the host of that name. */
 export function createUpstreams(
   connection: GateConnection,
   secureName: string | null,
@@ -41,7 +41,7 @@ export function dropIdle(agent: Agent): void {
   }
 }
 
-/** The host must prove itself to the gate as it would have to the sandbox. */
+/** The host must prove its identity to the gate, as it would have to the sandbox. */
 function secure(socket: Socket, name: string, { trust, clock, dialMs }: UpstreamOptions): Promise<Socket> {
   return new Promise((resolve, reject) => {
     const fail = (error: Error) => {

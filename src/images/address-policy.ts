@@ -1,6 +1,7 @@
 /**
- * Which addresses a registry may have. Names come from users, so what they lead to must be on the public
- * internet, unless the operator names the host. A name is looked up once, and only what was found is connected to.
+ * Checks the addresses of registries. Users choose the names, so their addresses must be on the public
+ * internet, unless the operator allows the host. A name is resolved once, and only the found addresses are
+ * used.
  */
 import type { LookupAddress } from 'node:dns'
 import { BlockList, isIP, isIPv6 } from 'node:net'
@@ -12,14 +13,17 @@ import { retriable } from './image-source.ts'
 export type Lookup = (host: string) => Promise<LookupAddress[]>
 
 export type RegistryRules = {
-  /** Hosts, host:port or `*`, that may be at private addresses. */
+  /** Hosts, host:port or `*`, that may have private addresses. */
   allowPrivate: readonly string[]
-  /** Hosts or host:port that are spoken to without TLS. */
+  /** Hosts or host:port that are contacted without TLS. */
   insecure: readonly string[]
   lookup: Lookup
 }
 
-/** Global IPv6 ranges that are closed: special purposes, documentation, and tunnels that carry an IPv4 address. */
+/**
+ * Global IPv6 ranges that are closed: special purposes, documentation, and tunnels that carry an IPv4
+ * address.
+ */
 const closed6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 const global6 = '2000::/3'
 const privateAddresses = blockList([...internalRanges, ...unassignedRanges, ...closed6])
@@ -34,7 +38,10 @@ export class Addresses {
     this.#rules = rules
   }
 
-  /** The addresses to connect to, the same ones for as long as this lives; rejects where one of them is closed. */
+  /**
+   * The addresses to connect to, the same ones for the lifetime of this object. Rejects if one of them is
+   * closed.
+   */
   addressesOf(url: URL): Promise<LookupAddress[]> {
     const key = url.host
     const known = this.#found.get(key)
@@ -54,7 +61,7 @@ export class Addresses {
     return this.#rules.insecure.some((entry) => matches(entry, url))
   }
 
-  /** Without TLS anyone on the way can read the password and change the answer. */
+  /** Without TLS, anyone on the path can read the password and change the answer. */
   async assertScheme(url: URL): Promise<void> {
     if (url.protocol === 'https:' || (url.protocol === 'http:' && this.isInsecure(url))) return
     if (url.protocol === 'http:' && (await this.isLoopback(url))) return
@@ -92,7 +99,7 @@ export class Addresses {
   }
 }
 
-/** An entry without a port is for every port. */
+/** An entry without a port applies to every port. */
 function matches(entry: string, url: URL): boolean {
   const port = url.port || (url.protocol === 'http:' ? '80' : '443')
   const wanted = entry.toLowerCase()
@@ -107,9 +114,9 @@ export function isPublic(address: string): boolean {
   return globalAddresses.check(address, 'ipv6') && !privateAddresses.check(address, 'ipv6')
 }
 
-/** The IPv4 address in a mapped one, or in one that a NAT64 gateway made. */
+/** The IPv4 address inside a mapped one, or inside one that a NAT64 gateway made. */
 function embedded4(address: string): string | undefined {
-  // The URL parser writes every spelling of an address in one way.
+  // The URL parser normalizes every spelling of an address.
   const canonical = new URL(`http://[${address.split('%')[0]}]/`).hostname.slice(1, -1)
   const found = /^(?:::ffff|64:ff9b:):([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical)
   if (!found) return undefined
@@ -117,7 +124,7 @@ function embedded4(address: string): string | undefined {
   return bits.flatMap((part) => [part >> 8, part & 255]).join('.')
 }
 
-/** What listens here on a public address is internal all the same. */
+/** A service of this machine is internal even on a public address. */
 function isOwn(address: string): boolean {
   return Object.values(networkInterfaces()).some((list) => list?.some((own) => own.address === address))
 }

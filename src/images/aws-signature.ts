@@ -1,17 +1,19 @@
-/** AWS Signature Version 4 by the AWS SDK's own signer: proves a request without sending the secret. */
+/** AWS Signature Version 4, by the AWS SDK's signer: authenticates a request without sending the secret. */
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 
 export type SignedRequest = {
   method: string
   url: URL
-  /** All of them are signed; `host` and `x-amz-date` are added. Names in lower case. */
+  /** All headers are signed; `host` and `x-amz-date` are added. Names are in lower case. */
   headers: Record<string, string>
   body: string
 }
 
 export type SigningKey = { accessKeyID: string; secretAccessKey: string; region: string; service: string }
 
-/** The headers to send, `authorization` included. `nowMs` must be within minutes of AWS's own clock. */
+/**
+ * Returns the headers to send, including `authorization`. `nowMs` must be within minutes of AWS's own clock.
+ */
 export async function signRequest(
   { method, url, headers, body }: SignedRequest,
   { accessKeyID, secretAccessKey, region, service }: SigningKey,
@@ -43,7 +45,7 @@ export async function signRequest(
 
 type Bytes = string | ArrayBuffer | ArrayBufferView
 
-/** The hash that the signer asks for, with or without a key. */
+/** The hash for the signer, with or without a key. */
 class Sha256 {
   readonly #hash: Hash | Hmac
 
@@ -60,7 +62,7 @@ class Sha256 {
   }
 
   reset(): void {
-    throw new Error('A hash of the signer is used once.')
+    throw new Error('This hash can be used only once.')
   }
 }
 

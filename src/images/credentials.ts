@@ -1,4 +1,4 @@
-/** Turns what a user gives for a registry into the user name and password that the registry takes. */
+/** Converts the credentials that a user gives for a registry into the user name and password for it. */
 import type { RegistryCredentials } from '../core/ports/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -10,7 +10,7 @@ export type Login = { username: string; password: string }
 export type LoginParts = {
   http: HttpClient
   clock: Clock
-  /** Where a region's ECR answers. */
+  /** The address of ECR in a region. */
   ecrEndpoint: (region: string) => string
   signal: AbortSignal
 }

@@ -1,11 +1,14 @@
-/** Decompresses an archive as it arrives. Its first bytes say how it is packed: media types are wrong too often. */
+/**
+ * Decompresses an archive as it arrives. Its first bytes determine the format, because media types are wrong
+ * too often.
+ */
 import { pipeline } from 'node:stream/promises'
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib'
 import { ZstdFrames } from './zstd-frames.ts'
 
 const outputChunk = 256 * 1024
 
-/** `use` gets the plain bytes as they come; when it throws, no more is read. */
+/** `use` gets the plain bytes as they come; if it throws, no more is read. */
 export async function decompress(
   chunks: AsyncGenerator<Buffer>,
   use: (chunks: AsyncIterable<Buffer>) => Promise<void>,
@@ -22,7 +25,7 @@ export async function decompress(
   return use(whole)
 }
 
-/** Whether a failure of `decompress` means that the compressed data itself is damaged. */
+/** True if a failure of `decompress` means that the compressed data is damaged. */
 export const isDamagedData = (error: unknown): boolean =>
   /^(?:Z_|ERR_|ZSTD_)/.test(String((error as { code?: unknown } | null)?.code ?? ''))
 

@@ -1,4 +1,4 @@
-/** Names of content: an algorithm and the hash in hex. What does not match its digest is never used. */
+/** Digests: an algorithm and the hash in hex. Content that does not match its digest is never used. */
 import { createHash, type Hash } from 'node:crypto'
 import { AppError } from '../lib/app-error.ts'
 
@@ -25,11 +25,11 @@ export function verifyDigest(what: string, bytes: Uint8Array, digest: string): v
 export function wrongDigest(what: string, digest: string): AppError {
   return new AppError(
     'unprocessable',
-    `${what} is not what its digest ${shortDigest(digest)} says: it was damaged or changed on its way. Try again; if it stays so, the registry holds a broken copy.`,
+    `${what} does not match its digest ${shortDigest(digest)}: it was damaged or changed on its way. Try again; if the error stays, the registry has a broken copy.`,
   )
 }
 
-/** Enough of it to be told apart in a log line. */
+/** Long enough to identify the content in a log line. */
 export function shortDigest(digest: string): string {
   return digest.slice(0, digest.indexOf(':') + 13)
 }

@@ -1,17 +1,17 @@
-/** Packs in memory, with knobs: for tests of what is kept in them. */
+/** Packs in memory, with knobs for tests. */
 import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/ports/object-store.ts'
 
 type Kept = { note: PackNote; files: Map<string, Buffer> }
 
 export class FakePacks implements PackStore {
   readonly packs = new Map<string, Kept>()
-  /** The keys under which something was put, in order. */
+  /** The keys of the stored packs, in order. */
   readonly saved: string[] = []
   loads = 0
-  /** What is read breaks off in the middle. */
+  /** True: reading fails half-way. */
   isDamaged = false
 
-  async save(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+  async store(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
     const kept: Kept = { note, files: new Map() }
     for (const file of files) {
       if ('path' in file) throw new Error('this fake takes streams only')
@@ -25,7 +25,7 @@ export class FakePacks implements PackStore {
     return true
   }
 
-  async load(
+  async fetch(
     key: string,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   ): Promise<PackNote | undefined> {

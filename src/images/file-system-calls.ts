@@ -3,7 +3,7 @@ import { openNativeLibc } from '../lib/native.ts'
 
 export type FileSystemCalls = {
   setXattr(path: Buffer, name: string, value: Buffer): void
-  /** Makes a device 0:0, by which overlayfs hides a name of the layers below. */
+  /** Creates a device 0:0, with which overlayfs hides a name of the layers below. */
   makeWhiteout(path: Buffer): void
   makeFifo(path: Buffer): void
 }

@@ -38,7 +38,7 @@ const changed = (change: (manifest: Manifest) => void): MadeImage => ({
   change: (manifest) => change(manifest as Manifest),
 })
 
-test('a layer that is not what its digest says is rejected', async (t) => {
+test('a layer that does not match its digest says is rejected', async (t) => {
   const other = gzipSync(tarOf([{ name: 'other' }]))
   const registry = await testRegistry(t)
   const layer = fileLayer('a', 'a')
@@ -46,7 +46,7 @@ test('a layer that is not what its digest says is rejected', async (t) => {
   const sameSize = Buffer.concat([other, Buffer.alloc(layer.blob.length)]).subarray(0, layer.blob.length)
   registry.blobs.set(sha256(layer.blob), sameSize)
   const { pull, images, folder } = await testImages(t)
-  await assert.rejects(pull(`${registry.host}/x`), /not what its digest .* says|damaged/)
+  await assert.rejects(pull(`${registry.host}/x`), /does not match its digest|damaged/)
   await images.close()
   assert.deepEqual(readdirSync(join(folder, 'layers')), [])
 })
@@ -55,7 +55,7 @@ test('a layer whose archive is another than the configuration says is rejected',
   const layer: MadeLayer = { ...fileLayer('a', 'a'), diffID: sha256('another') }
   assert.match(
     await refusal(t, { layers: [layer] }),
-    /unprocessable: An unpacked layer is not what its digest/,
+    /unprocessable: An unpacked layer does not match its digest/,
   )
 })
 
@@ -65,20 +65,20 @@ test('a manifest that is not what was pinned or announced is rejected', async (t
   const other = registry.manifests.get(addImage(registry, 'other', { layers: [fileLayer('b', 'b')] }))!
   registry.manifests.set(digest, other)
   const { pull } = await testImages(t)
-  await assert.rejects(pull(`${registry.host}/x@${digest}`), /manifest .* is not what its digest/)
+  await assert.rejects(pull(`${registry.host}/x@${digest}`), /manifest .* does not match its digest/)
   registry.intercept = (request, response) =>
     /manifests/.test(request.url!) &&
     !!response.writeHead(200, { 'Docker-Content-Digest': digest }).end(other.bytes)
-  await assert.rejects(pull(`${registry.host}/x:other`), /manifest .* is not what its digest/)
+  await assert.rejects(pull(`${registry.host}/x:other`), /manifest .* does not match its digest/)
 })
 
-test('a configuration that is not what its digest says is rejected', async (t) => {
+test('a configuration that does not match its digest says is rejected', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [] })
   for (const [digest, blob] of registry.blobs)
     registry.blobs.set(digest, Buffer.from(blob.toString().replace('linux', 'xunil')))
   const { pull } = await testImages(t)
-  await assert.rejects(pull(`${registry.host}/x`), /configuration .* is not what its digest/)
+  await assert.rejects(pull(`${registry.host}/x`), /configuration .* does not match its digest/)
 })
 
 const hostileManifests: Record<string, [(manifest: Manifest) => void, RegExp]> = {
@@ -113,7 +113,10 @@ const hostileManifests: Record<string, [(manifest: Manifest) => void, RegExp]> =
     (m) => Object.assign(m.layers[0]!, { size: '5' }),
     /without type, digest or size/,
   ],
-  'a size that is too small': [(m) => Object.assign(m.layers[0]!, { size: 10 }), /larger than the 10 bytes/],
+  'a size that is too small': [
+    (m) => Object.assign(m.layers[0]!, { size: 10 }),
+    /larger than its declared 10 bytes/,
+  ],
   'a size past the limit': [(m) => Object.assign(m.layers[0]!, { size: 2 ** 50 }), /payload_too_large/],
   'a configuration of a gigabyte': [
     (m) => Object.assign(m.config, { size: 2 ** 30 }),
@@ -121,7 +124,7 @@ const hostileManifests: Record<string, [(manifest: Manifest) => void, RegExp]> =
   ],
   'a chart and no image': [
     (m) => Object.assign(m.config, { mediaType: 'application/vnd.cncf.helm.config.v1+json' }),
-    /no container image/,
+    /instead of a container image/,
   ],
   'layers and manifests at once': [(m) => Object.assign(m, { manifests: [] }), /at once/],
   'the format of 2015': [(m) => Object.assign(m, { schemaVersion: 1 }), /schema 1/],

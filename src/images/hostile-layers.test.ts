@@ -94,7 +94,7 @@ const refused: Record<string, MadeEntry[]> = {
   ],
   'a name with a zero byte': [{ name: 'a', pax: { path: 'a\0b' } }],
   'a link with a zero byte': [{ name: 'a', type: '2', pax: { linkpath: 'a\0b' } }],
-  'a link to nowhere': [{ name: 'a', type: '2', target: '' }],
+  'a link without a target': [{ name: 'a', type: '2', target: '' }],
   'a name part of 256 bytes': [{ name: 'a', pax: { path: 'n'.repeat(256) } }],
   'a name of 5000 bytes': [{ name: 'a', pax: { path: 'n/'.repeat(2500) } }],
   'a root that is a link': [{ name: './', type: '2', target: home }],

@@ -1,4 +1,4 @@
-/** Requests to registries: to checked addresses only, with a limit on silence. Follows nothing by itself. */
+/** Requests to registries: only to checked addresses, with a limit on silence. Does not follow redirects. */
 import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { LookupFunction } from 'node:net'
@@ -15,7 +15,7 @@ export type HttpAnswer = {
 }
 export type HttpAsk = {
   headers?: Record<string, string>
-  /** Posted, where there is one. */
+  /** Sent by POST if given. */
   body?: string
   signal: AbortSignal
 }
@@ -59,17 +59,17 @@ export class HttpClient {
       request.on('response', () => clearTimeout(silent))
       request.end(body)
     })
-    // An error of the body reaches whoever reads it; nobody may be reading.
+    // The reader of the body gets its error, but there may be no reader.
     response.on('error', () => {})
     return { url, status: response.statusCode ?? 0, headers: response.headers, body: response }
   }
 
-  /** The bytes of an answer; breaks off with a failure that may be retried. */
+  /** Yields the bytes of an answer. A broken connection is an error that may be retried. */
   async *bytesOf({ url, body }: HttpAnswer, signal: AbortSignal): AsyncGenerator<Buffer> {
     const chunks = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
     try {
       for (;;) {
-        // The clock runs only while this waits: a slow disk is not the registry's silence.
+        // The timer runs only while this waits: a slow disk does not count as the registry's silence.
         const silent = setTimeout(() => body.destroy(new Error('it fell silent')), this.#silenceMs)
         const { value, done } = await chunks.next().finally(() => clearTimeout(silent))
         if (done) return
@@ -101,13 +101,13 @@ export class HttpClient {
   }
 }
 
-/** Node's own list, the machine's, and what the operator adds (PEM). */
+/** Node's own list, the machine's, and the operator's additions (PEM). */
 export function trustedCertificates(added: readonly string[]): SecureContext {
   const known = [...getCACertificates('default'), ...getCACertificates('system'), ...added]
   return createSecureContext({ ca: [...new Set(known)] })
 }
 
-/** Where the peer answers a TLS greeting with plain text. */
+/** True if the peer answers a TLS handshake with plain text. */
 export function speaksNoTLS(error: unknown): boolean {
   const cause = (error as { cause?: { code?: unknown; message?: string } } | undefined)?.cause
   return /WRONG_VERSION_NUMBER|PACKET_LENGTH|wrong version number|packet length/i.test(
@@ -115,7 +115,7 @@ export function speaksNoTLS(error: unknown): boolean {
   )
 }
 
-/** Only the host is named: the rest of an address may carry a signature. */
+/** Names only the host: the rest of an address may contain a signature. */
 function unreachable(url: URL, error: unknown): AppError {
   const code = String((error as { code?: unknown } | null)?.code ?? '')
   const badCertificate = /CERT|SIGNATURE|SELF_SIGNED|ISSUER|^ERR_TLS/.test(code)
@@ -123,7 +123,7 @@ function unreachable(url: URL, error: unknown): AppError {
   return new AppError(
     'unavailable',
     badCertificate
-      ? `${url.host} does not prove who it is (${code}). An operator can add its certificate authority, or list it as insecure.`
+      ? `${url.host} has no valid certificate (${code}). An operator can add its certificate authority, or list it as insecure.`
       : `${url.host} cannot be reached: ${why}.`,
     { cause: error, ...(!badCertificate && retriable) },
   )

@@ -1,4 +1,4 @@
-/** The part of an image's configuration that matters here: its environment, user and folder, and its layers. */
+/** The relevant part of an image's configuration: its environment, user, folder and layers. */
 import type { ImageConfig } from '../core/ports/images.ts'
 import { isDigest } from './digest.ts'
 import { assertPlatform, type ImagePlatform, parseJSON, unusable } from './manifest.ts'
@@ -24,7 +24,7 @@ function platformIn({ os, architecture }: Record<string, unknown>): Partial<Imag
   }
 }
 
-/** `NAME=value` each; the last of the same name counts, and a line without a name says nothing. */
+/** Parses `NAME=value` lines; the last of the same name counts, and a line without a name is ignored. */
 function parseEnv(given: unknown): Record<string, string> {
   const pairs = (Array.isArray(given) ? given : [])
     .filter(

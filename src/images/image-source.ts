@@ -1,4 +1,4 @@
-/** Where the parts of one image come from: a registry, or a folder on this machine. Neither is trusted. */
+/** The source of an image's parts: a registry, or a folder on this machine. Neither is trusted. */
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { verifyDigest } from './digest.ts'
@@ -7,9 +7,9 @@ import { type Descriptor, unusable } from './manifest.ts'
 export type Fetched = { bytes: Buffer; mediaType: string }
 
 export interface ImageSource {
-  /** The document that the name stands for; `digest` where it is asked for by that. */
+  /** The document that the name refers to, or the one with this digest. */
   document(digest?: string): Promise<Fetched>
-  /** The bytes of a blob from `offset` on. May break off: then it is asked again. */
+  /** Yields the bytes of a blob from `offset` on. May break off: the caller then asks again. */
   blob(digest: string, offset: number, signal: AbortSignal): Promise<AsyncIterable<Buffer>>
   close(): void
 }
@@ -17,7 +17,7 @@ export interface ImageSource {
 export const largestDocument = 4 << 20
 const largestConfig = 8 << 20
 const attempts = 5
-/** How often one blob may break off, even when each attempt brought it forward. */
+/** Maximum number of times that one blob may break off, even if each attempt made progress. */
 const mostBreaks = 20
 
 export async function fetchDocument(
@@ -45,7 +45,7 @@ export async function fetchConfig(
   return bytes
 }
 
-/** All bytes of a blob; a connection that breaks is made again, and goes on where it broke. */
+/** Yields all bytes of a blob. A broken connection is opened again and continues where it broke off. */
 export async function* blobBytes(
   source: ImageSource,
   { digest, size }: Descriptor,
@@ -58,7 +58,7 @@ export async function* blobBytes(
       for await (const chunk of await source.blob(digest, at, signal)) {
         at += chunk.length
         if (at > size)
-          throw new AppError('unprocessable', `A layer is larger than the ${size} bytes it is said to be.`)
+          throw new AppError('unprocessable', `A layer is larger than its declared ${size} bytes.`)
         yield chunk
       }
       if (at === size) return
@@ -71,7 +71,7 @@ export async function* blobBytes(
   }
 }
 
-/** Marks what may well succeed a moment later. */
+/** Marks failures that may well succeed a moment later. */
 export const retriable = { retry: { should: true } } as const
 
 export async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {

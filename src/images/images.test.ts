@@ -85,7 +85,7 @@ test('of several platforms the one of this machine is taken', async (t) => {
   const error = await rejection(pull(`${registry.host}/x:multi`))
   assert.match(
     error.message,
-    /not made for linux\/riscv64; there is: linux\/amd64, linux\/arm64, linux\/s390x/,
+    /not made for linux\/riscv64; it is made for: linux\/amd64, linux\/arm64, linux\/s390x/,
   )
   assert.match((await rejection(pull(`${registry.host}/x:arm64`))).message, /is made for linux\/arm64/)
 })

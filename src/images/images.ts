@@ -1,15 +1,15 @@
 /**
- * Container images on this machine: fetched from registries or from a folder, verified, and unpacked once into
- * layers that overlayfs can stack. Knows no template and no team; trusts neither registry nor archive.
+ * Container images on this machine: fetched from registries or from a folder, verified, and unpacked once
+ * into layers that overlayfs can stack. Knows no template and no team; trusts neither registry nor archive.
  */
 import { lookup } from 'node:dns/promises'
 import type { SecureContext } from 'node:tls'
 import type {
   Freed,
   Images,
-  LayerArchive,
   PulledImage,
   PullOptions,
+  StoredLayers,
   UsedLayers,
 } from '../core/ports/images.ts'
 import type { PackStore } from '../core/ports/object-store.ts'
@@ -22,7 +22,6 @@ import { awsEndpoint, loginOf } from './credentials.ts'
 import { digestOf } from './digest.ts'
 import { HttpClient, trustedCertificates } from './http-client.ts'
 import type { ImageSource } from './image-source.ts'
-import { nameByBytes, PackedLayers } from './layer-archive.ts'
 import { anybody } from './layer-readers.ts'
 import { LayerStore } from './layer-store.ts'
 import { type ImagePlatform, thisPlatform } from './manifest.ts'
@@ -31,46 +30,51 @@ import { openLayout } from './oci-layout.ts'
 import { pullFrom } from './pull.ts'
 import { formatReference, parseReference } from './reference.ts'
 import { RegistryClient } from './registry-client.ts'
+import { nameByBytes, PackedLayers } from './stored-layers.ts'
 import { UnpackPool } from './unpack-pool.ts'
 
 export type ImagesOptions = {
   /** The folder of the layers; nobody else writes to it. */
   folder: string
-  /** Added to every owner; a sandbox's root has this id outside of it. */
+  /** Added to every owner ID; the root user of a sandbox has this ID on the host. */
   ownerShift: number
-  /** From a name or its options (`docker.io/library/debian`, `docker.io`, `*`) to `[user:password@]host/prefix` or `folder:/path`. */
+  /**
+   * Maps a name or its prefixes (`docker.io/library/debian`, `docker.io`, `*`) to
+   * `[user:password@]host/prefix` or `folder:/path`.
+   */
   mirrors?: Readonly<Record<string, string>>
-  /** Hosts, host:port or `*`, that may be at addresses of internal networks. */
+  /** Hosts, host:port or `*`, that may have addresses of internal networks. */
   allowPrivateRegistries?: readonly string[]
-  /** Hosts or host:port that are spoken to without TLS. */
+  /** Hosts or host:port that are contacted without TLS. */
   insecureRegistries?: readonly string[]
   /** Certificate authorities to trust besides the machine's, as PEM. */
   certificateAuthorities?: readonly string[]
-  /** The most that one image may take when it is unpacked. */
+  /** Maximum unpacked size of one image. */
   maxImageBytes?: number
-  /** The most files, folders and links that all layers of one image may hold. */
+  /** Maximum number of files, folders and links in all layers of one image. */
   maxImageEntries?: number
-  /** Layers that are fetched and unpacked at once. */
+  /** Number of layers to fetch and unpack at once. */
   parallelLayers?: number
   /** A layer that was asked for within this time is never pruned: the caller may not hold it yet. */
   keepUnusedMs?: number
-  /** A registry that sends nothing for so long is asked again, or given up. */
+  /** A request to a registry that is silent for this long is retried or fails. */
   silenceMs?: number
   platform?: ImagePlatform
   clock?: Clock
   log?: Log
   lookup?: Lookup
   ecrEndpoint?: (region: string) => string
-  /** Where layers are shared with other machines. */
+  /** The store in which layers are shared with other machines. */
   packs?: PackStore
 }
 
 export interface ClosableImages extends Images {
-  /** Undefined: there is no object store. */
-  readonly archive: LayerArchive | undefined
+  /** Undefined without an object store. */
+  readonly storedLayers: StoredLayers | undefined
   /**
-   * A root that is on this machine without any image, as a layer. The name must mean the same files here; where there is
-   * an object store the layer is named after its bytes, since another machine may have made others by the same name.
+   * Makes a root that is on this machine without an image a layer. The name must always mean the same files
+   * here. With an object store the layer is named after its bytes, because another machine may have made
+   * others under the same name.
    */
   adopt(name: string, rootFolder: string): Promise<string>
   close(): Promise<void>
@@ -94,7 +98,7 @@ class StoredImages implements ClosableImages {
   readonly #mirrors: Mirrors
   readonly #store: LayerStore
   readonly #pool: UnpackPool
-  readonly archive: LayerArchive | undefined
+  readonly storedLayers: StoredLayers | undefined
   readonly #closing = new AbortController()
   #trusted: SecureContext | undefined
   #syncing: Promise<void> = Promise.resolve()
@@ -105,7 +109,7 @@ class StoredImages implements ClosableImages {
     this.#store = store
     this.#pool = new UnpackPool(options.parallelLayers ?? 3)
     const { packs, ownerShift } = options
-    this.archive = packs && new PackedLayers({ store, packs, ownerShift })
+    this.storedLayers = packs && new PackedLayers({ store, packs, ownerShift })
   }
 
   async pull(text: string, options: PullOptions): Promise<PulledImage> {
@@ -130,7 +134,7 @@ class StoredImages implements ClosableImages {
           pool: this.#pool,
           bounds: { ownerShift, maxImageBytes, maxImageEntries },
           platform,
-          // What is fetched without a team's credentials is the same for every team.
+          // Layers that are fetched without a team's credentials are the same for every team.
           readers: usesCredentials(location, options) ? options.owner : anybody,
         },
       )
@@ -145,7 +149,7 @@ class StoredImages implements ClosableImages {
   }
 
   async adopt(name: string, rootFolder: string): Promise<string> {
-    const layer = this.archive
+    const layer = this.storedLayers
       ? await nameByBytes(rootFolder)
       : digestOf(Buffer.from(`a root of this machine: ${name}`))
     await this.#store.adopt(layer, rootFolder)
@@ -194,7 +198,7 @@ class StoredImages implements ClosableImages {
     const { allowPrivateRegistries = [], insecureRegistries = [], silenceMs = 30_000 } = this.#options
     this.#trusted ??= trustedCertificates(this.#options.certificateAuthorities ?? [])
     const addresses = new Addresses({
-      // An operator who sets a mirror allows its address.
+      // An operator who sets a mirror thereby allows its address.
       allowPrivate: [...allowPrivateRegistries, ...(location.mirrored ? [location.reference.registry] : [])],
       insecure: insecureRegistries,
       lookup: this.#options.lookup ?? ((host) => lookup(host, { all: true })),
@@ -203,7 +207,7 @@ class StoredImages implements ClosableImages {
   }
 }
 
-/** A password for the registry that the user named is not for the one the operator put in its place. */
+/** A password for the registry that the user named must not be sent to the operator's mirror. */
 function usesCredentials(location: ImageLocation, { credentials }: PullOptions): boolean {
   return credentials !== undefined && location.kind === 'registry' && !location.mirrored
 }

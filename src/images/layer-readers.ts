@@ -1,6 +1,7 @@
 /**
- * For whom an unpacked layer may be reused. Its digest is no secret, and an image may name any: so it is for those
- * who have fetched it, every byte, and for anybody once it was fetched without a password. One empty file each.
+ * Records who may reuse an unpacked layer. Its digest is no secret, and an image may name any digest: so only
+ * teams that have fetched every byte of it may, or anybody if it was fetched without credentials. One empty
+ * file for each reader.
  */
 import { createHash } from 'node:crypto'
 import { statSync } from 'node:fs'

@@ -1,4 +1,6 @@
-/** What is known of an unpacked layer: `layer.json` beside its `root`. Only a missing file means a missing layer. */
+/**
+ * The record of an unpacked layer: `layer.json` beside its `root`. Only a missing file means a missing layer.
+ */
 import { readFileSync, statSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -7,10 +9,13 @@ import { isMissing } from '../lib/if-present.ts'
 
 export type StoredLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
 
-/** `unsyncedSince`: the boot of the machine in which the layer was written and perhaps never reached the disk. */
+/**
+ * `unsyncedSince`: the boot of the machine in which the layer was written, if it may not have reached the
+ * disk.
+ */
 export type LayerRecord = StoredLayer & { unsyncedSince?: string }
 
-/** Undefined where the record or the root is missing. Throws where nobody can tell whether they are there. */
+/** Undefined if the record or the root is missing. Throws if it is unknown whether they exist. */
 export function readRecord(layerFolder: string): LayerRecord | undefined {
   try {
     const text = readFileSync(recordFile(layerFolder), 'utf8')
@@ -19,12 +24,12 @@ export function readRecord(layerFolder: string): LayerRecord | undefined {
   } catch (error) {
     if (isMissing(error)) return undefined
     const name = basename(layerFolder)
-    const message = `The layer ${name.slice(0, 12)} cannot be read; it is left as it is. Look at ${layerFolder}.`
+    const message = `The layer ${name.slice(0, 12)} cannot be read and is left as it is. Check ${layerFolder}.`
     throw new AppError('internal', message, { cause: error })
   }
 }
 
-/** Whole or as before, also after a power cut. */
+/** Writes atomically, also against a power cut. */
 export async function writeRecord(layerFolder: string, record: LayerRecord): Promise<void> {
   const beside = `${recordFile(layerFolder)}.new`
   const file = await open(beside, 'w')

@@ -1,7 +1,7 @@
 /**
- * Unpacked layers on disk, named by the digest of their archive: `layers/<hex>/root` and what is known of it in
- * `layer.json` beside. A layer appears by one rename, whole. What a crash left behind is removed at the start; what
- * cannot be read is left alone.
+ * Unpacked layers on disk, named by the digest of their archive: `layers/<hex>/root`, with its record in
+ * `layer.json` beside it. A layer appears by one rename, complete. Leftovers of a crash are removed at the
+ * start; unreadable layers are left alone.
  */
 import { lstatSync, mkdirSync, readdirSync, readFileSync, renameSync } from 'node:fs'
 import { mkdir, readlink, rename, rm, symlink, utimes } from 'node:fs/promises'
@@ -21,10 +21,10 @@ import { SharedFetch } from './shared-fetch.ts'
 export type LayerStoreOptions = {
   folder: string
   ownerShift: number
-  /** A layer that was asked for within this time is kept, whoever says it is unused. */
+  /** A layer that was asked for within this time is never pruned, even if it looks unused. */
   keepUnusedMs: number
   clock: Clock
-  /** Brings everything written to disk. */
+  /** Syncs everything written to the disk. */
   sync: (folder: string) => Promise<void>
   log: Log
 }
@@ -36,11 +36,11 @@ export class LayerStore {
   readonly #options: LayerStoreOptions
   readonly #layers: string
   readonly #fetches = new SharedFetch<StoredLayer>()
-  /** Layers that a pull counts on, and by how many. */
+  /** Layers that pulls rely on, with the number of pulls. */
   readonly #held = new Map<string, number>()
-  /** When the folder of a layer was last handed out, to whoever starts a sandbox on it. */
+  /** When the folder of a layer was last requested for the start of a sandbox. */
   readonly #askedAt = new Map<string, number>()
-  /** Whole, but a crash of the machine could still take their content. */
+  /** Layers that are complete, but whose content a crash of the machine could still destroy. */
   readonly #unsynced = new Map<string, StoredLayer>()
 
   private constructor(options: LayerStoreOptions) {
@@ -56,7 +56,10 @@ export class LayerStore {
     return store
   }
 
-  /** Removes what a crash cut off, and goes on with layers that had not reached the disk when Warren stopped. */
+  /**
+   * Removes incomplete layers after a crash, and continues with layers that were not synced when Warren
+   * stopped.
+   */
   async #takeOver(name: string): Promise<void> {
     const folder = join(this.#layers, name)
     const record = isLayerName(name) ? this.#readable(name) : undefined
@@ -67,7 +70,7 @@ export class LayerStore {
     if (unsyncedSince !== undefined) this.#unsynced.set(`sha256:${name}`, layer)
   }
 
-  /** While one is held it is not pruned. The returned function lets go. */
+  /** Protects the layers from pruning until the returned function is called. */
   hold(diffIDs: readonly string[]): () => void {
     for (const diffID of diffIDs) this.#held.set(diffID, (this.#held.get(diffID) ?? 0) + 1)
     return () => {
@@ -83,7 +86,7 @@ export class LayerStore {
     return this.#fetches.has(`${diffID} ${reader}`)
   }
 
-  /** Undefined where it is not here, or not for this reader. To be held before. */
+  /** Undefined if the layer is not here, or not for this reader. Hold the layer before this call. */
   async find(diffID: string, reader: string): Promise<StoredLayer | undefined> {
     const isTheirs = isReader(join(this.#layers, nameOf(diffID)), reader)
     const found = isTheirs ? this.#read(nameOf(diffID)) : undefined
@@ -92,7 +95,7 @@ export class LayerStore {
     return found
   }
 
-  /** `unpack` fills the folder that it is given. From then on the layer is for this reader, or for `anybody`. */
+  /** `unpack` fills the given folder. Afterwards this reader, or `anybody`, may use the layer. */
   fetch(
     diffID: string,
     reader: string,
@@ -103,7 +106,7 @@ export class LayerStore {
     return this.#fetches.run(key, signal, (joined) => this.#make(diffID, reader, joined, unpack))
   }
 
-  /** As `fetch`, from a place where nobody's right to the layer is looked at: it is for no reader yet. */
+  /** Like `fetch`, from a source that does not check who may read the layer: it has no readers yet. */
   receive(
     diffID: string,
     signal: AbortSignal,
@@ -112,15 +115,15 @@ export class LayerStore {
     return this.#fetches.run(diffID, signal, (joined) => this.#make(diffID, undefined, joined, unpack))
   }
 
-  /** Throws `not_found` where it is not here. */
+  /** Throws `not_found` if the layer is not here. */
   recordOf(diffID: string): StoredLayer {
     this.folderOf(diffID)
     return this.#read(nameOf(diffID))!
   }
 
   /**
-   * A root that lies elsewhere on this machine, its owners already shifted, is a layer from now on: by a link, so that
-   * it costs nothing, and stays where it is when the layer goes.
+   * Makes a root elsewhere on this machine, with its owners already shifted, a layer: by a link, so that it
+   * costs nothing and stays where it is when the layer is removed.
    */
   async adopt(diffID: string, rootFolder: string): Promise<void> {
     const folder = join(this.#layers, nameOf(diffID))
@@ -131,7 +134,7 @@ export class LayerStore {
     await symlink(rootFolder, join(partial, 'root'))
     const layer: StoredLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
     await writeRecord(partial, layer)
-    // The data folder was moved, or somebody's archive has the same name: neither is the root that is meant.
+    // The data folder was moved, or an archive has the same name: neither is the intended root.
     await rm(folder, { recursive: true, force: true })
     await rename(partial, folder)
   }
@@ -162,14 +165,14 @@ export class LayerStore {
       if (dryRun) continue
       this.#askedAt.delete(name)
       const removing = join(this.#layers, `${removingPrefix}${name}-${randomHex(4)}`)
-      // In one go with the look above: nobody can find it in between.
+      // Synchronous with the check above: nobody can find the layer in between.
       renameSync(join(this.#layers, name), removing)
       await rm(removing, { recursive: true, force: true })
     }
     return freed
   }
 
-  /** Brings new layers to the disk. A machine that dies before it is done is found out at the next start. */
+  /** Syncs new layers to the disk. The next start detects if the machine died before this was done. */
   async sync(): Promise<void> {
     const layers = [...this.#unsynced]
     this.#unsynced.clear()
@@ -177,7 +180,7 @@ export class LayerStore {
     try {
       await this.#options.sync(this.#layers)
       for (const [diffID, layer] of layers) {
-        // A layer that is missing was pruned meanwhile.
+        // A missing layer was pruned meanwhile.
         await ifPresent(writeRecord(join(this.#layers, nameOf(diffID)), layer))
       }
     } catch (error) {
@@ -186,7 +189,7 @@ export class LayerStore {
     }
   }
 
-  /** Resolves when every fetch that was started has ended. */
+  /** Resolves when every started fetch has ended. */
   fetchesFinished(): Promise<void> {
     return this.#fetches.finished()
   }
@@ -215,7 +218,7 @@ export class LayerStore {
     }
   }
 
-  /** Somebody else may have it here already: then what was fetched has only shown that the reader has it too. */
+  /** If the layer is here already, the fetch has only proved that this reader may use it too. */
   async #publish(
     diffID: string,
     reader: string | undefined,
@@ -270,7 +273,7 @@ function bootID(): string {
   return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
 }
 
-/** A layer that was unpacked has a folder there, and no link. */
+/** An unpacked layer has a folder in this place, not a link. */
 function notALink(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'EINVAL') throw error
 }

@@ -1,6 +1,6 @@
 /**
- * A layer as one tar stream, exactly as it lies on disk: owners, modes, times, hard links, extended attributes,
- * whiteouts, holes. The same layer always has the same digest, so that this can name it.
+ * A layer as one tar stream, exactly as it is on disk: owners, modes, times, hard links, extended attributes,
+ * whiteouts, holes. The same layer always has the same digest, so the digest can name it.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -10,7 +10,7 @@ import { pipeline } from 'node:stream/promises'
 import { AppError } from '../lib/app-error.ts'
 
 const exact = ['--numeric-owner', '--acls', '--xattrs', '--xattrs-include=*']
-/** Without the id of the process and the times at which files were read. */
+/** Without the process ID and the times at which files were read. */
 const pax = 'exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime'
 const repeatable = ['--format=posix', '--sort=name', `--pax-option=${pax}`]
 const mostWords = 10_000
@@ -37,7 +37,7 @@ async function* createTar(
   }
 }
 
-/** Into a folder that nobody else writes to. */
+/** Unpacks into a folder that nobody else writes to. */
 export async function unpackTree(
   content: AsyncIterable<Uint8Array>,
   folder: string,
@@ -64,7 +64,7 @@ export async function unpackTree(
   await ended
 }
 
-/** Holes count as the zeros that they read as: how tar writes them down differs from one time to the next. */
+/** Holes count as zeros, because tar encodes them differently from one run to the next. */
 export async function digestOfTree(folder: string): Promise<string> {
   const hash = createHash('sha256')
   for await (const chunk of createTar(folder, [])) hash.update(chunk)

@@ -1,23 +1,23 @@
 /**
- * The folders of one layer that is being written, by name. Nobody else writes there, so a folder that is known
- * here is a real folder; anything else is looked at first. No path with a link in it ever reaches the kernel:
- * links in the way are followed here, within the layer, as container tools do.
+ * The folders of one layer that is being written, by name. Nobody else writes there, so a known folder is a
+ * real folder; everything else is checked first. No path with a link in it ever reaches the kernel: links on
+ * the way are resolved here, within the layer, as container tools do.
  */
 import { lstatSync, mkdirSync, readlinkSync, rmSync, type Stats } from 'node:fs'
 import { AppError } from '../lib/app-error.ts'
 import { badArchive, shown } from './tar-header.ts'
 
 export type FolderNode = {
-  /** Within the layer, one character per byte; '' is the layer itself. */
+  /** The path within the layer, one character per byte; '' is the layer itself. */
   path: string
   parent: FolderNode | undefined
   folders: Map<string, FolderNode>
-  /** To be set when everything is written, in seconds. */
+  /** Set when everything is written, in seconds. */
   mtime: number | undefined
 }
 
 const mostLinks = 40
-/** Every folder of the layer is held in memory, at some 500 bytes and its name. */
+/** Every folder of the layer is in memory, with some 500 bytes and its name. */
 const mostFolders = 500_000
 export const longestPath = 4096
 const longestPart = 255
@@ -28,7 +28,7 @@ export class LayerTree {
   #folderCount = 0
   readonly #onImplied: (node: FolderNode, replacesWhiteout: boolean) => void
 
-  /** `onImplied` gives an owner and a mode to a folder that the archive names only as part of a path. */
+  /** `onImplied` sets the owner and mode of a folder that the archive names only as part of a path. */
   constructor(layerFolder: string, onImplied: (node: FolderNode, replacesWhiteout: boolean) => void) {
     this.#prefix = Buffer.from(layerFolder).toString('latin1')
     this.#onImplied = onImplied
@@ -42,7 +42,7 @@ export class LayerTree {
     return lstatSync(this.absolute(path), { throwIfNoEntry: false })
   }
 
-  /** The real folder that these names lead to; folders that are missing are made. */
+  /** Returns the real folder of these names, and creates missing folders. */
   folderAt(names: readonly string[]): FolderNode {
     const pending = [...names].reverse()
     let at = this.root
@@ -75,15 +75,14 @@ export class LayerTree {
   #implied(parent: FolderNode, name: string, found: Stats | undefined): FolderNode {
     const path = joined(parent, name)
     const isWhiteout = found !== undefined && isWhiteoutNode(found)
-    if (found && !isWhiteout)
-      throw badArchive(`${shown(path)} is no folder, and something is to be put into it`)
+    if (found && !isWhiteout) throw badArchive(`${shown(path)} is not a folder, but an entry belongs into it`)
     if (isWhiteout) rmSync(this.absolute(path))
     const node = this.makeFolder(parent, name)
     this.#onImplied(node, isWhiteout)
     return node
   }
 
-  /** Nothing may be there yet. */
+  /** Nothing may exist under the name yet. */
   makeFolder(parent: FolderNode, name: string): FolderNode {
     if (++this.#folderCount > mostFolders) {
       throw new AppError('payload_too_large', `A layer makes more than ${mostFolders} folders.`)
@@ -111,7 +110,7 @@ export class LayerTree {
 export const joined = (parent: FolderNode, name: string): string =>
   parent.path === '' ? name : `${parent.path}/${name}`
 
-/** The names in a path from the archive; a slash at the front means the layer itself, as it does for tar. */
+/** Splits a path from the archive into names; a leading slash means the layer itself, as for tar. */
 export function namesIn(path: string): string[] {
   const names = partsOf(path)
   if (names.includes('..')) throw badArchive(`the name ${shown(path)} leads out of it`)

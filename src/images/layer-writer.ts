@@ -1,6 +1,7 @@
 /**
- * Writes the entries of one layer into a folder of its own, in the form that overlayfs stacks: what the layer
- * removes is a device 0:0, a folder that hides what is below it carries an attribute. Synchronous: runs in a worker.
+ * Writes the entries of one layer into its own folder, in the form that overlayfs stacks: a device 0:0 marks
+ * a removed name, and an attribute marks a folder that hides the layers below it. Synchronous: runs in a
+ * worker.
  */
 import {
   chmodSync,
@@ -27,19 +28,19 @@ import { keptXattrs, opaqueXattr } from './xattrs.ts'
 
 export type LayerFacts = {
   entries: number
-  /** What its files take on the disk, in whole blocks. */
+  /** The disk space of its files, in whole blocks. */
   bytes: number
   devicesLeftOut: number
-  /** True when the layer hides everything in the layers below it. */
+  /** True if the layer hides everything in the layers below it. */
   opaqueRoot: boolean
 }
 
 export type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; calls: FileSystemCalls }
 
-/** A sandbox maps this many ids; an owner beyond them becomes the last one. */
+/** A sandbox maps this many IDs; an owner beyond them becomes the last one. */
 export const mappedIDs = 65_536
 const diskBlock = 4096
-/** In seconds: later than any file's time, and within what every file system can store. */
+/** In seconds: later than any file's time, and within the range of every file system. */
 const latestTime = 2 ** 33
 const whiteoutPrefix = '.wh.'
 const opaqueName = '.wh..wh..opq'
@@ -69,10 +70,12 @@ export class LayerWriter implements TarHandler {
     else this.#put(this.#tree.folderAt(names), name, entry)
   }
 
-  /** Also for a folder that the archive names only as part of a path: one long path can make two thousand. */
+  /**
+   * Also counts a folder that the archive names only as part of a path: one long path can make two thousand.
+   */
   #countEntry(): void {
     if (++this.facts.entries <= this.#options.maxEntries) return
-    const message = `A layer holds more than ${this.#options.maxEntries} entries, which is the limit here.`
+    const message = `A layer holds more than ${this.#options.maxEntries} entries, which is the limit of this server.`
     throw new AppError('payload_too_large', message)
   }
 
@@ -101,7 +104,7 @@ export class LayerWriter implements TarHandler {
     this.facts.bytes += Math.ceil(entry.size / diskBlock) * diskBlock
   }
 
-  /** Folders get their times last: every file that was put into them changed those. */
+  /** Sets the times of folders last, because every file that was put into them changed those. */
   finish(): LayerFacts {
     for (const { path, mtime } of this.#tree.folders()) {
       this.facts.bytes += diskBlock
@@ -129,7 +132,7 @@ export class LayerWriter implements TarHandler {
   #nonFolder(parent: FolderNode, name: string, entry: TarEntry): void {
     const target = entry.kind === 'hardlink' ? this.#linkTarget(entry) : ''
     const path = joined(parent, name)
-    // A link to itself changes nothing, and must not remove what it is linked to.
+    // A link to itself changes nothing, and must not remove its own target.
     if (entry.kind === 'hardlink' && target === path) return
     if (this.#tree.look(path)) this.#tree.remove(parent, name)
     const absolute = this.#tree.absolute(path)
@@ -142,7 +145,7 @@ export class LayerWriter implements TarHandler {
   #special(path: Buffer, entry: TarEntry): void {
     if (entry.kind === 'symlink') {
       if (entry.target === '' || entry.target.includes('\0'))
-        throw badArchive(`${shown(entry.path)} is a link to nowhere`)
+        throw badArchive(`${shown(entry.path)} is a link without a target`)
       symlinkSync(Buffer.from(entry.target, 'latin1'), path)
     } else this.#options.calls.makeFifo(path)
     lchownSync(path, this.#owner(entry.uid), this.#owner(entry.gid))
@@ -157,22 +160,23 @@ export class LayerWriter implements TarHandler {
     const found = this.#tree.look(path)
     if (!found || !(found.isFile() || found.isSymbolicLink() || found.isFIFO())) {
       throw badArchive(
-        `${shown(entry.path)} is a hard link to ${shown(entry.target)}, which is no file in it`,
+        `${shown(entry.path)} is a hard link to ${shown(entry.target)}, which is not a file in the layer`,
       )
     }
     return path
   }
 
-  /** Only what lies in layers below is hidden: what this layer itself holds under the name stays. */
+  /** Hides only the layers below: entries of this layer with the same name stay. */
   #hide(parent: FolderNode, name: string): void {
     if (name === opaqueName) {
       this.#makeOpaque(parent)
       return
     }
     const hidden = name.slice(whiteoutPrefix.length)
-    // Names that the file system aufs keeps for its own bookkeeping.
+    // Names that the file system aufs reserves for itself.
     if (hidden.startsWith(whiteoutPrefix)) return
-    if (hidden === '' || hidden === '.' || hidden === '..') throw badArchive(`${shown(name)} hides no name`)
+    if (hidden === '' || hidden === '.' || hidden === '..')
+      throw badArchive(`${shown(name)} does not name anything to hide`)
     const path = joined(parent, hidden)
     const found = this.#tree.look(path)
     if (found?.isDirectory()) this.#makeOpaque(this.#tree.folderAt(namesIn(path)))
@@ -182,7 +186,7 @@ export class LayerWriter implements TarHandler {
   }
 
   #makeOpaque(node: FolderNode): void {
-    // The kernel reads the attribute on folders below the root alone.
+    // The kernel ignores the attribute on the root itself.
     if (node === this.#tree.root) this.facts.opaqueRoot = true
     else this.#options.calls.setXattr(this.#tree.absolute(node.path), opaqueXattr.name, opaqueXattr.value)
   }
@@ -214,7 +218,7 @@ export class LayerWriter implements TarHandler {
       try {
         this.#options.calls.setXattr(path, name, value)
       } catch (error) {
-        // A file system without attributes keeps the rest of the file.
+        // On a file system without attributes, the rest of the file is still written.
         if (!['ENOTSUP', 'EOPNOTSUPP'].includes(String((error as { code?: unknown }).code))) throw error
       }
     }

@@ -1,4 +1,4 @@
-/** What a registry says an image is made of: manifests, indexes, and which of several platforms is meant. */
+/** Parses manifests and indexes of images, and chooses among several platforms. */
 import { AppError } from '../lib/app-error.ts'
 import { isDigest } from './digest.ts'
 
@@ -26,7 +26,7 @@ const layerType =
   /^application\/vnd\.(?:oci\.image\.layer\.v1\.tar(?:\+gzip|\+zstd)?|docker\.image\.rootfs\.diff\.tar(?:\.gzip|\.zstd)?)$/
 export const acceptedTypes = [...manifestTypes, ...indexTypes].join(', ')
 
-/** Each is a folder in one mount, which the kernel bounds. */
+/** Each layer is a folder in one mount, which the kernel limits. */
 export const mostLayers = 127
 const mostIndexEntries = 1000
 
@@ -39,14 +39,14 @@ export function parseDocument(what: string, bytes: Uint8Array, contentType: stri
       'is in the format of 2015 (schema 1), which has no verifiable layers. Push it again with a present tool',
     )
   }
-  // One document that two readers take for different images is rejected.
+  // A document that two readers could take for different images is rejected.
   if ('manifests' in json && 'layers' in json)
     throw unusable(what, 'says that it is an image and a list of images at once')
   if (indexTypes.includes(mediaType) || ('manifests' in json && !manifestTypes.includes(mediaType))) {
     return { kind: 'index', entries: parseIndex(what, json) }
   }
   if (!manifestTypes.includes(mediaType) && !('layers' in json)) {
-    throw unusable(what, `is of the type ${JSON.stringify(mediaType.slice(0, 100))}, which is no image`)
+    throw unusable(what, `is of the type ${JSON.stringify(mediaType.slice(0, 100))}, which is not an image`)
   }
   return { kind: 'manifest', manifest: parseManifest(what, json) }
 }
@@ -54,7 +54,10 @@ export function parseDocument(what: string, bytes: Uint8Array, contentType: stri
 function parseManifest(what: string, json: Record<string, unknown>): Manifest {
   const config = parseDescriptor(what, json.config)
   if (!configTypes.includes(config.mediaType)) {
-    throw unusable(what, `holds ${JSON.stringify(config.mediaType.slice(0, 100))} and no container image`)
+    throw unusable(
+      what,
+      `holds ${JSON.stringify(config.mediaType.slice(0, 100))} instead of a container image`,
+    )
   }
   const given = Array.isArray(json.layers) ? json.layers : []
   if (given.length > mostLayers) {
@@ -105,7 +108,7 @@ export function thisPlatform(): ImagePlatform {
 
 export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted: ImagePlatform): IndexEntry {
   const fitting = entries.filter(({ platform }) => platform && fits(platform, wanted))
-  // The plainest variant runs on every machine of the kind.
+  // The plainest variant runs on every machine of the architecture.
   const plain = fitting.find(({ platform }) => !platform?.variant || platform.variant === 'v8') ?? fitting[0]
   if (plain) return plain
   const [only] = entries
@@ -114,11 +117,11 @@ export function chooseEntry(what: string, entries: readonly IndexEntry[], wanted
   const known = [...new Set(offered)].filter((text) => !text.startsWith('unknown'))
   throw unusable(
     what,
-    `is not made for ${platformText(wanted)}; there is: ${known.join(', ').slice(0, 300) || 'nothing'}`,
+    `is not made for ${platformText(wanted)}; it is made for: ${known.join(', ').slice(0, 300) || 'nothing'}`,
   )
 }
 
-/** Rejected here, where the reason can be said; a program of another machine would only fail to start. */
+/** Rejected here with a clear reason; a program for another machine would only fail to start. */
 export function assertPlatform(what: string, config: Partial<ImagePlatform>, wanted: ImagePlatform): void {
   const { os = wanted.os, architecture = wanted.architecture } = config
   if (!fits({ os, architecture }, wanted)) {

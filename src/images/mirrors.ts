@@ -1,4 +1,7 @@
-/** The operator's map from names to other places: another registry, or an OCI layout folder on this machine. */
+/**
+ * The operator's map from image names to other places: another registry, or an OCI layout folder on this
+ * machine.
+ */
 import { AppError } from '../lib/app-error.ts'
 import type { Login } from './credentials.ts'
 import {
@@ -14,7 +17,7 @@ export type ImageLocation =
   | {
       kind: 'registry'
       reference: ImageReference
-      /** The operator named this host, and may have given a login for it. */
+      /** The operator chose this host, and may have given a login for it. */
       mirrored: boolean
       login?: Login
     }
@@ -30,7 +33,7 @@ type Mirror = { prefix: string; target: string; login?: Login }
 
 export type Mirrors = readonly Mirror[]
 
-/** `*` stands for every name. The prefix is replaced by the target; the longest prefix that fits wins. */
+/** `*` matches every name. The target replaces the prefix; the longest matching prefix wins. */
 export function parseMirrors(given: Readonly<Record<string, string>>): Mirrors {
   const mirrors = Object.entries(given).map(([key, target]) => {
     if (target === '' || target === folderScheme) {
@@ -41,12 +44,12 @@ export function parseMirrors(given: Readonly<Record<string, string>>): Mirrors {
     }
     return { prefix: canonicalPrefix(key), ...withoutLogin(key, target.replace(/\/+$/, '')) }
   })
-  // Now, not when the first name comes that needs it.
+  // Checked now, not at the first name that needs it.
   for (const mirror of mirrors) if (!isFolder(mirror)) parseTarget(mirror, 'library/x')
   return mirrors.sort((a, b) => b.prefix.length - a.prefix.length)
 }
 
-/** `user:password@host/prefix`; in both parts %40 and its like stand for what has a meaning here. */
+/** `user:password@host/prefix`; in both parts, %40 and the like stand for characters with a meaning here. */
 function withoutLogin(key: string, given: string): Pick<Mirror, 'target' | 'login'> {
   const at = given.lastIndexOf('@')
   if (at === -1 || given.startsWith(folderScheme)) return { target: given }
@@ -56,7 +59,7 @@ function withoutLogin(key: string, given: string): Pick<Mirror, 'target' | 'logi
     const login = { username: decodeURIComponent(username), password: decodeURIComponent(password) }
     return { target: given.slice(at + 1), login }
   } catch {
-    // Not quoted: it holds a password.
+    // Not quoted, because it contains a password.
     throw new AppError(
       'invalid_argument',
       `The login of the mirror of ${key} must be user:password@ before the host, with %40 for @, %2F for /, %3A for :, %2C for a comma and %25 for %.`,
@@ -95,13 +98,13 @@ function parseTarget({ target }: Mirror, rest: string): ImageReference {
   if (!isHost(first)) {
     throw new AppError(
       'invalid_argument',
-      `The mirror ${JSON.stringify(target)} names no registry: begin it with a host such as registry.example.com, or with folder:/.`,
+      `The mirror ${JSON.stringify(target)} does not name a registry: begin it with a host such as registry.example.com, or with folder:/.`,
     )
   }
   return parseName(name)
 }
 
-/** Tools write the whole name, the short one, or only the tag where the folder is for one repository. */
+/** Tools write the full name, the short one, or only the tag if the folder is for one repository. */
 function namesInFolder(reference: ImageReference, rest: string): string[] {
   const { tag, digest, repository } = reference
   if (digest !== undefined) return [digest]

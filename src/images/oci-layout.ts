@@ -1,4 +1,4 @@
-/** An OCI layout folder as the source of an image: works without any network. The operator named the folder. */
+/** An OCI layout folder as the source of an image: works without a network. The operator chose the folder. */
 import { open, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
@@ -9,7 +9,7 @@ import { type IndexEntry, parseIndex, parseJSON } from './manifest.ts'
 const nameAnnotations = ['org.opencontainers.image.ref.name', 'io.containerd.image.name']
 const readSize = 256 * 1024
 
-/** `names`: what the image may be called in there, best first. */
+/** `names`: possible names of the image in the folder, best first. */
 export function openLayout(folder: string, names: readonly string[]): ImageSource {
   const pathOf = (digest: string) => join(folder, 'blobs', ...digest.split(':'))
   const missing = (what: string, cause?: unknown) =>
@@ -26,7 +26,7 @@ export function openLayout(folder: string, names: readonly string[]): ImageSourc
     async document(digest) {
       if (digest !== undefined) return document(digest)
       const index = await readFile(join(folder, 'index.json')).catch((error) => {
-        throw missing('no index.json: it is no OCI layout', error)
+        throw missing('no index.json: it is not an OCI layout', error)
       })
       const entries = parseIndex(folder, parseJSON(folder, index))
       const chosen = choose(entries, names)

@@ -1,4 +1,7 @@
-/** The records of a pax header: `length key=value\n`, any of which overrides what the next header says. */
+/**
+ * The records of a pax header: `length key=value
+ * `. Each overrides a field of the next header.
+ */
 import { badArchive, checkedNumber, type RawHeader, type TarEntry } from './tar-header.ts'
 
 export type PaxRecords = Map<string, Buffer>

@@ -1,4 +1,4 @@
-/** The lines of a build log that tell how far the layers of an image have come. Never with a credential in them. */
+/** Build log lines about the progress of an image's layers. They never contain a credential. */
 import { shortDigest } from './digest.ts'
 import type { Descriptor } from './manifest.ts'
 

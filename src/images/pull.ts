@@ -1,4 +1,7 @@
-/** One pull: from a name to layers on disk. It knows of no other pull; the store joins those that fetch one layer. */
+/**
+ * One pull, from a name to layers on disk. Knows no other pulls; the store lets pulls share the fetch of a
+ * layer.
+ */
 import type { PulledImage, PullOptions } from '../core/ports/images.ts'
 import { AppError } from '../lib/app-error.ts'
 import { digestOf } from './digest.ts'
@@ -23,14 +26,16 @@ export type PullParts = {
   pool: UnpackPool
   bounds: PullBounds
   platform: ImagePlatform
-  /** Who may reuse what this pull fetches: its owner, or anybody. */
+  /** Who may reuse the fetched layers: the pull's owner, or anybody. */
   readers: string
 }
 
-/** An index may point to another index; no image in use goes deeper. */
+/** An index may refer to another index; no image in use goes deeper. */
 const deepestIndex = 2
 
-/** Closes the source, when nobody reads from it any more: another pull may have joined the fetch of a layer. */
+/**
+ * Closes the source when nobody reads from it any more: another pull may have joined the fetch of a layer.
+ */
 export async function pullFrom(
   source: ImageSource,
   what: string,
@@ -110,7 +115,7 @@ function tooMany(what: string, maxImageEntries: number): AppError {
   )
 }
 
-/** Overlayfs takes a folder once: the highest of equal layers covers the others wholly. */
+/** Overlayfs accepts a folder only once: the highest of equal layers covers the others completely. */
 function stackOf(diffIDs: readonly string[], layers: readonly StoredLayer[]): string[] {
   const fromTop: string[] = []
   for (let index = diffIDs.length - 1; index >= 0; index--) {
@@ -120,7 +125,7 @@ function stackOf(diffIDs: readonly string[], layers: readonly StoredLayer[]): st
   return fromTop.reverse()
 }
 
-/** The layers of one image, all at once; the pool bounds how many are really worked on. */
+/** Fetches all layers of one image at once; the pool limits how many are really worked on. */
 class LayerPull {
   readonly #source: ImageSource
   readonly #what: string
@@ -144,11 +149,11 @@ class LayerPull {
     try {
       const stored = await Promise.all(pulls)
       const fetched =
-        progress.newLayers === 0 ? 'all already here' : `${megabytes(progress.downloadedBytes)} fetched`
+        progress.newLayers === 0 ? 'all present already' : `${megabytes(progress.downloadedBytes)} fetched`
       progress.say(`${layers.length} layers of ${this.#what}: ${fetched}`)
       return stored
     } catch (error) {
-      // The other layers are of no use now; wait until their fetches have ended.
+      // The other layers are useless now; waits until their fetches have ended.
       this.#failed.abort(error)
       await Promise.allSettled(pulls)
       throw error
@@ -203,7 +208,10 @@ class LayerPull {
     return running
   }
 
-  /** The bounds are for the image: many layers must not each take all of it. Layers that are here cost no entries. */
+  /**
+   * The limits apply to the whole image: many layers must not use them fully each. Layers that are on this
+   * machine cost no entries.
+   */
   #count(index: number, bytes: number, entries = this.#unpacked.get(index)?.entries ?? 0): void {
     this.#unpacked.set(index, { bytes, entries })
     const all = [...this.#unpacked.values()]

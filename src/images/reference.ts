@@ -1,12 +1,12 @@
-/** Names of images as people write them, and what they stand for. */
+/** Parses names of images as people write them. */
 import { AppError } from '../lib/app-error.ts'
 import { isDigest } from './digest.ts'
 
 export type ImageReference = {
-  /** A host with or without a port; `docker.io` where none was given. */
+  /** A host with or without a port; `docker.io` by default. */
   registry: string
   repository: string
-  /** Absent when the digest alone says which image it is. */
+  /** Absent if the digest alone identifies the image. */
   tag?: string
   digest?: string
 }
@@ -20,13 +20,15 @@ const hostText = /^(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::\d{1,
 export function parseReference(text: string): ImageReference {
   const at = text.indexOf('@')
   const digest = at === -1 ? undefined : text.slice(at + 1)
-  // What follows an @ may be a password that somebody put before a host name: it is not quoted.
-  if (digest !== undefined && !isDigest(digest)) throw notAName('what follows the @ is no digest (sha256:…)')
+  // The part after an @ may be a password that somebody put before a host name, so the error does not quote
+  // it.
+  if (digest !== undefined && !isDigest(digest))
+    throw notAName('the part after the @ is not a digest (sha256:…)')
   const named = at === -1 ? text : text.slice(0, at)
   const colon = named.lastIndexOf(':')
   const tagged = colon > named.lastIndexOf('/')
   const tag = tagged ? named.slice(colon + 1) : digest === undefined ? 'latest' : undefined
-  if (tag !== undefined && !tagText.test(tag)) throw notAName(`${JSON.stringify(tag)} is no tag`)
+  if (tag !== undefined && !tagText.test(tag)) throw notAName(`${JSON.stringify(tag)} is not a tag`)
   return {
     ...parseName(tagged ? named.slice(0, colon) : named),
     ...(tag !== undefined && { tag }),
@@ -34,7 +36,7 @@ export function parseReference(text: string): ImageReference {
   }
 }
 
-/** A name without tag or digest. */
+/** Parses a name without tag or digest. */
 export function parseName(name: string): { registry: string; repository: string } {
   const slash = name.indexOf('/')
   const first = slash === -1 ? '' : name.slice(0, slash)
@@ -42,17 +44,17 @@ export function parseName(name: string): { registry: string; repository: string 
   const registry = namesHost ? canonicalHost(first) : defaultRegistry
   const path = namesHost ? name.slice(slash + 1) : name
   const repository = registry === defaultRegistry && !path.includes('/') ? `library/${path}` : path
-  if (!hostText.test(registry)) throw notAName(`${JSON.stringify(registry)} is no host`)
+  if (!hostText.test(registry)) throw notAName(`${JSON.stringify(registry)} is not a host`)
   const tooLong = registry.length + repository.length >= longestName
   if (tooLong || !repository.split('/').every((part) => repositoryPart.test(part))) {
     throw notAName(
-      `${JSON.stringify(path.slice(0, longestName))} is no repository (lower case letters, digits, . _ - and /)`,
+      `${JSON.stringify(path.slice(0, longestName))} is not a repository (lower case letters, digits, . _ - and /)`,
     )
   }
   return { registry, repository }
 }
 
-/** The rule that tells `localhost:5000/x` and `ghcr.io/x` from `team/x`. */
+/** Distinguishes `localhost:5000/x` and `ghcr.io/x` from `team/x`. */
 export function isHost(part: string): boolean {
   return part === 'localhost' || /[.:]/.test(part)
 }
@@ -74,6 +76,6 @@ export function formatReference(reference: ImageReference): string {
 function notAName(why: string): AppError {
   return new AppError(
     'invalid_argument',
-    `This is no name of an image: ${why}. Write it like debian:12, ghcr.io/team/image:tag or localhost:5000/image@sha256:….`,
+    `This is not the name of an image: ${why}. Write it like debian:12, ghcr.io/team/image:tag or localhost:5000/image@sha256:….`,
   )
 }

@@ -1,17 +1,17 @@
-/** How a registry wants to be asked: with nothing, a password, or a token that another server gives for one. */
+/** Authenticates to a registry: with nothing, a password, or a token that another server issues for one. */
 import { AppError } from '../lib/app-error.ts'
 import type { Login } from './credentials.ts'
 import type { HttpClient } from './http-client.ts'
 import { retriable } from './image-source.ts'
 
-/** Who asks a registry. Users have no say in the login of a mirror. */
+/** The identity for requests to a registry. Users cannot change the login of a mirror. */
 export type Asker = { login?: Login; isMirror: boolean }
 
 export type Challenge = { scheme: string; values: Record<string, string> }
 
 const largestAnswer = 1 << 20
 
-/** The first that can be met: one header may offer several ways. */
+/** The first challenge that can be met: one header may offer several. */
 export function parseChallenge(header: string | undefined): Challenge | undefined {
   const found = [...(header ?? '').matchAll(/(?:^|,)\s*(bearer|basic)\b/gi)]
   const challenges = found.map((match, index) => ({
@@ -37,7 +37,7 @@ function valuesIn(text: string): Record<string, string> {
 export const basicHeader = ({ username, password }: Login): string =>
   `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
-/** The value of the Authorization header that meets the challenge; undefined where there is nothing to meet it with. */
+/** Returns the Authorization header for the challenge; undefined if there is no suitable login. */
 export async function authorize(
   http: HttpClient,
   registry: URL,
@@ -67,7 +67,9 @@ export async function authorize(
   )
 }
 
-/** The registry says whom to ask; a password goes there only encrypted, or to the registry itself. */
+/**
+ * The registry names the token server; a password is sent there only encrypted, or to the registry itself.
+ */
 function tokenAddress(registry: URL, repository: string, values: Record<string, string>): URL {
   const realm = URL.parse(values.realm ?? '')
   if (!realm || (realm.protocol !== 'https:' && realm.host !== registry.host)) {

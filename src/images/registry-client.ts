@@ -1,6 +1,6 @@
 /**
- * One repository of one registry, by the distribution protocol. The login is for this registry alone: it goes to
- * its host and to the token server it names, never to where it redirects.
+ * One repository of one registry, by the distribution protocol. The login is only for this registry: it is
+ * sent to its host and to the token server that it names, never to a redirect's target.
  */
 import { AppError } from '../lib/app-error.ts'
 import { digestOf, isDigest, wrongDigest } from './digest.ts'
@@ -51,10 +51,7 @@ export class RegistryClient implements ImageSource {
     if (offset === 0) return bytes
     if (answer.status !== 206) return withoutFirst(bytes, offset)
     if (!answer.headers['content-range']?.startsWith(`bytes ${offset}-`)) {
-      throw new AppError(
-        'unprocessable',
-        `${answer.url.host} sends another part of a layer than was asked for.`,
-      )
+      throw new AppError('unprocessable', `${answer.url.host} sent another part of a layer than requested.`)
     }
     return bytes
   }
@@ -80,7 +77,7 @@ export class RegistryClient implements ImageSource {
     throw this.#refusal(answer, path.startsWith('manifests/'))
   }
 
-  /** Redirects are followed without the login, unless they lead back to the very same host. */
+  /** Follows redirects without the login, unless they lead back to the same host. */
   async #follow(first: URL, headers: Record<string, string>, signal: AbortSignal): Promise<HttpAnswer> {
     let url = first
     for (let redirects = 0; ; redirects++) {
@@ -114,7 +111,7 @@ export class RegistryClient implements ImageSource {
     return met !== undefined
   }
 
-  /** A registry on this very machine may do without TLS; it is asked which it speaks. */
+  /** A registry on this machine may work without TLS; a request finds out. */
   async #findBase(signal: AbortSignal): Promise<URL> {
     const { registry } = this.#reference
     const host = registry === defaultRegistry ? hubHost : registry
@@ -159,7 +156,7 @@ export class RegistryClient implements ImageSource {
     }
     return new AppError(
       'unavailable',
-      `${url.host} answers ${status} when asked for ${name}.`,
+      `${url.host} answered ${status} to the request for ${name}.`,
       status >= 500 ? retriable : {},
     )
   }

@@ -1,10 +1,11 @@
 /**
- * Callers that need the same thing share one fetch of it. It goes on as long as one of them waits, so that a
- * caller who gives up does not take it from the others; and a failure is only for the caller who started it.
+ * Lets callers that need the same thing share one fetch. The fetch continues as long as one of them waits, so
+ * that a caller who gives up does not take it from the others; a failure is only for the caller who started
+ * it.
  */
 export class SharedFetch<T> {
   readonly #running = new Map<string, { result: Promise<T>; abort: AbortController; waiters: number }>()
-  /** Every fetch that has not ended, also those that were given up and still clean up. */
+  /** Every fetch that has not ended, including aborted ones that still clean up. */
   readonly #unfinished = new Set<Promise<T>>()
 
   has(key: string): boolean {
@@ -19,13 +20,13 @@ export class SharedFetch<T> {
       try {
         return await this.#wait(running, key, signal)
       } catch {
-        // It may have failed for lack of a password that this caller has.
+        // It may have failed for lack of credentials that this caller has.
         signal.throwIfAborted()
       }
     }
   }
 
-  /** Resolves when every fetch that was started has ended. */
+  /** Resolves when every started fetch has ended. */
   async finished(): Promise<void> {
     await Promise.allSettled(this.#unfinished)
   }
@@ -59,7 +60,7 @@ export class SharedFetch<T> {
     } finally {
       signal.removeEventListener('abort', stop)
       if (--running.waiters === 0) {
-        // Nobody may join a fetch that is being given up.
+        // Nobody may join a fetch that is being aborted.
         if (this.#running.get(key) === running) this.#running.delete(key)
         running.abort.abort(signal.reason)
       }

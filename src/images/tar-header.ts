@@ -1,4 +1,7 @@
-/** One header of a tar archive: ustar, the old form, GNU's and pax's extensions. Names are one character per byte. */
+/**
+ * One header of a tar archive: ustar, the old format, GNU's and pax's extensions. Names have one character
+ * per byte.
+ */
 import { AppError } from '../lib/app-error.ts'
 
 export type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 'fifo'
@@ -6,19 +9,19 @@ export type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 
 export type TarEntry = {
   kind: EntryKind
   path: string
-  /** Where a link leads; empty for anything else. */
+  /** The target of a link; empty for anything else. */
   target: string
-  /** Bytes of content; 0 for all but files. */
+  /** Bytes of content; 0 for everything but files. */
   size: number
   mode: number
   uid: number
   gid: number
-  /** Seconds. */
+  /** In seconds. */
   mtime: number
   xattrs: [name: string, value: Buffer][]
 }
 
-/** What a header alone says; extensions before it may say otherwise. */
+/** The fields of the header alone; preceding extensions may override them. */
 export type RawHeader = Omit<TarEntry, 'kind' | 'xattrs'> & { type: string }
 
 export const blockSize = 512
@@ -40,7 +43,7 @@ export function parseHeader(block: Buffer): RawHeader {
   }
 }
 
-/** A type that is not here is rejected: what it means is unknown, and so is whether data follows. */
+/** Other types are rejected: their meaning is unknown, and so is whether data follows. */
 const kinds: Record<string, EntryKind> = {
   '0': 'file',
   '7': 'file',
@@ -57,7 +60,7 @@ export function entryOf({ type, ...header }: RawHeader, xattrs: TarEntry['xattrs
     throw badArchive(`${shown(header.path)} is a sparse file of GNU tar; make the layer without --sparse`)
   const kind = kinds[type]
   if (!kind) throw badArchive(`${shown(header.path)} is of the unknown type ${shown(type)}`)
-  // Before ustar a folder was a file whose name ends in a slash.
+  // Before ustar, a folder was a file whose name ends in a slash.
   const isFolder = kind === 'folder' || (kind === 'file' && header.path.endsWith('/'))
   const known = isFolder ? 'folder' : kind
   return { ...header, kind: known, size: known === 'file' ? header.size : 0, xattrs }
@@ -74,7 +77,7 @@ function readText(block: Buffer, at: number, length: number): string {
   return block.toString('latin1', at, end === -1 || end > at + length ? at + length : end)
 }
 
-/** Octal text, or from GNU a binary number where it would not fit. */
+/** Octal text, or GNU's binary number if it would not fit. */
 function readNumber(block: Buffer, at: number, length: number): number {
   if (block[at]! & 0x80) {
     let value = block[at] === 0xff ? -1 : block[at]! & 0x7f
@@ -95,7 +98,7 @@ export function badArchive(why: string): AppError {
   return new AppError('unprocessable', `A layer cannot be unpacked: ${why}.`)
 }
 
-/** For messages: names are bytes that may not be text, and may hold line ends. */
+/** For messages: names are bytes that may not be text, and may contain line ends. */
 export function shown(name: string): string {
   return JSON.stringify(Buffer.from(name.slice(0, 300), 'latin1').toString('utf8'))
 }

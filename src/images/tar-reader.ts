@@ -1,4 +1,4 @@
-/** Reads a tar archive as it arrives, in pieces of any size, holding no more than one header of it. */
+/** Reads a tar archive as it arrives, in pieces of any size, with at most one header in memory. */
 import { applyPax, type PaxRecords, parsePax, xattrsIn } from './pax.ts'
 import { badArchive, blockSize, entryOf, parseHeader, type TarEntry } from './tar-header.ts'
 
@@ -9,7 +9,7 @@ export interface TarHandler {
   fileEnd(): void
 }
 
-/** Long names and pax records; the kernel takes no name or attribute near as large. */
+/** For long names and pax records; the kernel accepts no name or attribute nearly as large. */
 const largestExtension = 1 << 20
 const extensions = 'LKxg'
 
@@ -17,10 +17,10 @@ export class TarReader {
   readonly #handler: TarHandler
   readonly #header = Buffer.alloc(blockSize)
   #headerBytes = 0
-  /** Content of the present entry that is still to come, and the zeros that fill its last block. */
+  /** Remaining content of the present entry, and the zeros that fill its last block. */
   #contentLeft = 0
   #fillLeft = 0
-  /** What the content is: that of a file, or an extension that is collected. */
+  /** Set while the content is an extension, which is collected; undefined for that of a file. */
   #collecting: { type: string; parts: Buffer[] } | undefined
   #longName: string | undefined
   #longTarget: string | undefined
@@ -40,7 +40,9 @@ export class TarReader {
     }
   }
 
-  /** The two empty blocks at the end may be missing, as other readers allow; half an entry may not. */
+  /**
+   * The two empty blocks at the end may be missing, as other readers allow; an incomplete entry is an error.
+   */
   finish(): void {
     if (this.#ended) return
     const isWhole = this.#contentLeft === 0 && this.#fillLeft === 0 && this.#headerBytes === 0
@@ -50,7 +52,7 @@ export class TarReader {
   #takeContent(chunk: Buffer, at: number): number {
     const part = chunk.subarray(at, at + this.#contentLeft)
     this.#contentLeft -= part.length
-    // The chunk may be used again by whoever sent it.
+    // A copy, because the sender may reuse the chunk.
     if (this.#collecting) this.#collecting.parts.push(Buffer.from(part))
     else this.#handler.data(part)
     if (this.#contentLeft === 0) this.#endContent()
@@ -68,7 +70,7 @@ export class TarReader {
     const text = () => bytes.toString('latin1').replace(/\0.*$/s, '')
     if (collected.type === 'L') this.#longName = text()
     else if (collected.type === 'K') this.#longTarget = text()
-    // Records for the whole archive are passed over, as container tools do.
+    // Ignores records for the whole archive, as container tools do.
     else if (collected.type === 'x') this.#pax = parsePax(bytes)
   }
 

@@ -1,4 +1,4 @@
-/** The worker threads that unpack layers: a few, kept for a while. Writing many small files blocks a thread. */
+/** A few worker threads that unpack layers, kept for a while: writing many small files blocks a thread. */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../lib/app-error.ts'
 import { endWorker } from '../lib/ending-worker.ts'
@@ -7,7 +7,7 @@ import { siblingModule } from '../lib/sibling-module.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
-/** Bytes that may be on their way to a worker; enough to keep it busy. */
+/** Maximum number of bytes on their way to a worker; enough to keep it busy. */
 const windowBytes = 4 << 20
 const idleForMs = 20_000
 
@@ -24,7 +24,7 @@ export class UnpackPool {
     this.#size = size
   }
 
-  /** `open` is called when it is this layer's turn; what it gives must end when `signal` aborts. */
+  /** `open` is called when it is this layer's turn; its stream must end when `signal` aborts. */
   async unpack(
     job: UnpackJob,
     open: () => AsyncIterable<Uint8Array>,
@@ -57,7 +57,7 @@ export class UnpackPool {
       this.#keep(worker)
       return result
     } catch (error) {
-      // The worker may still be writing this layer; it must not go on in the next one.
+      // The worker may still be writing this layer, and must not continue with the next one.
       if (worker) await endWorker(worker)
       throw error
     } finally {
@@ -108,7 +108,7 @@ export class UnpackPool {
 }
 
 function startWorker(): Worker {
-  // More than the largest tree of folders takes: a worker that runs out of memory may take the process with it.
+  // Enough for the largest tree of folders: a worker that runs out of memory may crash the process.
   const options = { resourceLimits: { maxOldGenerationSizeMb: 768 } }
   const worker = atUsualPriority(() => new Worker(siblingModule('unpack-worker', import.meta.url), options))
   worker.on('error', () => {})
@@ -161,7 +161,7 @@ class Conversation {
 
   async send(chunks: AsyncIterable<Uint8Array>): Promise<void> {
     for await (const chunk of chunks) {
-      // A copy: the chunk may be part of a larger buffer, which would be taken away from its owner.
+      // A copy: the chunk may be part of a larger buffer, which would be transferred away from its owner.
       const bytes = new Uint8Array(chunk)
       this.#worker.postMessage({ type: 'chunk', bytes } satisfies ToWorker, [bytes.buffer])
       this.#sentBytes += bytes.length

@@ -1,4 +1,4 @@
-/** What the main thread and a worker that unpacks layers say to each other. */
+/** The messages between the main thread and a worker that unpacks layers. */
 import type { ErrorCode } from '../lib/app-error.ts'
 import type { LayerFacts } from './layer-writer.ts'
 
@@ -7,11 +7,11 @@ export type UnpackJob = {
   folder: string
   /** The digest of the bytes as they are sent. */
   digest: string
-  /** The digest of the archive that they unpack to. */
+  /** The digest of the decompressed archive. */
   diffID: string
   ownerShift: number
   maxEntries: number
-  /** The most that the archive may take when it is decompressed. */
+  /** Maximum size of the decompressed archive. */
   maxBytes: number
 }
 
@@ -21,7 +21,7 @@ export type ToWorker =
   | { type: 'end' }
 
 export type FromWorker =
-  /** Bytes that were sent and are used up; and what the archive holds so far. */
+  /** Number of sent bytes that are consumed, and the size of the archive so far. */
   | { type: 'consumed'; bytes: number; unpackedBytes: number; entries: number }
   | { type: 'done'; facts: LayerFacts }
   | { type: 'failed'; code: ErrorCode; message: string; cause: string }

@@ -1,4 +1,7 @@
-/** A worker thread that verifies, unpacks and writes a layer. It reports every failure in a message and throws none. */
+/**
+ * A worker thread that verifies, unpacks and writes a layer. It reports every failure in a message and never
+ * throws.
+ */
 import { Readable } from 'node:stream'
 import { parentPort } from 'node:worker_threads'
 import { AppError, errorText } from '../lib/app-error.ts'
@@ -57,7 +60,7 @@ async function unpack(job: UnpackJob, source: Readable): Promise<LayerFacts> {
   }
 }
 
-/** Passes the chunks on as they come, and throws after the last one unless they match the digest. */
+/** Passes the chunks on as they come, and throws after the last one if they do not match the digest. */
 async function* verified(
   source: Readable,
   digest: string,

@@ -1,6 +1,9 @@
-/** Which extended attributes of an archive are kept. `trusted.` ones steer overlayfs and never come from outside. */
+/**
+ * Selects the extended attributes of an archive. `trusted.` ones control overlayfs and are never taken from
+ * outside.
+ */
 
-/** On a folder, it hides everything that the layers below have in that folder. */
+/** On a folder, hides everything that the layers below have in that folder. */
 export const opaqueXattr = { name: 'trusted.overlay.opaque', value: Buffer.from('y') }
 
 const capability = 'security.capability'
@@ -24,8 +27,8 @@ export function keptXattrs(
 }
 
 /**
- * The kernel heeds a file's capabilities only in the user namespace whose root they name; without a name that is
- * the machine's own. So they name the root of sandboxes.
+ * The kernel honours a file's capabilities only in the user namespace whose root they name; without a name
+ * that is the machine's own. So they name the root of sandboxes.
  */
 function shiftedCapability(value: Buffer, ownerShift: number): Buffer | undefined {
   if (value.length < sizeOfRevision2) return undefined

@@ -1,6 +1,6 @@
 /**
- * Cuts a zstd stream at the ends of its frames. Node's decompressor takes any number of frames, but drops what
- * follows the end of one in the same piece; layers of many frames are common (zstd:chunked).
+ * Splits a zstd stream at the ends of its frames. Node's decompressor accepts any number of frames, but drops
+ * the data after the end of one in the same piece; layers of many frames are common (zstd:chunked).
  */
 import { badArchive } from './tar-header.ts'
 
@@ -13,7 +13,7 @@ type Expecting = 'magic' | 'skippable size' | 'descriptor' | 'block header' | 'b
 
 export class ZstdFrames {
   #expecting: Expecting = 'magic'
-  /** The part of the stream's structure that is being read, which a piece may end in. */
+  /** The part of the stream's structure that is being read; a piece may end inside it. */
   #field = Buffer.alloc(0)
   #bytesLeft = 0
   #afterBytes: Expecting = 'magic'
@@ -23,7 +23,7 @@ export class ZstdFrames {
     if (!this.#betweenFrames()) throw badArchive('its zstd data ends too early')
   }
 
-  /** The pieces of this chunk, none with bytes of two frames. */
+  /** Yields the pieces of this chunk, none with bytes of two frames. */
   *split(chunk: Buffer): Generator<Buffer> {
     let from = 0
     let at = 0

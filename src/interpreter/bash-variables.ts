@@ -1,4 +1,6 @@
-/** Variables as commands of a shell; values may hold anything. Names that a shell cannot have are left out. */
+/**
+ * Variables as shell commands; values may contain anything. Names that are invalid in a shell are skipped.
+ */
 
 /** Null removes a variable. */
 export type VariableChanges = Record<string, string | null>

@@ -1,4 +1,6 @@
-/** A context: a language, a folder, and the kernel that keeps what its cells know. Cells run one after another. */
+/**
+ * A context: a language, a folder, and the kernel with the state of its cells. Cells run one after another.
+ */
 import { resolve } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -13,7 +15,7 @@ export type ContextRequest = { language: string; cwd: string }
 export type Execution = {
   code: string
   variables: Record<string, string>
-  /** Shown by the client; the agent tells the sandbox's variables to who has it. */
+  /** The token from the client; the agent gives the sandbox's variables to its holder. */
   accessToken: string | undefined
   /** Aborts when nobody waits for the cell any more. */
   signal: AbortSignal
@@ -23,9 +25,9 @@ export type Execution = {
 export type ReadVariables = (accessToken: string | undefined) => Promise<Record<string, string> | undefined>
 
 export type ContextParts = {
-  /** Where the kernels lie. */
+  /** The folder of the kernels. */
   kernelsFolder: string
-  /** Where a kernel begins that was told nothing else. */
+  /** The folder in which a kernel starts by default. */
   homeFolder: string
   readVariables: ReadVariables
 }
@@ -33,7 +35,7 @@ export type ContextParts = {
 export class Context {
   readonly id = newUUID()
   readonly language: string
-  /** As it was given. */
+  /** As the client gave it. */
   readonly cwd: string
   readonly #folder: string
   readonly #parts: ContextParts
@@ -41,7 +43,7 @@ export class Context {
   #kernel: Kernel
   #started: Promise<void>
   #isClosed = false
-  /** The sandbox's variables as the kernel has them, and the token by which they were read. */
+  /** The sandbox's variables in the kernel, and the token with which they were read. */
   #known: { variables: Record<string, string>; accessToken: string | undefined } | undefined
 
   constructor({ language, cwd }: ContextRequest, parts: ContextParts) {
@@ -53,12 +55,12 @@ export class Context {
     this.#started = this.#begin(this.#kernel)
   }
 
-  /** Rejects when there is no kernel for the language, or it cannot enter the folder. */
+  /** Rejects if there is no kernel for the language, or if it cannot enter the folder. */
   get started(): Promise<void> {
     return this.#started
   }
 
-  /** Ends what runs, and forgets all that was known. */
+  /** Ends the running cell, and drops all state. */
   async restart(): Promise<void> {
     this.#kernel.kill()
     await this.#replaceKernel()
@@ -77,7 +79,7 @@ export class Context {
     this.#kernel.resumeOutput()
   }
 
-  /** Resolves when the cell has ended, whichever way; `listener` hears how. */
+  /** Resolves when the cell has ended in any way; `listener` gets the outcome. */
   execute(execution: Execution, listener: CellListener): Promise<void> {
     return this.#turn.run('', async () => {
       if (execution.signal.aborted) return
@@ -95,9 +97,9 @@ export class Context {
 
   async #afterDeath({ onEvent }: CellListener): Promise<void> {
     const value =
-      'The kernel ended while it ran the cell, and was started anew: what the context knew is gone.'
+      'The kernel ended while it ran the cell and was restarted: the state of the context is lost.'
     onEvent({ type: 'error', name: 'ContextRestarting', value, traceback: '' } satisfies KernelEvent)
-    // A restart that was asked for has replaced the kernel already.
+    // A requested restart has replaced the kernel already.
     await this.#started.catch(() => {})
   }
 
@@ -107,7 +109,7 @@ export class Context {
     const kernel = new Kernel(kind, this.#parts.kernelsFolder, this.#folder)
     this.#known = undefined
     void kernel.ended.then(() => {
-      // One that never became ready would only fail again.
+      // A kernel that never became ready would only fail again.
       if (this.#kernel === kernel && kernel.isReady) void this.#replaceKernel().catch(() => {})
     })
     return kernel
@@ -122,7 +124,7 @@ export class Context {
     if (this.#isClosed) return
     const kernel = this.#newKernel()
     this.#kernel = kernel
-    // The folder may have been removed by a cell.
+    // A cell may have removed the folder.
     this.#started = kernel
       .ready()
       .then(() =>
@@ -136,7 +138,7 @@ export class Context {
     })
   }
 
-  /** A fork has the memory of its origin, but variables and a token of its own. */
+  /** A fork has the memory of its origin, but its own variables and token. */
   async #changesFor({ variables, accessToken }: Execution): Promise<{
     set: VariableChanges
     restore: VariableChanges

@@ -1,17 +1,17 @@
-/** All contexts of the sandbox, in the order of their creation, and which one is meant by a language alone. */
+/** All contexts of the sandbox in the order of their creation, and the default context of each language. */
 import { AppError, errorText } from '../lib/app-error.ts'
 import { JoinedWork } from '../lib/keyed-lock.ts'
 import { Context, type ContextParts, type ContextRequest } from './context.ts'
 import { defaultLanguage, kernelKind, noKernel } from './languages.ts'
 
-/** Each has a process of its own; more would only starve the sandbox. */
+/** Each context has its own process; more would only starve the sandbox. */
 const mostContexts = 100
 
 export class Contexts {
   readonly #parts: ContextParts
   readonly #contexts = new Map<string, Context>()
   readonly #defaults = new Map<string, Context>()
-  /** Requests that need the same default at once wait for the same one. */
+  /** Concurrent requests for the same default context share its creation. */
   readonly #making = new JoinedWork<Context>()
 
   constructor(parts: ContextParts) {
@@ -27,7 +27,7 @@ export class Contexts {
     if (this.#contexts.size >= mostContexts) {
       throw new AppError(
         'limit_reached',
-        `There are ${mostContexts} contexts, which is the most; remove one.`,
+        `There are ${mostContexts} contexts, which is the limit; remove one.`,
       )
     }
     const context = new Context(request, this.#parts)
@@ -48,7 +48,7 @@ export class Contexts {
     return context
   }
 
-  /** The default of a language is made when it is first needed. */
+  /** The default context of a language is created on first use. */
   async defaultOf(language: string = defaultLanguage): Promise<Context> {
     const known = this.#defaults.get(language)
     if (known && this.#contexts.has(known.id)) return known

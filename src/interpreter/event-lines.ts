@@ -1,4 +1,4 @@
-/** Splits what a kernel sends into its events. */
+/** Splits the output of a kernel into its events. */
 import type { Readable } from 'node:stream'
 
 export type KernelEvent =
@@ -8,10 +8,10 @@ export type KernelEvent =
   | { type: 'result'; main: boolean; data: Record<string, unknown> }
   | { type: 'error'; name: string; value: string; traceback: string }
 
-/** One result with a picture or a table of many megabytes passes; a kernel that sends more has gone wrong. */
+/** A result with a picture or a table of many megabytes fits; a kernel that sends more is broken. */
 const largestEvent = 128 * 1024 * 1024
 
-/** `onBroken` is called at most once, and no event after it. */
+/** `onBroken` is called at most once, and no event follows it. */
 export function readEvents(
   source: Readable,
   onEvent: (event: KernelEvent) => void,

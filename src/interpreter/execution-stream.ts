@@ -1,4 +1,4 @@
-/** The answer to an execution: one JSON object a line, as things happen. */
+/** The answer to an execution: one JSON object per line, as events happen. */
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../lib/clock.ts'
 import type { KernelEvent } from './event-lines.ts'
@@ -6,9 +6,9 @@ import type { CellListener } from './kernel.ts'
 import { wireResult } from './wire-result.ts'
 
 const keepaliveAfterMs = 5000
-/** A client that reads slower than the cell prints lets the cell wait. */
+/** A client that reads more slowly than the cell prints makes the cell wait. */
 const mostUnsentBytes = 1024 * 1024
-/** A cell starts before it prints, so these are few. */
+/** Few, because a cell starts before it prints. */
 const mostHeldLines = 100
 
 export type OutputSource = { pauseOutput(): void; resumeOutput(): void }
@@ -18,7 +18,9 @@ export class ExecutionStream implements CellListener {
   readonly #source: OutputSource
   readonly #clock: Clock
   #keepalive: NodeJS.Timeout | undefined
-  /** What the cell printed before it was heard that it has started: outputs and events come by pipes of their own. */
+  /**
+   * Output that arrived before the event that the cell has started: outputs and events have separate pipes.
+   */
   #held: object[] | undefined = []
 
   constructor(response: ServerResponse, source: OutputSource, clock: Clock) {
@@ -28,7 +30,7 @@ export class ExecutionStream implements CellListener {
     response.writeHead(200, { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' })
     response.flushHeaders()
     response.on('drain', () => source.resumeOutput())
-    // A client that has gone reads no more, and a cell that waits for it could not end.
+    // A disconnected client reads no more, and a cell that waits for it could not end.
     response.on('close', () => !response.writableEnded && source.resumeOutput())
     this.#expectSilence()
   }
@@ -80,7 +82,7 @@ export class ExecutionStream implements CellListener {
   }
 }
 
-/** Clients decode each piece of the stream by itself, so no character may be split. */
+/** Clients decode each piece of the stream separately, so no character may be split. */
 export function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,

@@ -9,13 +9,13 @@ import { type KernelEvent, readEvents } from './event-lines.ts'
 import type { KernelKind } from './languages.ts'
 import { OutputPipe } from './output-pipe.ts'
 
-/** A busy machine may need a while; a kernel that takes longer will not come at all. */
+/** A busy machine may be slow; a kernel that takes longer than this will not start at all. */
 const readyWithinMs = 60_000
 const interruptEveryMs = 1000
 
 export type Cell = {
   code: string
-  /** Changed before the cell, and back after it; null removes a variable. */
+  /** Set before the cell and restored after it; null removes a variable. */
   set: VariableChanges
   restore: VariableChanges
 }
@@ -34,20 +34,23 @@ export class Kernel {
   readonly ended: Promise<void>
   #isReady = false
   #marker = ''
-  /** Who waits for an event of the kernel, or for its end: the one cell or request that it has. */
+  /** Called with the next event of the kernel, or when it ends, for the one cell or request that it has. */
   #onEvent: ((event: KernelEvent) => void) | undefined
   #onEnd: (() => void) | undefined
   #hasEnded = false
   #stopInterrupting: (() => void) | undefined
 
-  /** `folder` is where the kernels lie. It starts in `cwd` where there is such a folder; `enterFolder` tells. */
+  /**
+   * `folder` is the folder of the kernels. The kernel starts in `cwd` if that folder exists; `enterFolder`
+   * tells.
+   */
   constructor(kind: KernelKind, folder: string, cwd: string) {
     this.#kind = kind
     const variables = Object.entries(kind.variables).map(([name, value]) => `${name}=${value}`)
     const words = [join(folder, 'launch.sh'), cwd, 'env', ...variables, ...kind.command(folder)]
     const input = kind.protocol === 'bash' ? 'pipe' : 'ignore'
     const control = kind.hasControlPipe ? 'pipe' : 'ignore'
-    // Its own group, so that an interrupt reaches what the cell has started too.
+    // In its own process group, so that an interrupt also reaches the processes of the cell.
     this.#child = spawn('/bin/bash', words, {
       detached: true,
       cwd: '/',
@@ -60,7 +63,7 @@ export class Kernel {
       this.#onEnd?.()
     })
     this.#child.once('exit', () => {
-      // What passes requests on to the kernel ends with its input.
+      // The process that forwards requests to the kernel ends with its input.
       for (const descriptor of [3, 5]) this.#pipe(descriptor)?.destroy()
       resolve()
     })
@@ -76,7 +79,7 @@ export class Kernel {
     this.#ready.promise.catch(() => {})
   }
 
-  /** Rejects when the kernel ended, or was not ready in time, and kills it then. */
+  /** Rejects and kills the kernel if it ended, or was not ready in time. */
   async ready(): Promise<void> {
     const late = setTimeout(() => this.#ready.reject(notReady('it was not ready in time')), readyWithinMs)
     void this.ended.then(() => this.#ready.reject(notReady('its program ended')))
@@ -94,7 +97,7 @@ export class Kernel {
     return this.#isReady
   }
 
-  /** Rejects with the kernel's reason when it cannot go there. */
+  /** Rejects with the kernel's reason if it cannot enter the folder. */
   async enterFolder(path: string): Promise<void> {
     const answer = this.#nextEvent(['done', 'failed'])
     if (this.#kind.protocol === 'bash') this.#ask(`${path}\0`, '__warren_chdir\n')
@@ -106,7 +109,7 @@ export class Kernel {
     }
   }
 
-  /** Resolves to false when the kernel ended before the cell did. */
+  /** False if the kernel ended before the cell did. */
   async run(cell: Cell, { onOutput, onEvent }: CellListener): Promise<boolean> {
     const marker = `\u0001${newUUID()}\u0001`
     const reads = (['stdout', 'stderr'] as const).map((stream, index) =>
@@ -125,13 +128,13 @@ export class Kernel {
     return isDone
   }
 
-  /** Like Ctrl-C, again and again until the cell has ended. What it knows is kept. */
+  /** Works like Ctrl-C, repeated until the cell has ended. The kernel keeps its state. */
   interrupt(): void {
     if (this.#stopInterrupting || !this.#onEvent) return
     const strike = () => {
       this.#signal('SIGINT')
       this.#pipe(5)?.write('!')
-      // An interrupted bash gives up the whole cell, its end included.
+      // An interrupted bash abandons the whole cell, including its end marker.
       if (this.#kind.protocol === 'bash') this.#ask('', `__warren_end 130 ${this.#marker}\n`)
     }
     strike()
@@ -160,7 +163,7 @@ export class Kernel {
     try {
       process.kill(-this.#child.pid, signal)
     } catch {
-      // It ended in this moment.
+      // The process has just ended.
     }
   }
 
@@ -180,7 +183,7 @@ export class Kernel {
     } else this.#onEvent?.(event)
   }
 
-  /** The first event of these types; undefined when the kernel ends before. */
+  /** Resolves with the first event of these types; undefined if the kernel ends first. */
   #nextEvent(
     types: readonly KernelEvent['type'][],
     onOther: (event: KernelEvent) => void = () => {},
@@ -193,7 +196,8 @@ export class Kernel {
         resolve(event)
       }
       this.#onEvent = (event) => (types.includes(event.type) ? settle(event) : onOther(event))
-      // Not `ended.then`: a promise keeps all that was ever added to it, and a kernel outlives thousands of cells.
+      // Not `ended.then`: a promise keeps everything that was ever added to it, and a kernel outlives
+      // thousands of cells.
       this.#onEnd = () => settle(undefined)
     })
   }

@@ -1,17 +1,17 @@
-/** The languages of cells: their names on the wire, and how the kernel of each is started and asked. */
+/** The languages of cells: their names on the wire, and how to start and call their kernels. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 
 export type KernelKind = {
-  /** A program that not every template has; without it the language is not known there. */
+  /** A program that not every template has; without it the language is not available. */
   needs?: string
-  /** The program and its arguments. `folder` is where the kernels lie. */
+  /** The program and its arguments. `folder` is the folder of the kernels. */
   command: (folder: string) => string[]
   /** Variables that the program needs from its start. */
   variables: Record<string, string>
   protocol: 'json' | 'bash'
-  /** True: an interrupt also goes through a pipe of its own, because a signal does not end a busy cell. */
+  /** True: an interrupt is also sent through a separate pipe, because a signal does not end a busy cell. */
   hasControlPipe: boolean
 }
 
@@ -83,13 +83,13 @@ const otherNames: Record<string, string> = {
 
 export const defaultLanguage = 'python'
 
-/** The name that answers carry. */
+/** The name that answers contain. */
 export function normalLanguage(given: string | null | undefined): string {
   const name = (given ?? defaultLanguage).trim().toLowerCase()
   return otherNames[name] ?? name
 }
 
-/** Undefined: nothing here runs that language. */
+/** Undefined if no kernel here runs that language. */
 export function kernelKind(language: string): KernelKind | undefined {
   const kind = Object.hasOwn(kinds, language) ? kinds[language]! : undefined
   return kind && isInstalled(kind) ? kind : undefined

@@ -1,4 +1,4 @@
-/** The program on port 49999 of a code interpreter's sandbox. What starts it also starts it again when it ends. */
+/** The program on port 49999 of a code interpreter's sandbox. Its launcher restarts it when it ends. */
 import { dirname } from 'node:path'
 import { systemClock } from '../lib/clock.ts'
 import { readSandboxVariables } from './sandbox-variables.ts'
@@ -12,7 +12,7 @@ const interpreter = createInterpreter({
   readVariables: (accessToken) => readSandboxVariables(accessToken),
   clock: systemClock,
 })
-// A fault in one request must not take the contexts of all others along.
+// A fault in one request must not end the contexts of all others.
 process.on('uncaughtException', (error) => process.stderr.write(`${error.stack ?? error}\n`))
 interpreter.server.listen(port, '0.0.0.0')
 void interpreter.start().catch((error) => {

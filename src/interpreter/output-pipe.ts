@@ -1,21 +1,23 @@
-/** One output of a kernel: text as it comes, cut at the marker that ends the cell. */
+/** One output of a kernel: passes text on as it comes, and cuts it at the marker that ends the cell. */
 import type { Readable } from 'node:stream'
 import { StringDecoder } from 'node:string_decoder'
 
-/** A kernel whose output was closed by its cell writes no marker: after so much silence there is no more to come. */
+/**
+ * A kernel whose output was closed by its cell writes no marker: after this much silence no more is expected.
+ */
 const silenceMs = 500
-/** Some programs write a line in several pieces; the rest of a line is awaited for so long. */
+/** Some programs write a line in several pieces: how long to wait for the rest of a line. */
 const lineMs = 20
 const largestPiece = 64 * 1024
 
 export class OutputPipe {
   readonly #source: Readable
   readonly #decoder = new StringDecoder('utf8')
-  /** Undefined between cells: what comes then belongs to nobody, and is dropped. */
+  /** Undefined between cells: output that comes then is dropped. */
   #cell: { marker: string; onText: (text: string) => void; onEnd: () => void } | undefined
-  /** What may be the beginning of the marker. */
+  /** Text that may be the beginning of the marker. */
   #held = ''
-  /** The beginning of a line that has not been given yet. */
+  /** The beginning of a line that was not passed on yet. */
   #line = ''
   #lineTimer: NodeJS.Timeout | undefined
   #received = 0
@@ -28,7 +30,7 @@ export class OutputPipe {
     source.once('close', () => this.#end())
   }
 
-  /** Resolves when everything that the cell wrote has been given to `onText`. */
+  /** Resolves when all output of the cell has been passed to `onText`. */
   read(marker: string, onText: (text: string) => void): { ended: Promise<void>; giveUp: () => void } {
     const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
     this.#held = ''
@@ -37,7 +39,7 @@ export class OutputPipe {
     return { ended, giveUp: () => this.#endAfterSilence() }
   }
 
-  /** While the reader of the output is slow, the kernel has to wait. */
+  /** Makes the kernel wait while the reader of the output is slow. */
   pause(): void {
     this.#pauses++
     this.#source.pause()
@@ -100,7 +102,7 @@ export class OutputPipe {
   }
 }
 
-/** How many characters at the end of the text may be the beginning of the marker. */
+/** The number of characters at the end of the text that may be the beginning of the marker. */
 function partialEnd(text: string, marker: string): number {
   for (let length = Math.min(marker.length - 1, text.length); length > 0; length--) {
     if (text.endsWith(marker.slice(0, length))) return length

@@ -1,10 +1,10 @@
-/** The bodies of requests, read within bounds and checked. */
+/** Reads request bodies within limits, and validates them. */
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '../lib/app-error.ts'
 
 const largestBody = 64 * 1024 * 1024
 
-/** The body is not as the protocol has it. */
+/** The body violates the protocol. */
 export class InvalidBody extends AppError {
   constructor(message: string) {
     super('invalid_argument', message)

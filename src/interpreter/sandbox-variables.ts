@@ -1,4 +1,4 @@
-/** The variables that the sandbox was created with, from the agent beside us. */
+/** Reads the variables with which the sandbox was created from its agent. */
 import { request } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -7,9 +7,9 @@ const answersWithinMs = 5000
 const largestAnswer = 8 * 1024 * 1024
 
 /**
- * Undefined where no agent is there to tell, and for an answer that makes no sense: a cell runs without them then.
- * Rejects with `unauthenticated` where the sandbox has a token and this is not it, and with `unavailable` where the agent
- * is too busy to say so.
+ * Undefined if there is no agent, or if its answer is malformed: a cell then runs without them. Rejects with
+ * `unauthenticated` if the sandbox has another token, and with `unavailable` if the agent is too busy to
+ * answer.
  */
 export function readSandboxVariables(
   accessToken: string | undefined,

@@ -1,4 +1,4 @@
-/** The code interpreter's HTTP server, as the clients of the code interpreter speak to it. */
+/** The code interpreter's HTTP server, with the protocol of its clients. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { header } from '../contract/constants.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
@@ -13,7 +13,7 @@ export type InterpreterOptions = ContextParts & { clock: Clock }
 
 export type Interpreter = {
   server: Server
-  /** Makes the contexts that are there from the beginning. */
+  /** Creates the initial contexts. */
   start(): Promise<void>
   close(): Promise<void>
 }
@@ -34,9 +34,7 @@ export function createInterpreter({ clock, ...parts }: InterpreterOptions): Inte
     const shape = `${request.method} /${noun}${id === undefined ? '' : '/ID'}${verb === undefined ? '' : `/${verb}`}`
     switch (more.length === 0 ? shape : '') {
       case 'GET /health':
-        return isReady
-          ? answer(response, 200, 'OK')
-          : answerText(response, 503, 'The kernels are being started')
+        return isReady ? answer(response, 200, 'OK') : answerText(response, 503, 'The kernels are starting')
       case 'POST /execute':
         return execute(request, response)
       case 'GET /contexts':
@@ -65,7 +63,7 @@ export function createInterpreter({ clock, ...parts }: InterpreterOptions): Inte
     }
     const accessToken = request.headers[header.accessToken]
     const token = typeof accessToken === 'string' ? accessToken : undefined
-    // Each time: a fork has our memory and another token.
+    // Read for each request: a fork has our memory and another token.
     await parts.readVariables(token)
     const context = contextID !== undefined ? contexts.find(contextID) : await defaultFor(language)
     await context.started.catch(() => {})
@@ -101,8 +99,9 @@ export function createInterpreter({ clock, ...parts }: InterpreterOptions): Inte
 const presentContext = ({ id, language, cwd }: Context) => ({ id, language, cwd })
 
 /**
- * What protects the port is the edge, and the sandbox's token for running code; not the origin. The clients send the
- * token with executions alone, so whoever reaches the port may list, make, restart and remove contexts.
+ * The edge, and the sandbox's token for running code, protect the port; the origin does not. Clients send the
+ * token only with executions, so everybody who reaches the port may list, create, restart and remove
+ * contexts.
  */
 function allowAllOrigins(request: IncomingMessage, response: ServerResponse): void {
   response.setHeader('access-control-allow-origin', '*')

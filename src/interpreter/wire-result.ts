@@ -1,4 +1,4 @@
-/** A result as the clients read it, by the MIME types of the kernel's bundle. */
+/** Converts a result for the clients, by the MIME types of the kernel's bundle. */
 const fields: Record<string, string> = {
   'text/plain': 'text',
   'text/html': 'html',
@@ -31,7 +31,7 @@ export function wireResult(bundle: Record<string, unknown>, isMain: boolean): ob
   }
 }
 
-/** The value 'abc' of a cell is shown as abc. */
+/** Shows the string value 'abc' of a cell as abc. */
 function withoutQuotes(text: string): string {
   const first = text[0]
   const isQuoted = text.length > 1 && (first === "'" || first === '"') && text.endsWith(first)

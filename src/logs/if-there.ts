@@ -1,4 +1,4 @@
-/** Undefined for what is not there. Any other failure says nothing about that, and is passed on. */
+/** Undefined if the file does not exist. Any other failure does not tell that, and is thrown. */
 export async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work

@@ -4,7 +4,7 @@ import { ifThere } from './if-there.ts'
 const chunkBytes = 64 * 1024
 const newline = 0x0a
 
-/** The lines of a file from the last to the first, read in pieces; a file that is not there has none. */
+/** Yields the lines of a file from the last to the first, read in pieces. A missing file has no lines. */
 export async function* linesBackward(path: string): AsyncGenerator<string> {
   const file = await ifThere(open(path))
   if (!file) return

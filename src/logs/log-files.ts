@@ -1,6 +1,6 @@
 /**
- * Sandbox logs on disk: one file of JSON lines per sandbox, and the one before it. It knows entries, sizes and
- * ages; not who may read them.
+ * Sandbox logs on disk: the current file of JSON lines of each sandbox, and its predecessor. Knows entries,
+ * sizes and ages; not who may read them.
  */
 import { appendFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ import { linesBackward } from './lines-backward.ts'
 
 export type LogFilesOptions = {
   folder: string
-  /** The most that one sandbox's log takes. At least half of it is always kept. */
+  /** Maximum size of one sandbox's log. At least the newest half of it is always retained. */
   maxBytesPerSandbox: number
   maxBytesTotal: number
 }
@@ -22,9 +22,9 @@ type LogFile = { name: string; size: number; mtimeMs: number }
 const newline = 0x0a
 const suffix = '.jsonl'
 const olderSuffix = '.older.jsonl'
-/** This share of all bytes allowed may be written before the files are counted again. */
+/** This share of the total limit may be written before the files are counted again. */
 const uncountedShare = 1 / 32
-/** So many files are looked at side by side: thousands at once would keep everybody else from the disk. */
+/** Number of files to stat at once: thousands would block everybody else's access to the disk. */
 const lookedAtOnce = 32
 
 export class LogFiles implements LogStore {
@@ -49,7 +49,7 @@ export class LogFiles implements LogStore {
   async #append(sandboxID: string, text: string): Promise<void> {
     const path = this.#path(sandboxID)
     const known = this.#sizes.get(sandboxID)
-    // Forgotten until all of it is written: a part of a line must not become the start of the next.
+    // Dropped until everything is written: a partial line must not become the start of the next one.
     this.#sizes.delete(sandboxID)
     let size = known ?? (await this.#sizeOnWholeLines(path))
     if (size === 0) await mkdir(this.#options.folder, { recursive: true, mode: 0o700 })
@@ -71,7 +71,7 @@ export class LogFiles implements LogStore {
   async #read(sandboxID: string, query: LogQuery): Promise<LogEntry[]> {
     let found: LogEntry[] = []
     for await (const { sequence: _, ...entry } of this.#newestFirst(sandboxID)) {
-      // Entries of several processes may be a little out of order; a minute of grace covers any of them.
+      // Entries of several processes may be a little out of order; a minute of tolerance covers all of them.
       if (query.from !== undefined && entry.at < query.from - 60_000) break
       if (matches(entry, query)) found.push(entry)
       if (query.direction === 'backward' && found.length >= query.limit) break
@@ -106,7 +106,9 @@ export class LogFiles implements LogStore {
     await this.#freeSpace()
   }
 
-  /** A crash or a full disk may have left half a line: it is closed off, so that what follows can be read. */
+  /**
+   * A crash or a full disk may have left half a line: this ends it, so that the following lines can be read.
+   */
   async #sizeOnWholeLines(path: string): Promise<number> {
     const size = (await ifThere(stat(path)))?.size ?? 0
     if (size === 0) return 0
@@ -130,7 +132,7 @@ export class LogFiles implements LogStore {
     }
   }
 
-  /** Several that ask at once wait for the same work. */
+  /** Concurrent callers share the work. */
   #freeSpace(): Promise<void> {
     this.#freeing ??= this.#dropLongestSilent().finally(() => {
       this.#freeing = undefined
@@ -163,7 +165,7 @@ export class LogFiles implements LogStore {
     return files
   }
 
-  /** Removes a file that is still as it was when it was looked at; false for one that was written to meanwhile. */
+  /** Removes a file that was not written to since it was listed; returns false otherwise. */
   #remove({ name, mtimeMs }: LogFile): Promise<boolean> {
     const isOlder = name.endsWith(olderSuffix)
     const sandboxID = name.slice(0, -(isOlder ? olderSuffix : suffix).length)
@@ -185,7 +187,7 @@ export class LogFiles implements LogStore {
   }
 }
 
-/** A line cut off by a crash is no entry. */
+/** Undefined for a line that a crash cut off. */
 function parseEntry(line: string): NumberedLogEntry | undefined {
   try {
     return JSON.parse(line) as NumberedLogEntry

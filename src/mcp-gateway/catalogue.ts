@@ -1,16 +1,16 @@
 /**
- * MCP servers that clients ask for by the names of Docker's catalogue, as packages of npm and PyPI: what to install, and
- * how the settings of the client reach the server.
+ * MCP servers that clients request by the names of Docker's catalogue, as packages of npm and PyPI: what to
+ * install, and how the client's settings reach the server.
  */
 import { AppError } from '../lib/app-error.ts'
 
 export type Settings = Record<string, unknown>
 
-/** How a server is installed, and run in the folder where it was. */
+/** How to install a server, and how to run it in its folder. */
 export type ServerRecipe = {
   name: string
   source: { npm: string } | { pypi: string } | { repository: string; installCmd: string | undefined } | null
-  /** Unset: the program of the package. */
+  /** Unset: the package's own program. */
   runCmd?: string
   args: string[]
   envs: Record<string, string>
@@ -18,7 +18,7 @@ export type ServerRecipe = {
 
 type Entry = {
   package: { npm: string } | { pypi: string }
-  /** Settings that go into variables. */
+  /** Settings that are passed as variables. */
   envs?: Record<string, string>
   args?: (settings: Settings) => string[]
 }
@@ -62,7 +62,10 @@ const entries: Record<string, Entry> = {
   wikipedia: { package: { pypi: 'wikipedia-mcp' } },
 }
 
-/** What a client says of a server: one of the catalogue, a repository of GitHub, or whatever its command starts. */
+/**
+ * Makes a recipe from a client's settings: a server of the catalogue, a GitHub repository, or a custom
+ * command.
+ */
 export function recipeFor(name: string, given: unknown): ServerRecipe {
   const settings = typeof given === 'object' && given !== null ? (given as Settings) : {}
   const { runCmd, installCmd, envs } = settings

@@ -1,4 +1,4 @@
-/** Many MCP servers as one: their tools together, behind one port and one token. */
+/** Many MCP servers as one: all their tools behind one port and one token. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { createServer, type Server as HttpServer, type IncomingMessage } from 'node:http'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
@@ -13,13 +13,13 @@ import { startLine } from './install.ts'
 
 const callWithinMs = 10 * 60_000
 
-/** A tool under the name that the gateway shows, and whose it is. */
+/** A tool under its name in the gateway, and its server. */
 type OwnedTool = { tool: Tool; ownName: string; client: Client }
 
 export class Gateway {
   readonly #tools = new Map<string, OwnedTool>()
 
-  /** Starts a server and takes its tools in. A name that is taken gets that of its server in front. */
+  /** Starts a server and adds its tools. A tool whose name is taken gets its server's name as a prefix. */
   async add(recipe: ServerRecipe, variables: Record<string, string>): Promise<void> {
     const client = new Client({ name: 'mcp-gateway', version: '1' })
     const env = { ...variables, ...recipe.envs }
@@ -38,7 +38,7 @@ export class Gateway {
     }
   }
 
-  /** Answers MCP at `/mcp` for who has the token; every request stands alone. */
+  /** Answers MCP at `/mcp` for clients with the token; every request is independent. */
   serve(token: string): HttpServer {
     return createServer((request, response) => {
       const reject = (status: number, message: string) => {
@@ -49,7 +49,7 @@ export class Gateway {
       if (!isAllowed(request, token)) {
         return reject(401, 'Unauthorized: send the token of the gateway as a bearer token.')
       }
-      if (request.method !== 'POST') return reject(405, 'There are no sessions here: only POST is taken.')
+      if (request.method !== 'POST') return reject(405, 'There are no sessions here: use POST.')
       const server = this.#server()
       const transport = new StreamableHTTPServerTransport({})
       response.once('close', () => void server.close())

@@ -1,4 +1,4 @@
-/** Installs MCP servers, each in a folder of its own, and says how one that is installed is started. */
+/** Installs MCP servers, each in its own folder, and tells how to start an installed one. */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
@@ -12,7 +12,7 @@ export type StartLine = { command: string; args: string[]; cwd: string }
 
 const folderOf = (name: string) => join(serversFolder, name.replaceAll('/', '--'))
 
-/** What is there already stays: it was installed when the template was built, or by an earlier call. */
+/** Leaves an installed server as it is: the template's build or an earlier call installed it. */
 export async function install(recipe: ServerRecipe): Promise<void> {
   const { name, source } = recipe
   const folder = folderOf(name)
@@ -58,7 +58,7 @@ export function startLine({ name, source, runCmd, args }: ServerRecipe): StartLi
   const cwd = folderOf(name)
   if (runCmd !== undefined) return { command: 'bash', args: ['-l', '-c', runCmd], cwd }
   if (source && 'npm' in source) return { command: 'node', args: [npmProgram(cwd, source.npm), ...args], cwd }
-  // A folder with Python in it must not be moved, but its modules can be found from anywhere.
+  // A folder with a Python environment must not be moved, but its modules can be found from anywhere.
   const module = (source as { pypi: string }).pypi
   return { command: join(cwd, 'bin/python'), args: ['-c', runScript, module, ...args], cwd }
 }

@@ -1,6 +1,7 @@
 /**
- * The program `mcp-gateway` of the template of that name. Clients run it once with `--config`: it installs and starts the
- * servers that are asked for, leaves the gateway running, and ends. `pull` installs servers ahead, in a template.
+ * The program `mcp-gateway` of the template of that name. Clients run it once with `--config`: it installs
+ * and starts the requested servers, leaves the gateway running, and ends. `pull` installs servers ahead, in a
+ * template.
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs'
@@ -31,7 +32,7 @@ async function pull(recipes: readonly ServerRecipe[]): Promise<void> {
   for (const recipe of recipes) await install(recipe)
 }
 
-/** Resolves once the gateway, which goes on in a process of its own, has all its tools. */
+/** Resolves once the gateway, which runs in a separate process, has all its tools. */
 async function start(recipes: readonly ServerRecipe[]): Promise<void> {
   const token = ownVariables.GATEWAY_ACCESS_TOKEN
   if (!token) throw new Error('GATEWAY_ACCESS_TOKEN is not set.')
@@ -64,7 +65,7 @@ async function serve(recipes: readonly ServerRecipe[]): Promise<void> {
   process.send!('ready')
 }
 
-/** Variables of the sandbox's owner: the servers get them all. */
+/** Variables of the sandbox's owner: all servers get them. */
 const ownVariables = process.env
 
 main(process.argv.slice(2)).catch((error) => {

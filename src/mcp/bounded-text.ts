@@ -1,4 +1,6 @@
-/** Text from a sandbox, which may be endless: its beginning and its end are kept, and how much was between them. */
+/**
+ * Text from a sandbox, which may be endless: stores its beginning and its end, and the length between them.
+ */
 
 export class BoundedText {
   readonly #half: number

@@ -1,4 +1,7 @@
-/** MCP's streamable HTTP, without sessions: each request stands alone, so nothing is kept for clients that go. */
+/**
+ * MCP's streamable HTTP without sessions: each request is independent, so nothing is stored for disconnected
+ * clients.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'

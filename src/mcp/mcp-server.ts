@@ -1,6 +1,6 @@
 /**
- * Sandboxes as tools for any client of the Model Context Protocol. It speaks to a Warren as every other client does, so
- * that a tool can do nothing that its API key may not.
+ * Sandboxes as tools for any client of the Model Context Protocol. Uses the same API as every other client,
+ * so that a tool can do nothing that its API key may not.
  */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js'
@@ -43,7 +43,7 @@ async function answerOf(
   }
 }
 
-/** A failure that the model shall read, and act on. */
+/** A failure that the model should read and act on. */
 function failed(text: string): ToolAnswer {
   return { content: [{ type: 'text', text }], isError: true }
 }

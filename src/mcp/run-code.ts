@@ -1,4 +1,4 @@
-/** Runs a cell in the code interpreter of a sandbox, and keeps what came of it within limits. */
+/** Runs a cell in the code interpreter of a sandbox, and limits the size of its results. */
 import type { IncomingMessage } from 'node:http'
 import { AppError } from '../lib/app-error.ts'
 import { BoundedText } from './bounded-text.ts'
@@ -7,9 +7,9 @@ import type { SandboxPort, WarrenClient } from './warren-client.ts'
 export type CodeRequest = { code: string; language: string; timeoutSeconds: number }
 
 export type CodeOutcome = {
-  /** What the code printed. */
+  /** The output of the code. */
   printed: BoundedText
-  /** Its values and its error: they come beside what it printed, in no order to it. */
+  /** The values and the error of the code. Their order relative to the output is unknown. */
   results: BoundedText
   /** Base64. */
   images: string[]
@@ -38,7 +38,7 @@ export async function runCode(
   { code, language, timeoutSeconds }: CodeRequest,
   signal: AbortSignal,
 ): Promise<CodeOutcome> {
-  // A cell is interrupted when its client goes.
+  // The interpreter interrupts a cell when its client disconnects.
   const deadline = AbortSignal.timeout(timeoutSeconds * 1000)
   const ask = {
     method: 'POST',

@@ -1,4 +1,4 @@
-/** Runs a command in a sandbox through its agent, and keeps what it said within limits. */
+/** Runs a command in a sandbox through its agent, and limits the size of its output. */
 import type { IncomingMessage } from 'node:http'
 import { StringDecoder } from 'node:string_decoder'
 import { AppError } from '../lib/app-error.ts'
@@ -12,7 +12,7 @@ export type ProcessRequest = {
   user?: string
   envs?: Record<string, string>
   timeoutSeconds: number
-  /** Only its start is waited for. */
+  /** Wait only for its start. */
   background: boolean
 }
 
@@ -20,16 +20,17 @@ export type ProcessOutcome = {
   pid: number
   stdout: BoundedText
   stderr: BoundedText
-  /** Unset: it was left to run. */
+  /** Unset if the command was left running. */
   status?: string
 }
 
-/** The agent sends pieces of 32 KiB at most, which base64 makes longer. */
+/** The agent sends pieces of at most 32 KiB, which base64 makes longer. */
 const largestFrame = 256 * 1024
 const mostOutputBytes = 32 * 1024 * 1024
 const shownCharacters = 30_000
-const tookTooLong = 'It was ended because its time was over. Give it more, or run it with background: true.'
-/** The agent ends the command at its time limit; this is for the answer on its way. */
+const tookTooLong =
+  'The command was ended because its timeout was over. Give it more time, or run it with background: true.'
+/** The agent ends the command at its time limit; this is extra time for its answer. */
 const graceMs = 10_000
 
 type FrameMessage = {
@@ -64,7 +65,7 @@ export async function runProcess(
     await follow(response, outcome, request.background)
     return outcome
   } catch (error) {
-    // Nobody listens to it any more.
+    // Nobody listens to the command any more.
     if (outcome.pid > 0) await kill(client, agent, outcome.pid)
     throw error
   } finally {
@@ -117,6 +118,6 @@ function headersOf({ user, timeoutSeconds, background }: ProcessRequest) {
 
 async function kill(client: WarrenClient, agent: SandboxPort, pid: number): Promise<void> {
   const message = { process: { pid }, signal: 'SIGNAL_SIGKILL' }
-  // It may have ended by itself.
+  // The command may have ended already.
   await client.call(agent, 'process.Process/SendSignal', message).catch(() => {})
 }

@@ -1,4 +1,4 @@
-/** Tools for the life of sandboxes. */
+/** Tools for the lifecycle of sandboxes. */
 import { Type } from 'typebox'
 import type { ListedSandbox, Sandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -8,7 +8,7 @@ import type { WarrenClient } from './warren-client.ts'
 const lifetimeSeconds = Type.Integer({
   minimum: 1,
   default: 3600,
-  description: 'After so many seconds the sandbox is paused; what it is asked next wakes it.',
+  description: 'Seconds until the sandbox is paused; the next request wakes it.',
 })
 const mostListed = 100
 
@@ -66,7 +66,7 @@ const listSandboxes = tool({
 
 const pauseSandbox = tool({
   name: 'pause_sandbox',
-  description: 'Pause a sandbox: its files and processes are kept, and it takes no CPU until it is resumed.',
+  description: 'Pause a sandbox: its files and processes stay, and it uses no CPU until it is resumed.',
   input: Type.Object({ sandboxID: SandboxID }),
   async run(client, { sandboxID }, signal) {
     await client.rest('POST', `${pathOf(sandboxID)}/pause`, {}, signal)
@@ -87,7 +87,7 @@ const resumeSandbox = tool({
 const forkSandbox = tool({
   name: 'fork_sandbox',
   description:
-    'Make copies of a running sandbox as it is now, each a sandbox of its own. The original goes on.',
+    'Make copies of a running sandbox as it is now, each as a separate sandbox. The original keeps running.',
   input: Type.Object({
     sandboxID: SandboxID,
     count: Type.Integer({ minimum: 1, maximum: 20, default: 1 }),

@@ -1,4 +1,4 @@
-/** What a tool is: a name and words for the model, the shape of its arguments, and what it does. */
+/** A tool: its name and description for the model, the schema of its arguments, and its function. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import { type Static, type TObject, Type } from 'typebox'
 import { AppError } from '../lib/app-error.ts'
@@ -41,10 +41,10 @@ export function tool<Input extends TObject>({ name, description, input, run }: T
 
 export const textAnswer = (text: string): ToolAnswer => ({ content: [{ type: 'text', text }] })
 
-export const SandboxID = Type.String({ description: 'As create_sandbox and list_sandboxes tell it.' })
+export const SandboxID = Type.String({ description: 'The ID from create_sandbox or list_sandboxes.' })
 export const TimeoutSeconds = Type.Integer({
   minimum: 1,
   maximum: 3600,
   default: 60,
-  description: 'It is ended after so many seconds.',
+  description: 'Seconds after which it is ended.',
 })

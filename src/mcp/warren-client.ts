@@ -1,6 +1,6 @@
 /**
- * The requests that the tools make of a Warren: its public REST and the protocol of the agents, as any client speaks
- * them. A sandbox may answer anything and without end, so every answer is read up to a limit.
+ * The requests that the tools make to a Warren: its public REST API and the agents' protocol. A sandbox may
+ * answer anything, without end, so every answer is read up to a limit.
  */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
@@ -10,7 +10,7 @@ import { requestServer, type ServerAddress } from '../lib/server-request.ts'
 
 export type WarrenAccess = ServerAddress & { apiKey: string }
 
-/** A port of a sandbox, and what its agent wants to be shown. */
+/** A port of a sandbox, and the token that its agent requires. */
 export type SandboxPort = { sandboxID: string; port: number; accessToken?: string }
 
 export type Ask = {
@@ -18,7 +18,7 @@ export type Ask = {
   path: string
   headers?: OutgoingHttpHeaders
   body?: string | Buffer
-  /** Silence after which the request is given up. */
+  /** Silence after which the request fails. */
   withinMs?: number
   signal?: AbortSignal
 }
@@ -46,14 +46,14 @@ export class WarrenClient {
     return (text === '' ? undefined : JSON.parse(text)) as T
   }
 
-  /** Where the agent of a sandbox is, with the token that it wants. */
+  /** The port of a sandbox's agent, with the token that it requires. */
   async agentOf(sandboxID: string, signal?: AbortSignal): Promise<SandboxPort> {
     const path = `/sandboxes/${encodeURIComponent(sandboxID)}`
     const { envdAccessToken } = await this.rest<{ envdAccessToken?: string }>('GET', path, undefined, signal)
     return { sandboxID, port: envdPort, ...(envdAccessToken && { accessToken: envdAccessToken }) }
   }
 
-  /** Resolves with the head of an answer that is no failure; whoever reads its body bounds it. */
+  /** Resolves with the head of a successful answer; the reader of the body must limit it. */
   reach({ sandboxID, port, accessToken }: SandboxPort, ask: Ask): Promise<IncomingMessage> {
     const headers = {
       ...ask.headers,
@@ -64,7 +64,7 @@ export class WarrenClient {
     return this.#send(sandboxOrigin(this.#access.url, sandboxID, port), { ...ask, headers })
   }
 
-  /** A unary call of the agent. */
+  /** Makes a unary call to the agent. */
   async call<T>(to: SandboxPort, method: string, message: unknown, signal?: AbortSignal): Promise<T> {
     const ask = { method: 'POST', path: `/${method}`, body: JSON.stringify(message) }
     const headers = { ...jsonType, 'connect-protocol-version': '1' }
@@ -112,7 +112,7 @@ function messageIn(text: string): string {
   }
 }
 
-/** Rejects an answer that is longer, unless its beginning is enough. */
+/** Rejects if the answer is longer, unless its beginning is enough. */
 export async function readUpTo(
   response: IncomingMessage,
   limit: number,

@@ -68,7 +68,7 @@ const runCodeTool = tool({
 
 const readFile = tool({
   name: 'read_file',
-  description: `Read a file of a sandbox, at most ${mostFileBytes} bytes at once. What is no text comes in base64.`,
+  description: `Read a file of a sandbox, at most ${mostFileBytes} bytes at once. Binary data is returned in base64.`,
   input: Type.Object({
     sandboxID: SandboxID,
     path: Path,
@@ -93,7 +93,7 @@ const readFile = tool({
 
 const writeFile = tool({
   name: 'write_file',
-  description: 'Write a file in a sandbox, with the folders above it. Replaces what was there.',
+  description: 'Write a file in a sandbox, and create the folders above it. Replaces an existing file.',
   input: Type.Object({
     sandboxID: SandboxID,
     path: Path,
@@ -118,7 +118,7 @@ type Listing = { entries?: { path?: string; type?: string; size?: string }[] }
 
 const listFiles = tool({
   name: 'list_files',
-  description: 'List what is in a folder of a sandbox.',
+  description: 'List the contents of a folder of a sandbox.',
   input: Type.Object({
     sandboxID: SandboxID,
     path: Type.String({ default: '.', description: "Absolute, or relative to the user's home." }),

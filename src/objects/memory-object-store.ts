@@ -6,9 +6,9 @@ import { systemClock } from '../lib/clock.ts'
 
 export class MemoryObjectStore implements ObjectStore {
   readonly objects = new Map<ObjectKey, { bytes: Uint8Array; modifiedAt: number }>()
-  /** It cannot be reached. */
+  /** True: every call fails, as if the store could not be reached. */
   isGone = false
-  /** Called before each step; what it throws is what the step rejects with. */
+  /** Called before each step; if it throws, the step rejects with that error. */
   onStep: (step: string, key: string) => void | Promise<void> = () => {}
   readonly #clock: Clock
 

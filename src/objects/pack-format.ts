@@ -1,6 +1,6 @@
 /**
- * How several files lie in one object: their data in parts, each compressed by itself, then an index of the parts, then
- * a trailer of fixed length that says where the index is. Who reads it begins at the end.
+ * The format of several files in one object: their data in separately compressed parts, then an index of the
+ * parts, then a trailer of fixed length with the position of the index. Readers begin at the end.
  */
 import { webcrypto } from 'node:crypto'
 import { promisify } from 'node:util'
@@ -8,12 +8,12 @@ import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
 import type { PackNote } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 
-/** Where so many bytes of a file lie in the object, and what their compressed form must hash to. */
+/** The position of a piece of a file in the object, and the hash of its compressed form. */
 export type PackPart = { at: number; bytes: number; packedAt: number; packedBytes: number; sha256: string }
 export type PackEntry = { name: string; bytes: number; parts: PackPart[] }
 export type PackIndex = { version: 1; note: PackNote; files: PackEntry[] }
 
-/** Bytes of a file in one part. What lies in memory at a time is a few of these. */
+/** Bytes of a file in one part. Memory holds a few of these at a time. */
 export const partBytes = 2 * 1024 * 1024
 const magic = Buffer.from('WARRENP1')
 export const trailerBytes = magic.length + 8 + 8 + 32
@@ -23,24 +23,24 @@ const largestIndex = 256 * 1024 * 1024
 const compressed = promisify(zstdCompress)
 const decompressed = promisify(zstdDecompress)
 
-/** Speed counts more than size: what is saved is mostly memory, and the network is near. */
+/** Speed counts more than size: packs hold mostly memory, and the network is near. */
 const quickly = { [constants.ZSTD_c_compressionLevel]: 1 }
 
 /**
- * Node hands out what it has compressed or unpacked in pieces, of 16 KiB unless it is told otherwise, and goes through the
- * event loop for each. A piece that is larger than the whole makes it one.
+ * By default Node returns compressed or decompressed data in pieces of 16 KiB, with a trip through the event
+ * loop for each. A chunk size above the total makes it one piece.
  */
 const inOnePiece = (bytes: number): { chunkSize: number } => ({ chunkSize: bytes + 1024 })
 
 export const compress = (bytes: Uint8Array): Promise<Buffer> =>
   compressed(bytes, { params: quickly, ...inOnePiece(bytes.length) })
 
-/** On another thread: the event loop has requests to answer meanwhile. */
+/** Runs on another thread, so that the event loop can answer requests meanwhile. */
 export async function hashOf(bytes: Uint8Array): Promise<string> {
   return Buffer.from(await webcrypto.subtle.digest('SHA-256', bytes)).toString('hex')
 }
 
-/** Rejects unless it is, to the bit, what was packed. */
+/** Rejects if the content is not bit for bit what was packed. */
 export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Buffer> {
   if ((await hashOf(packed)) !== part.sha256) throw damaged('a part of it does not match its checksum')
   const bytes = await decompressed(packed, { maxOutputLength: part.bytes, ...inOnePiece(part.bytes) })
@@ -48,7 +48,7 @@ export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Bu
   return bytes
 }
 
-/** The index and the trailer: the end of the object that begins at this offset. */
+/** The index and the trailer, for an object whose data ends at this offset. */
 export async function packEnd(index: PackIndex, offset: number): Promise<Buffer> {
   const packed = await compress(Buffer.from(JSON.stringify(index)))
   const place = Buffer.alloc(16)
@@ -80,6 +80,6 @@ export async function readIndex(packed: Uint8Array, { sha256 }: IndexPlace): Pro
 }
 
 export const damaged = (why: string): AppError =>
-  new AppError('internal', 'What the object store has is damaged; the log of the server says how.', {
+  new AppError('internal', "An object in the object store is damaged; the server's log says how.", {
     cause: new Error(`a pack in the object store is damaged: ${why}`),
   })

@@ -1,4 +1,4 @@
-/** Fetches a pack: many ranges of the object at once, each part verified before anything is made of it. */
+/** Fetches a pack: many ranges of the object at once. Each part is verified before it is used. */
 import { constants, type FileHandle, open } from 'node:fs/promises'
 import type { ObjectKey, ObjectStore, PackNote, PackTarget } from '../core/ports/object-store.ts'
 import {
@@ -12,16 +12,16 @@ import {
   unpackPart,
 } from './pack-format.ts'
 
-/** What is fetched by one request; so many of them are under way at once. */
+/** Size of one request, and number of requests under way at once. */
 const rangeBytes = 4 * 1024 * 1024
 const rangesAtOnce = 8
-/** The index of a pack of a gigabyte is shorter, so most are read by one request. */
+/** The index of a pack of a gigabyte is shorter, so one request reads most indexes. */
 const endBytes = 128 * 1024
 
 type Range = { start: number; length: number; parts: PackPart[] }
 type Reader = { store: ObjectStore; key: ObjectKey; signal: AbortSignal }
 
-/** Undefined: it is certain that there is no such object. */
+/** Undefined if it is certain that there is no such object. */
 export async function readPack(
   store: ObjectStore,
   key: ObjectKey,
@@ -81,7 +81,7 @@ async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle):
   try {
     await Promise.all(fetching)
   } catch (error) {
-    // The others must not write to a file that is closed.
+    // The others must not write to a closed file.
     for (const _ of ranges);
     await Promise.allSettled(fetching)
     throw error
@@ -96,7 +96,7 @@ async function* inOrder(reader: Reader, ranges: Range[]): AsyncGenerator<Uint8Ar
       while (next < ranges.length && ahead.length < rangesAtOnce) {
         const range = ranges[next++]!
         const packed = fetchRange(reader, range)
-        // Whoever waits for it sees the failure.
+        // The caller that awaits it sees the failure.
         packed.catch(() => {})
         ahead.push({ range, packed })
       }
@@ -118,7 +118,7 @@ const fetchRange = ({ store, key, signal }: Reader, { start, length }: Range): P
 const cutOut = (packed: Uint8Array, range: Range, { packedAt, packedBytes }: PackPart): Uint8Array =>
   packed.subarray(packedAt - range.start, packedAt - range.start + packedBytes)
 
-/** Parts that lie side by side are fetched together. */
+/** Adjacent parts are fetched together. */
 function rangesOf(parts: readonly PackPart[]): Range[] {
   const ranges: Range[] = []
   for (const part of parts) {

@@ -1,14 +1,14 @@
-/** A pack as a stream of bytes, from files: holes are left out, and a few parts are compressed at once. */
+/** Writes files as the byte stream of a pack: skips holes, and compresses a few parts at once. */
 import { open } from 'node:fs/promises'
 import type { PackedFile, PackNote } from '../core/ports/object-store.ts'
 import { compress, hashOf, type PackEntry, packEnd, partBytes } from './pack-format.ts'
 import { dataRanges } from './sparse-file.ts'
 
-/** What one part holds before it is compressed, and where in its file. */
+/** One part before its compression, with its position in the file. */
 type RawPart = { at: number; bytes: Buffer }
 type CompressedPart = { at: number; bytes: number; sha256: string; packed: Buffer }
 
-/** Few: the threads that compress also read files for everybody else. */
+/** Few, because the threads that compress also read files for everybody else. */
 const partsAtOnce = 2
 const zeros = Buffer.alloc(partBytes)
 
@@ -39,7 +39,7 @@ async function* readFileParts(path: string, entry: PackEntry): AsyncGenerator<Ra
   entry.bytes = size
   for (const { start, end } of dataRanges(file.fd, size)) {
     for (let at = start; at < end; ) {
-      // Parts end at multiples of their size, so that ranges that lie close share none.
+      // Parts end at multiples of their size, so that close ranges share no part.
       const length = Math.min(end, (Math.floor(at / partBytes) + 1) * partBytes) - at
       const bytes = Buffer.allocUnsafe(length)
       const { bytesRead } = await file.read(bytes, 0, length, at)
@@ -69,14 +69,14 @@ async function* cutParts(content: AsyncIterable<Uint8Array>, entry: PackEntry): 
       length = partBytes
       yield cut()
     }
-    // A copy: who yields it may use its memory again.
+    // A copy, because the producer may reuse the memory.
     if (chunk.length > 0) waiting.push(Buffer.from(chunk))
     length += chunk.length
   }
   if (length > 0) yield cut()
 }
 
-/** In the order of the source. */
+/** Yields the parts in the order of the source. */
 async function* compressAhead(source: AsyncIterable<RawPart>): AsyncGenerator<CompressedPart> {
   const ahead: Promise<CompressedPart>[] = []
   try {

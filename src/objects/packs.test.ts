@@ -17,7 +17,7 @@ function world(t: TestContext) {
   const packs = new ObjectPacks(store)
   const at = (name: string) => join(folder, name)
   const load = (key: string, signal?: AbortSignal) =>
-    packs.load(key, () => ({ open: (name) => at(`loaded-${name}`) }), signal)
+    packs.fetch(key, () => ({ open: (name) => at(`loaded-${name}`) }), signal)
   return { store, packs, at, load }
 }
 
@@ -37,7 +37,7 @@ test('files come back byte by byte, and holes as holes', async (t) => {
   writeFileSync(at('small'), 'text')
   writeFileSync(at('empty'), '')
   const files = ['disk', 'small', 'empty'].map((name) => ({ name, path: at(name) }))
-  assert.equal(await packs.save('snapshots/a', files, { record: { version: 1 } }), true)
+  assert.equal(await packs.store('snapshots/a', files, { record: { version: 1 } }), true)
   assert.ok(store.objects.get('snapshots/a')!.bytes.length < 100_000)
   assert.deepEqual(await load('snapshots/a'), { record: { version: 1 } })
   const [before, after] = [statSync(at('disk')), statSync(at('loaded-disk'))]
@@ -62,12 +62,12 @@ test('a stream of any length comes back in order', async (t) => {
   const content = async function* () {
     for (let at = 0; at < bytes.length; at += 700_001) yield bytes.subarray(at, at + 700_001)
   }
-  await packs.save('layers/a', [{ name: 'layer.tar', content: content() }], {})
+  await packs.store('layers/a', [{ name: 'layer.tar', content: content() }], {})
   const got: Uint8Array[] = []
   const take = async (parts: AsyncIterable<Uint8Array>) => {
     for await (const part of parts) got.push(part)
   }
-  await packs.load('layers/a', () => ({ open: () => take }))
+  await packs.fetch('layers/a', () => ({ open: () => take }))
   assert.ok(Buffer.concat(got).equals(bytes))
 })
 
@@ -75,8 +75,8 @@ test('who reads a pack is told of its note first, and leaves out what is not wan
   const { packs, at } = world(t)
   const files = ['one', 'other'].map((name) => ({ name, path: at(name) }))
   for (const { name, path } of files) writeFileSync(path, name)
-  await packs.save('k', files, { wanted: 'other' })
-  await packs.load('k', ({ wanted }) => ({
+  await packs.store('k', files, { wanted: 'other' })
+  await packs.fetch('k', ({ wanted }) => ({
     open: (name) => (name === wanted ? at('loaded') : undefined),
   }))
   assert.equal(readFileSync(at('loaded'), 'utf8'), 'other')
@@ -85,15 +85,15 @@ test('who reads a pack is told of its note first, and leaves out what is not wan
 test('a pack that is there is not made again, and one that is not there is told', async (t) => {
   const { packs, at, load } = world(t)
   writeFileSync(at('file'), 'one')
-  assert.equal(await packs.save('k', [{ name: 'file', path: at('file') }], {}), true)
-  assert.equal(await packs.save('k', [{ name: 'file', path: at('is-not-read') }], {}), false)
+  assert.equal(await packs.store('k', [{ name: 'file', path: at('file') }], {}), true)
+  assert.equal(await packs.store('k', [{ name: 'file', path: at('is-not-read') }], {}), false)
   assert.equal(await load('none'), undefined)
 })
 
 test('a single wrong bit anywhere is found', async (t) => {
   const { store, packs, at, load } = world(t)
   writeFileSync(at('file'), randomBytes(3 * mebibyte))
-  await packs.save('k', [{ name: 'file', path: at('file') }], { some: 'note' })
+  await packs.store('k', [{ name: 'file', path: at('file') }], { some: 'note' })
   const { bytes } = store.objects.get('k')!
   for (const where of [5, bytes.length >> 1, bytes.length - 200, bytes.length - 50, bytes.length - 3]) {
     bytes[where]! ^= 1
@@ -107,7 +107,7 @@ test('a single wrong bit anywhere is found', async (t) => {
 test('a store that fails in the middle fails the load, and nothing writes after that', async (t) => {
   const { store, packs, at, load } = world(t)
   writeFileSync(at('file'), randomBytes(40 * mebibyte))
-  await packs.save('k', [{ name: 'file', path: at('file') }], {})
+  await packs.store('k', [{ name: 'file', path: at('file') }], {})
   let reads = 0
   store.onStep = (step) => {
     if (step === 'read' && ++reads > 4) throw new Error('cut off')

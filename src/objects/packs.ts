@@ -18,18 +18,18 @@ export class ObjectPacks implements PackStore {
     this.#store = store
   }
 
-  async save(
+  async store(
     key: ObjectKey,
     files: readonly PackedFile[],
     note: PackNote,
     signal?: AbortSignal,
   ): Promise<boolean> {
-    // Asked first: to read and compress all for nothing would cost more.
+    // Checked first: reading and compressing everything for nothing would cost more.
     if (await this.has(key, signal)) return false
     return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
   }
 
-  load(
+  fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
     signal?: AbortSignal,

@@ -1,7 +1,7 @@
 /**
- * The object store over an S3 API, by the AWS SDK. Credentials come from where the SDK looks for them: the usual AWS
- * variables, files, or the machine's own role. It knows keys and bytes, and nothing of what they are. The SDK takes a while
- * to load and memory to hold: this file is imported only where there is an object store.
+ * The object store over an S3 API, by the AWS SDK, which finds the credentials: the usual AWS variables,
+ * files, or the machine's own role. Knows keys and bytes, but not their meaning. The SDK takes time to load
+ * and memory to hold: this file is imported only if there is an object store.
  */
 import { Readable } from 'node:stream'
 import {
@@ -22,17 +22,17 @@ import { AppError, errorText } from '../lib/app-error.ts'
 export type S3Location = { bucket: string; prefix: string }
 
 export type S3Options = S3Location & {
-  /** Null: Amazon's own, or what the AWS variables say. */
+  /** Null: Amazon's own endpoint, or the one in the AWS variables. */
   endpoint: string | null
   region: string | null
-  /** Undefined: those that the SDK finds. */
+  /** Undefined: the credentials that the SDK finds. */
   credentials?: { accessKeyId: string; secretAccessKey: string }
 }
 
 const partBytes = 8 * 1024 * 1024
 const partsAtOnce = 4
 const connectWithinMs = 5000
-/** A server that sends nothing for so long is asked again, or given up. */
+/** A request to a server that is silent for this long is retried or fails. */
 const silenceMs = 30_000
 
 /** `s3://bucket` or `s3://bucket/some/prefix`. */
@@ -41,14 +41,14 @@ export function parseS3Url(text: string): S3Location {
   if (bucket === undefined || !/^[\w./-]*$/.test(prefix)) {
     throw new AppError(
       'invalid_argument',
-      `"${text}" names no bucket: write s3://bucket or s3://bucket/prefix.`,
+      `"${text}" does not name a bucket: write s3://bucket or s3://bucket/prefix.`,
     )
   }
   const parts = prefix.split('/').filter((part) => part !== '')
   return { bucket, prefix: parts.map((part) => `${part}/`).join('') }
 }
 
-/** What clients are told to wait for before they ask again for what the store has. */
+/** How long clients should wait before they ask again for a stored object. */
 const retryAfterSeconds = 5
 
 export class S3ObjectStore implements ObjectStore {
@@ -161,7 +161,10 @@ export class S3ObjectStore implements ObjectStore {
     this.#client.destroy()
   }
 
-  /** The answer to a look at an object does not tell a missing bucket, a mistake of the operator, from a missing object. */
+  /**
+   * A request for an object does not distinguish a missing bucket, which is the operator's mistake, from a
+   * missing object.
+   */
   async #requireBucket(): Promise<void> {
     if (this.#hasBucket) return
     try {
@@ -181,7 +184,7 @@ function clientConfig({ endpoint, region, credentials }: S3Options): S3ClientCon
   return {
     ...(credentials && { credentials }),
     ...(endpoint !== null && { endpoint, forcePathStyle: true }),
-    // Servers other than Amazon's mostly do not care, and the SDK insists on one.
+    // Most servers other than Amazon's ignore the region, but the SDK requires one.
     ...(region !== null ? { region } : endpoint !== null && { region: 'us-east-1' }),
     maxAttempts: 3,
     requestHandler: { connectionTimeout: connectWithinMs, socketTimeout: silenceMs },

@@ -1,4 +1,6 @@
-/** Where a file has data: everything else in it is a hole, which reads as zeros and takes no disk space. */
+/**
+ * Finds the ranges of a file that have data. The rest are holes, which read as zeros and take no disk space.
+ */
 import type { CFunction } from '../lib/c-library.ts'
 import { openNativeLibc } from '../lib/native.ts'
 
@@ -10,7 +12,7 @@ const endOfData = 'ENXIO'
 
 let seek: CFunction | undefined
 
-/** In order. The offset of the descriptor is moved: read by position. */
+/** Yields the ranges in order. Moves the offset of the descriptor, so read by position. */
 export function* dataRanges(fd: number, size: number): Generator<DataRange> {
   for (let at = 0; at < size; ) {
     const start = lseek(fd, at, seekData)
@@ -21,7 +23,7 @@ export function* dataRanges(fd: number, size: number): Generator<DataRange> {
   }
 }
 
-/** Undefined: there is no data from there on. */
+/** Undefined if there is no data from there on. */
 function lseek(fd: number, offset: number, whence: number): number | undefined {
   const libc = openNativeLibc('Snapshots cannot be packed')
   seek ??= libc.func('int64_t lseek(int fd, int64_t offset, int whence)')

@@ -1,4 +1,4 @@
-/** Asks another node for its part of a request, as the client made it, and reads the answer. */
+/** Asks another node for its part of a client's request, and reads the answer. */
 import type { IncomingMessage } from 'node:http'
 import type { AskNode } from '../core/cluster/every-node.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -6,7 +6,7 @@ import { askPeer } from './ask-peer.ts'
 import { headForPeer } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
-/** Ending all sandboxes of a team, or removing gigabytes. */
+/** Long enough for ending all sandboxes of a team, or removing gigabytes. */
 const answerWithinMs = 10 * 60_000
 
 export const createAskNode =

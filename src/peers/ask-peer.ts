@@ -1,10 +1,10 @@
-/** A request to another node whose answer is short and read whole. */
+/** Sends a request to another node and reads its short answer completely. */
 import { type IncomingMessage, request as openRequest } from 'node:http'
 import type { ClusterNode } from '../core/cluster/node.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
-/** More than the longest path of a request takes. */
+/** More than the longest path of a request. */
 const mostBytes = 80 * 1024
 
 export type PeerQuestion = {
@@ -16,7 +16,7 @@ export type PeerQuestion = {
   signal: AbortSignal
 }
 
-/** Rejects with `unavailable` when the node does not answer. */
+/** Rejects with `unavailable` if the node does not answer. */
 export async function askPeer(
   connections: PeerConnections,
   node: ClusterNode,

@@ -1,4 +1,4 @@
-/** Carries requests between the nodes of a cluster, each once. */
+/** Forwards requests between the nodes of a cluster, each at most once. */
 import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
@@ -93,7 +93,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     if (this.isFromPeer(exchange.request)) tellMade(exchange, sandboxIDs)
   }
 
-  /** The peer is no owner any more: whoever is one now gets the same request, this node by its own inner door. */
+  /**
+   * Sends the request to the present owner after a peer reported that it is not; if that is this node,
+   * through its own inner door.
+   */
   async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
     const canRepeat = body !== undefined || !hasBody(exchange.request)
@@ -102,7 +105,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     if (!isAnswered) throw isMoving(what)
   }
 
-  /** Resolves when the answer has begun, or with why the node has none. */
+  /** Resolves when the answer has begun, or with the reason why the node does not answer. */
   #carry(node: ClusterNode, exchange: HttpExchange, attempt: Attempt): Promise<Refusal | undefined> {
     const { router, connections, log } = this.#parts
     const { request, response, upgrade, awaitsContinue } = exchange

@@ -1,6 +1,6 @@
 /**
- * What one Warren tells another beside the request that it passes on. It is read from connections of peers alone, and
- * taken out of every request on both sides, so that neither a client nor a sandbox can say or see any of it.
+ * The headers that one Warren adds to a request for another. They are read only on connections of peers and
+ * removed from every request on both sides, so that neither a client nor a sandbox can set or see them.
  */
 import type { IncomingMessage } from 'node:http'
 import { hopHeader } from '../contract/constants.ts'
@@ -26,13 +26,13 @@ export type Refusal = 'not the owner' | 'no room'
 
 type Hop = {
   needs: NeededRoom | undefined
-  /** Not a client's request: the peer itself asks for something. */
+  /** Set if the peer itself sends the request, not a client. */
   operation: string | undefined
 }
 
 const hops = new WeakMap<IncomingMessage, Hop>()
 
-/** For every request that comes in on a connection of a peer, before anybody else sees it. */
+/** Call it for every request on a connection of a peer, before anything else reads the request. */
 export function takeHop(request: IncomingMessage): void {
   const { rawHeaders, headers } = request
   const found = new Map<string, string>()
@@ -51,9 +51,14 @@ export function takeHop(request: IncomingMessage): void {
 }
 
 function parseRoom(text = ''): NeededRoom | undefined {
-  const [, cpuCount, memoryMB] = /^(\d+) (\d+)$/.exec(text) ?? []
-  return memoryMB === undefined ? undefined : { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB) }
+  const [, cpuCount, memoryMB, gpuCount = 0] = /^(\d+) (\d+)(?: (\d+))?$/.exec(text) ?? []
+  if (memoryMB === undefined) return undefined
+  return { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB), gpuCount: Number(gpuCount) }
 }
+
+/** A node of an earlier version does not know of GPUs, and gets no sandbox that needs one. */
+const roomText = ({ cpuCount, memoryMB, gpuCount = 0 }: NeededRoom): string =>
+  [cpuCount, memoryMB, ...(gpuCount > 0 ? [gpuCount] : [])].join(' ')
 
 /** Undefined: a client made the request. */
 export const hopOf = (request: IncomingMessage): Hop | undefined => hops.get(request)
@@ -62,21 +67,21 @@ export type HopOptions = {
   awaitsContinue: boolean
   upgrade: boolean
   needs: NeededRoom | undefined
-  /** The length of the body, where it was read already. */
+  /** The length of the body, if it was read already. */
   bodyLength?: number | undefined
 }
 
-/** Throws a `MalformedHead` for a request that two servers could read in two ways. */
+/** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForPeer(request: IncomingMessage, options: HopOptions): OutgoingHead {
   const { awaitsContinue, upgrade, bodyLength } = options
   const head = outgoingHead(request, { own: ofHop, awaitsContinue, upgrade, trailers: true })
   const { headers } = head
   const origin = originOf(request)
   headers.push(address, origin.address, protocol, origin.protocol)
-  // Both nodes then log the request by one id. A client's own id goes along as it is.
+  // Lets both nodes log the request under one ID. A client's own ID is passed on unchanged.
   if (request.headers[requestIDHeader] === undefined) headers.push(requestIDHeader, requestIDOf(request))
   const { needs } = options
-  if (needs) headers.push(room, `${needs.cpuCount} ${needs.memoryMB}`)
+  if (needs) headers.push(room, roomText(needs))
   if (bodyLength === undefined) return head
   const framed = withoutFraming(headers)
   return { headers: [...framed, 'Content-Length', String(bodyLength)], hasBody: true }
@@ -91,7 +96,7 @@ const isFraming = (name: string): boolean => /^(content-length|transfer-encoding
 export const headersFromPeer = (raw: readonly string[], keepsTrailers: boolean): string[] =>
   answerHeaders(raw, { trailers: keepsTrailers, drops: (name) => ofHop.has(name) })
 
-/** Tells a peer why this node has no answer for its client. */
+/** Tells a peer why this node does not answer its client. */
 export function answerRefusal({ request, response }: HttpExchange, status: 421 | 503, why: Refusal): void {
   response.writeHead(status, { [refusal]: why, 'Content-Length': 0 })
   response.end()
@@ -103,12 +108,12 @@ export function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
   return why === 'not the owner' || why === 'no room' ? why : undefined
 }
 
-/** Tells a peer which sandboxes this node made for the request. */
+/** Tells a peer which sandboxes this node created for the request. */
 export function tellMade({ response }: HttpExchange, sandboxIDs: readonly string[]): void {
   if (sandboxIDs.length > 0) response.setHeader(made, sandboxIDs.join(' '))
 }
 
 export const madeIn = (raw: readonly string[]): readonly string[] => headerValue(raw, made)?.split(' ') ?? []
 
-/** What an answer to a peer must not say by itself. */
+/** Trailers that an answer to a peer must not contain. */
 export const trailersOfHop = ofHop

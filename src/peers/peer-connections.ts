@@ -1,4 +1,4 @@
-/** Connections to peers, kept for the next request. Each must show the certificate of the node that it is taken for. */
+/** Connections to peers, reused for later requests. Each peer must show the certificate of its node. */
 import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
 import type { ClusterNode } from '../core/cluster/node.ts'
@@ -10,7 +10,7 @@ import { type PeerIdentity, peerName } from './peer-identity.ts'
 
 const connectWithinMs = 3000
 const mostIdle = 256
-/** Less than the server keeps them, and long enough to spare most requests the handshake. */
+/** Shorter than the server keeps them, and long enough to save most requests the handshake. */
 const idleMs = 60_000
 
 export type PeerAddress = Pick<ClusterNode, 'nodeID' | 'address'>
@@ -18,7 +18,7 @@ export type PeerAddress = Pick<ClusterNode, 'nodeID' | 'address'>
 export class PeerConnections {
   readonly #identity: PeerIdentity
   readonly #pools = new Map<string, UpstreamPool>()
-  /** By address, of those to which there are connections. */
+  /** By address, for those with open connections. */
   readonly #probes = new Map<string, LivenessProbe>()
 
   constructor(identity: PeerIdentity) {
@@ -39,7 +39,7 @@ export class PeerConnections {
     return pool
   }
 
-  /** A connection of one's own, which leaves HTTP. */
+  /** Opens a separate connection that will leave HTTP. */
   dial({ nodeID, address }: PeerAddress): Promise<Socket> {
     const { authority: ca, certificate: cert, key } = this.#identity
     return new Promise((resolve, reject) => {
@@ -51,7 +51,8 @@ export class PeerConnections {
         reject(error)
       }
       const cancel = systemClock.after(connectWithinMs, () => fail(new Error('the node does not answer')))
-      // An error without a listener would end the process; who uses the socket adds a listener that acts.
+      // An error without a listener would end the process; the user of the socket adds a listener that
+      // handles it.
       socket.on('error', fail)
       socket.once('secureConnect', () => {
         cancel()

@@ -1,4 +1,4 @@
-/** Nodes of a cluster within one process, each with an inner door, for the tests of what goes between them. */
+/** Nodes of a cluster within one process, each with an inner door, for tests of the traffic between them. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -24,13 +24,13 @@ export type TestNode = {
   forwarder: ClusterForwarder
   inner: { port: number; server: Server }
   publicURL: string
-  /** What was asked of it as the one to answer. */
+  /** Requests that this node answered. */
   answered: IncomingMessage[]
 }
 
 export class TestPeers {
   readonly nodes = new Map<string, TestNode>()
-  /** Who owns the sandbox in the path, by the row. */
+  /** The owner of the sandbox in the path, according to its row. */
   readonly owners = new Map<string, Owner>()
   readonly away = new Set<string>()
   readonly taken: string[] = []

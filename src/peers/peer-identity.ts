@@ -1,6 +1,6 @@
 /**
- * How peers know each other: an authority that the first node made and all share, sealed, through the database, and a
- * certificate that each node issues itself with its id as the name.
+ * How peers recognize each other: the first node makes an authority and shares it, sealed, through the
+ * database; each node issues itself a certificate with its ID as the name.
  */
 import { createHash } from 'node:crypto'
 import type { NodeStore } from '../core/cluster/node-store.ts'
@@ -24,7 +24,9 @@ export type SharedSecrets = { seed: string; adminToken: string }
 /** The name in the certificate of a node. */
 export const peerName = (nodeID: string): string => `${nodeID}.node.warren`
 
-/** Rejects a node whose secrets are not those of the cluster: its tokens and sealed values would be worth nothing there. */
+/**
+ * Rejects a node with secrets other than the cluster's: its tokens and sealed values would be invalid there.
+ */
 export async function requireSharedSecrets(
   nodes: Pick<NodeStore, 'share'>,
   secrets: SharedSecrets,

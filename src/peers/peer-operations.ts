@@ -1,6 +1,7 @@
 /**
- * What nodes ask of each other on their own account. Such a request is marked by a header of the hop, which is taken out
- * of whatever a client sends; so no client can make one, neither at a public door nor through one.
+ * Requests that nodes make of each other on their own account. A header of the hop marks such a request. That
+ * header is removed from every client request, so no client can make one, neither directly nor through a
+ * public door.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { hopHeader } from '../contract/constants.ts'
@@ -12,14 +13,14 @@ import { askPeer, readShort } from './ask-peer.ts'
 import { hopOf } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
-/** Fetching a snapshot of some gigabytes and resuming it. */
+/** Long enough for fetching and resuming a snapshot of some gigabytes. */
 const handOverWithinMs = 10 * 60_000
 const findFileWithinMs = 3000
 
-/** What a node does for its peers, by the name under which they ask for it. */
+/** The operations that a node offers its peers, by name. */
 export type PeerOperations = {
   'take offered sandbox': (offered: OfferedSandbox) => Promise<void>
-  /** The sandbox of this node whose agent's token the signature was made with. */
+  /** Returns the sandbox of this node whose agent token made the signature. */
   'find signed file': (file: SignedFile) => Promise<string | undefined>
 }
 
@@ -62,7 +63,7 @@ async function ask(
   return result
 }
 
-/** False: it is no such request, and was not touched. */
+/** False if the request is not an operation; it is untouched then. */
 export function answerOperation(
   request: IncomingMessage,
   response: ServerResponse,

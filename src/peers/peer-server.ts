@@ -1,4 +1,4 @@
-/** The inner door: where peers, and nobody else, reach this node. It serves what the public port serves. */
+/** The inner door, which only peers can reach. It serves the same as the public port. */
 import type { IncomingMessage, ServerOptions } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import { takeHop } from './hop.ts'
@@ -6,7 +6,10 @@ import type { PeerIdentity } from './peer-identity.ts'
 
 const handshakeTimeoutMs = 10_000
 
-/** What it carries is attached to it. Connections without a certificate of the peers' authority end in the handshake. */
+/**
+ * The caller attaches the listeners. Connections without a certificate of the peers' authority end in the
+ * handshake.
+ */
 export function createPeerServer(options: ServerOptions, identity: PeerIdentity): Server {
   const { authority: ca, certificate: cert, key } = identity
   const server = createServer({

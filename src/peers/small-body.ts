@@ -1,9 +1,9 @@
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 
-/** A request up to this size can be sent a second time. */
+/** Requests up to this size can be sent a second time. */
 const mostBytes = 64 * 1024
 
-/** The body of a small request, read whole. Undefined: it has none, or it is too big, or nobody knows how big it is. */
+/** Reads the body of a small request. Undefined if it has none, or if its size is too large or unknown. */
 export async function readSmallBody({
   request,
   awaitsContinue,

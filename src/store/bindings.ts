@@ -3,8 +3,8 @@ import { AppError } from '../lib/app-error.ts'
 export type Binding = null | number | bigint | string | Uint8Array
 
 /**
- * Lets through only what both engines store alike. node:sqlite writes NULL for a Date, an object or NaN, pg
- * turns them into text of its own; PostgreSQL has no NUL in texts.
+ * Accepts only values that both engines store alike. node:sqlite writes NULL for a Date, an object or NaN,
+ * and pg turns them into its own text; PostgreSQL allows no NUL in texts.
  */
 export function checkBinding(value: unknown): Binding {
   if (typeof value === 'string') {

@@ -6,7 +6,7 @@ export class SqlBuildCacheStore implements BuildCacheStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
 
-  /** The cache of this node alone: its snapshots and layers lie on no other machine. */
+  /** The cache of this node only: its snapshots and layers are on no other machine. */
   constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
     this.#nodeID = nodeID

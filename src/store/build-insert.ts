@@ -51,7 +51,7 @@ export function insertBuildWithin(
   db: Kysely<Tables>,
   { limit, build, tags, fresh, nodeID }: LimitedBuild,
 ): Promise<boolean> {
-  // Each statement must see what others committed while this one waited for the team's row.
+  // Each statement must see the commits that happened while this one waited for the team's row.
   const transaction = db.transaction().setIsolationLevel('read committed')
   return transaction.execute(async (locked) => {
     await lockTeam(locked, limit.teamID)

@@ -21,7 +21,7 @@ export async function moveBuild(
     .set({ ...buildColumns(changes), status: to, node_id: nodeID })
     .where('id', '=', buildID)
     .where('status', 'in', from)
-    // A build that waits has nothing on any machine yet: the node that starts it becomes its owner.
+    // A waiting build has nothing on any machine yet: the node that starts it becomes its owner.
     .where((where) => where.or([where('node_id', '=', nodeID), where('status', '=', 'waiting')]))
     .returningAll()
     .executeTakeFirst()
@@ -48,7 +48,7 @@ export async function supersede(
         .select('carried.build_id')
         .where('carried.template_id', '=', build.templateID)
         .where('carried.tag', 'in', tags)
-        // When two builds are requested at once, only the later one ends the other.
+        // If two builds are requested at once, only the later one ends the other.
         .where(({ not, exists, selectFrom }) =>
           not(
             exists(

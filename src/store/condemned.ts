@@ -1,10 +1,10 @@
-/** Objects that are about to be removed from the object store. Each node has rows of its own. */
+/** Objects that are about to be removed from the object store. Each node has its own rows. */
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Keeps a statement below the number of values that an engine takes at once. */
+/** Limits a statement to the number of values that an engine takes. */
 const keysPerQuery = 1000
-/** The node of what a forgotten one had condemned: whoever sweeps next takes it on. */
+/** The owner of keys that a forgotten node condemned: the next sweep of any node handles them. */
 const nobody = ''
 
 export class CondemnedObjects {
@@ -24,7 +24,7 @@ export class CondemnedObjects {
         .values(rows)
         .onConflict((conflict) => conflict.columns(['key', 'node_id']).doUpdateSet({ at }))
         .execute()
-      // Only now: at no moment are they free.
+      // Removed last, so that the keys are condemned at every moment.
       await this.#remove(some, nobody)
     }
   }
@@ -65,7 +65,7 @@ export class CondemnedObjects {
   }
 }
 
-/** Within the transaction that forgets the node. */
+/** Call it within the transaction that forgets the node. */
 export async function disownCondemned(transaction: Transaction<Tables>, nodeID: string): Promise<void> {
   await transaction
     .insertInto('condemned_objects')

@@ -1,7 +1,7 @@
 import { type Kysely, PostgresAdapter, type RawBuilder, sql } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Milliseconds by the clock of the database, which all nodes share, at the moment the statement runs. */
+/** Milliseconds by the clock of the database, which all nodes share, when the statement runs. */
 export function databaseNow(db: Kysely<Tables>): RawBuilder<number> {
   const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter
   return isPostgres

@@ -5,7 +5,7 @@ import type { Tables, WebhookDeliveryRow } from './tables.ts'
 
 type PruneLimits = Parameters<DeliveryStore['prune']>[0]
 
-/** As a literal: only then does an engine know that the indexes of those that wait will do. */
+/** Written as a literal: only then does the engine use the indexes of waiting deliveries. */
 const isPending = (where: ExpressionBuilder<Tables, 'webhook_deliveries'>) =>
   where('webhook_deliveries.status', '=', sql.lit('pending'))
 
@@ -54,7 +54,7 @@ export class SqlDeliveryStore implements DeliveryStore {
     return due
   }
 
-  /** The earliest delivery that waits for each sandbox, if its time has come. */
+  /** The earliest waiting delivery of each sandbox, if it is due. */
   #heads(webhookID: string, now: number, limit: number): Promise<WebhookDeliveryRow[]> {
     return this.#db
       .selectFrom('webhook_deliveries')
@@ -101,7 +101,7 @@ export class SqlDeliveryStore implements DeliveryStore {
       if (!row) return
       const webhook = transaction.updateTable('webhooks').where('id', '=', row.webhook_id)
       if (status === 'delivered') {
-        // Where all is well already, nothing is written.
+        // Writes nothing if the webhook has no failure recorded.
         await webhook
           .set({ failing_since: null, last_error: null })
           .where((where) =>

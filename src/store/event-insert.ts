@@ -1,4 +1,6 @@
-/** Writes an event, and its deliveries to the webhooks of the team, within the transaction that changes the sandbox. */
+/**
+ * Writes an event and its deliveries to the team's webhooks, within the transaction that changes the sandbox.
+ */
 import type { Transaction } from 'kysely'
 import { type EventCause, type EventType, eventData, type LifecycleEvent } from '../core/event/event.ts'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
@@ -29,7 +31,7 @@ export async function tellEvent(
       at,
       data: JSON.stringify(data),
     })
-    // Most teams have none, and then this is the only statement.
+    // Most teams have no webhooks, and then this is the only statement.
     .returning(({ selectFrom }) =>
       selectFrom('webhooks')
         .select(({ fn }) => fn.countAll<number>().as('count'))

@@ -38,7 +38,7 @@ export class SqlEventStore implements EventStore {
     for (const { team_id } of teams) await this.#pruneTeam(team_id, mostPerTeam)
   }
 
-  /** All events in the same millisecond as the oldest that stays, stay. */
+  /** Also retains all events of the same millisecond as the oldest one that stays. */
   async #pruneTeam(teamID: string, most: number): Promise<void> {
     const oldest = await this.#db
       .selectFrom('sandbox_events')

@@ -3,7 +3,7 @@ import type { SandboxMetric } from '../core/sandbox/monitoring/metric.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxMetricRow, Tables } from './tables.ts'
 
-/** Keeps the number of bound values of one insert below what either engine takes. */
+/** Limits the number of bound values of one insert to what either engine takes. */
 const rowsPerInsert = 500
 
 export class SqlMetricStore implements MetricStore {
@@ -65,6 +65,9 @@ function rowOf(metric: SandboxMetric): SandboxMetricRow {
     memory_total_bytes: metric.memoryTotalBytes,
     disk_used_bytes: metric.diskUsedBytes,
     disk_total_bytes: metric.diskTotalBytes,
+    gpu_busy_pct: metric.gpu?.busyPct ?? null,
+    gpu_memory_used_bytes: metric.gpu?.memoryUsedBytes ?? null,
+    gpu_memory_total_bytes: metric.gpu?.memoryTotalBytes ?? null,
   }
 }
 
@@ -79,5 +82,12 @@ function metricOf(row: SandboxMetricRow): SandboxMetric {
     memoryTotalBytes: row.memory_total_bytes,
     diskUsedBytes: row.disk_used_bytes,
     diskTotalBytes: row.disk_total_bytes,
+    ...gpuOf(row),
   }
+}
+
+function gpuOf(row: SandboxMetricRow): Pick<SandboxMetric, 'gpu'> {
+  const { gpu_busy_pct: busyPct, gpu_memory_used_bytes: used, gpu_memory_total_bytes: total } = row
+  if (busyPct === null || used === null || total === null) return {}
+  return { gpu: { busyPct, memoryUsedBytes: used, memoryTotalBytes: total } }
 }

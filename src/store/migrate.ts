@@ -21,9 +21,10 @@ import * as startRequests from './migrations/0021-start-requests.ts'
 import * as departures from './migrations/0022-departures.ts'
 import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
+import * as gpus from './migrations/0025-gpus.ts'
 import type { Tables } from './tables.ts'
 
-/** In order of their names; one that was released is never changed, only followed by another. */
+/** Ordered by name. A released migration is never changed, only followed by another. */
 export const migrationsWith = (vault: SecretVault): Record<string, Migration> => ({
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
@@ -45,9 +46,13 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0022-departures': departures,
   '0023-condemned-objects': condemnedObjects,
   '0024-auto-pause': autoPause,
+  '0025-gpus': gpus,
 })
 
-/** Brings the tables to what this build knows, all or nothing; a database of a newer build is left alone. */
+/**
+ * Migrates the tables to those of this build, completely or not at all; leaves a database of a newer build
+ * alone.
+ */
 export async function migrate(db: Kysely<Tables>, known: Record<string, Migration>): Promise<void> {
   const migrator = new Migrator({ db, provider: { getMigrations: async () => known } })
   const { error } = await migrator.migrateToLatest()

@@ -1,4 +1,4 @@
-/** What goes with a node that does not come back: everything of which the only copy was on its disk. */
+/** Removes everything of a forgotten node that only its disk had. */
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
@@ -11,7 +11,7 @@ import { sandboxOf } from './sandbox-row.ts'
 import { updateAndTell } from './sandbox-update.ts'
 import type { Tables } from './tables.ts'
 
-const withNode = 'The node that had it was forgotten; build it again.'
+const withNode = 'The node of this build was forgotten. Build the template again.'
 
 export function forgetNode(
   db: Kysely<Tables>,
@@ -46,7 +46,7 @@ async function loseSandboxes(
     .select(['id', 'state'])
     .where('node_id', '=', nodeID)
     .where(isUnended)
-    // Any node can take what the object store has.
+    // Any node can take over a stored sandbox.
     .where((where) => where.not(isMovable(where)))
     .orderBy('id')
     .execute()
@@ -54,7 +54,7 @@ async function loseSandboxes(
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have brought it to the object store since it was listed.
+      // The node may live all the same, and have stored the sandbox since it was listed.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
       columns: { state: 'ended', ended_at: at, end_reason: 'lost', run_until: null } as const,
       named: { moveID: newUUID(), at },

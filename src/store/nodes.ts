@@ -14,7 +14,10 @@ const idsPerRead = 1000
 export class SqlNodeStore implements NodeStore {
   readonly #db: Kysely<Tables>
   readonly #vault: SecretVault
-  /** The facts of each process that was listed last: most of a row, and true as long as the process lives. */
+  /**
+   * The facts of each process in the last list: they are most of a row, and valid as long as the process
+   * lives.
+   */
   #facts: FactsByNode = new Map()
 
   constructor(db: Kysely<Tables>, vault: SecretVault) {
@@ -68,7 +71,7 @@ export class SqlNodeStore implements NodeStore {
   async leave({ nodeID, runID }: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void> {
     await this.#db
       .updateTable('nodes')
-      // Silent for just so long that it is away: how long it is away counts from here.
+      // Just silent enough to count as away, so that the time away is counted from now.
       .set(({ eb }) => ({ seen_at: eb(databaseNow(this.#db), '-', awayAfterMs + 1) }))
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)

@@ -1,13 +1,12 @@
 /**
- * What Warren remembers: SQL over SQLite or PostgreSQL with one code path and one set of migrations. It knows
- * rows and what must hold between them; it knows no HTTP, no driver and no clock.
+ * The database: SQL over SQLite or PostgreSQL with one code path and one set of migrations. It knows rows and
+ * their constraints; it knows no HTTP, no driver and no clock.
  */
 import { join } from 'node:path'
 import { type Dialect, Kysely } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlAccessTokenStore } from './access-tokens.ts'
-import { SqlArchiveStore } from './archive.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
 import { SqlDeliveryStore } from './deliveries.ts'
 import { SqlEventStore } from './events.ts'
@@ -22,6 +21,7 @@ import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
 import { sqliteDialect } from './sqlite.ts'
+import { SqlStoredBytesStore } from './stored-bytes.ts'
 import type { Stores } from './stores.ts'
 import type { Tables } from './tables.ts'
 import { SqlTeamMetricStore } from './team-metrics.ts'
@@ -35,13 +35,13 @@ export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
   url: string | undefined
   dataFolder: string
-  /** Seals what rows hold of credentials. */
+  /** Seals credentials in rows. */
   vault: SecretVault
-  /** Which of the Warrens on this database it is. */
+  /** Identifies this Warren among those on the database. */
   nodeID?: string
-  /** In place of bringing commits of SQLite to the disk, where nothing has to outlast the machine: for tests. */
+  /** Replaces the sync of SQLite's log, for tests, whose data need not survive the machine. */
   syncLog?: SyncLog
-  /** Takes over rows without an owner: they were written from this data folder before rows had owners. */
+  /** Takes over rows without an owner, which this data folder wrote before rows had owners. */
   adopts?: boolean
 }
 
@@ -52,7 +52,7 @@ export async function openStores(options: StoreOptions): Promise<Stores> {
   return storesOver(db, vault, nodeID)
 }
 
-/** The database with its tables up to date. */
+/** Opens the database and migrates its tables. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
   const db = new Kysely<Tables>({ dialect: await dialectFor(options) })
   try {
@@ -80,7 +80,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     events: new SqlEventStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),
-    archive: new SqlArchiveStore(db, nodeID),
+    storedBytes: new SqlStoredBytesStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
     nodes: new SqlNodeStore(db, vault),
     owners: new SqlOwnerStore(db, vault),

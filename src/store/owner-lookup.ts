@@ -29,7 +29,8 @@ export class SqlOwnerStore implements OwnerStore {
     const row = await findReadyRow(this.#db, { templateID, tagOrBuildID })
     if (!row || row.node_id === null) return undefined
     const { id: buildID, cpu_count: cpuCount, memory_mb: memoryMB, node_id: nodeID } = row
-    return { buildID, cpuCount, memoryMB, nodeID, isStored: row.stored_at !== null }
+    const gpus = row.gpu_count > 0 ? { gpuCount: row.gpu_count } : {}
+    return { buildID, cpuCount, memoryMB, ...gpus, nodeID, isStored: row.stored_at !== null }
   }
 
   async findSandbox(sandboxID: string): Promise<Sandbox | undefined> {
@@ -120,7 +121,7 @@ export class SqlOwnerStore implements OwnerStore {
     return sandboxIDs.filter((id) => own.has(id))
   }
 
-  /** Only the log of a sandbox that has ended is still somewhere. */
+  /** Of an ended sandbox only the log still has an owner. */
   async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')

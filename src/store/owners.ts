@@ -1,8 +1,11 @@
-/** Every sandbox, build and cached step belongs to the Warren that made it, its node: only that one acts on it. */
+/**
+ * Every sandbox, build and cached step belongs to the Warren that made it, its node: only that node acts on
+ * it.
+ */
 import type { Kysely } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** The node of a Warren that has its database to itself. */
+/** The node ID of a Warren that has its database to itself. */
 export const soleNode = 'sole'
 
 /** Takes over the rows that were written before rows had owners. */

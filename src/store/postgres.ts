@@ -7,7 +7,7 @@ import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 
 const poolSize = 10
-/** How long a query waits for a connection of the pool to be made or to come free. */
+/** How long a query waits for a new or free connection of the pool. */
 const connectTimeoutMs = 10_000
 
 export function postgresDialect(url: string): PostgresDialect {
@@ -23,14 +23,14 @@ function openPool(url: string): Pool {
     application_name: 'warren',
     types: { getTypeParser: parserOf },
   })
-  // A connection that breaks is dropped by the pool, and the query on it rejects. Unheard, the event would end
+  // The pool drops a broken connection, and the query on it rejects. Without a listener, the event would end
   // the process.
   pool.on('error', () => {})
   pool.on('connect', (client) => client.on('error', () => {}))
   return pool
 }
 
-/** Times and counts are int8, which pg gives as text; all of ours fit a number. */
+/** Times and counts are int8, which pg returns as text; all of ours fit a number. */
 function parserOf(oid: number, format?: string) {
   if (oid === types.builtins.INT8 && format !== 'binary') return Number
   return types.getTypeParser(oid, format as 'text')
@@ -54,17 +54,17 @@ function adapt(pool: Pool): PostgresPool {
   }
 }
 
-/** What a client of the pool has beside its type. */
+/** Properties of a pool client that its type lacks. */
 type ServerConnection = { host: string; port: number; end(): unknown }
 
-/** Statements that a vanished server does not answer end as those do whose connection breaks. */
+/** Ends statements that a vanished server does not answer, like those whose connection breaks. */
 class ServerProbe {
   #probe: LivenessProbe | undefined
 
   watch(client: PoolClient): () => void {
     const connection = client as unknown as ServerConnection
     const { host, port } = connection
-    // A socket of this machine.
+    // The host is a Unix socket of this machine.
     if (host.startsWith('/')) return () => {}
     const isThere = () => isMachineThere({ host, port })
     this.#probe ??= new LivenessProbe({ isThere, clock: systemClock })
@@ -80,7 +80,10 @@ async function guarded<T>(work: () => Promise<T>, phase = { connecting: false })
   }
 }
 
-/** Kysely asks PostgreSQL's catalog with booleans. Ours are 0 and 1: PostgreSQL takes no boolean for them. */
+/**
+ * Kysely queries PostgreSQL's catalog with booleans. Our own flags are 0 and 1, because PostgreSQL accepts no
+ * booleans for them.
+ */
 function checkPostgresBinding(value: unknown): Binding | boolean {
   return typeof value === 'boolean' ? value : checkBinding(value)
 }
@@ -94,7 +97,7 @@ function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }
   const said = errorText(cause)
   const known = knownFailure(code, said)
   if (known) return new AppError(known[0], known[1], { cause })
-  // pg reports a connection that ends by its message only, without a code.
+  // pg reports the end of a connection by its message only, without a code.
   const lost = code === '' && /terminated|timeout|closed|not queryable|after calling end/i.test(said)
   if (connecting || lost || unavailableClasses.test(code) || networkFailure.test(code)) {
     return new AppError(
@@ -104,10 +107,10 @@ function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }
       { cause, retry: { should: true, afterSeconds: 1 } },
     )
   }
-  return new AppError('internal', 'The database refused a statement; the log has the cause', { cause })
+  return new AppError('internal', 'The database rejected a statement; the log has the cause', { cause })
 }
 
-/** Failures that PostgreSQL names by a code of its own and that trying again does not cure. */
+/** Failures that have a PostgreSQL code and that a retry does not cure. */
 function knownFailure(code: string, said: string): [code: ErrorCode, message: string] | undefined {
   switch (code) {
     case 'ERR_INVALID_URL':
@@ -119,7 +122,7 @@ function knownFailure(code: string, said: string): [code: ErrorCode, message: st
     case '23505':
       return ['already_exists', 'This exists already; choose another name']
     case '23503':
-      return ['not_found', 'What this belongs to does not exist; check its id']
+      return ['not_found', 'The parent object does not exist; check its ID']
     case '22003':
       return ['invalid_argument', 'A number is too big to be stored; use a smaller one']
     case '53100':

@@ -2,11 +2,11 @@ import type { Kysely, Transaction } from 'kysely'
 import type { QuarantinedSnapshot, QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
 import type { QuarantineRow, Tables } from './tables.ts'
 
-/** Stands for the time of an entry whose snapshot is discarded: it has been there for longer than any is kept. */
-const discardedSince = 0
+/** The time in entries of snapshots that are marked for removal: earlier than any quarantine. */
+const removableSince = 0
 
-/** Tells the nodes of these snapshots to remove them. */
-export async function discardSnapshots(
+/** Marks these snapshots for removal by the nodes that have them. */
+export async function markForRemoval(
   db: Kysely<Tables>,
   snapshots: readonly { snapshotName: string; nodeID: string }[],
 ): Promise<void> {
@@ -19,14 +19,17 @@ export async function discardSnapshots(
         node_id: nodeID,
         sandbox_id: null,
         reason: 'Its template was deleted.',
-        since: discardedSince,
+        since: removableSince,
       })),
     )
     .onConflict((conflict) => conflict.column('snapshot_name').doNothing())
     .execute()
 }
 
-/** Until the transaction ends, nobody else takes the snapshot out of quarantine. False: it is not there. */
+/**
+ * Locks the entry until the transaction ends, so that nobody else recovers the snapshot. False if there is no
+ * such entry.
+ */
 export async function holdQuarantined(
   transaction: Transaction<Tables>,
   snapshotName: string,
@@ -35,7 +38,7 @@ export async function holdQuarantined(
     .updateTable('quarantine')
     .set((set) => ({ since: set.ref('since') }))
     .where('snapshot_name', '=', snapshotName)
-    .where('since', '!=', discardedSince)
+    .where('since', '!=', removableSince)
     .executeTakeFirstOrThrow()
   return numUpdatedRows > 0n
 }
@@ -61,7 +64,7 @@ export class SqlQuarantineStore implements QuarantineStore {
       .selectFrom('quarantine')
       .selectAll()
       .where('snapshot_name', '=', snapshotName)
-      .where('since', '!=', discardedSince)
+      .where('since', '!=', removableSince)
       .executeTakeFirst()
     return row && entryOf(row)
   }
@@ -70,7 +73,7 @@ export class SqlQuarantineStore implements QuarantineStore {
     const rows = await this.#db
       .selectFrom('quarantine')
       .selectAll()
-      .where('since', '!=', discardedSince)
+      .where('since', '!=', removableSince)
       .$if(nodeID !== undefined, (query) => query.where('node_id', '=', nodeID!))
       .orderBy('since')
       .orderBy('snapshot_name')
@@ -78,20 +81,20 @@ export class SqlQuarantineStore implements QuarantineStore {
     return rows.map(entryOf)
   }
 
-  async discard(snapshotName: string): Promise<void> {
+  async markForRemoval(snapshotName: string): Promise<void> {
     await this.#db
       .updateTable('quarantine')
-      .set({ since: discardedSince })
+      .set({ since: removableSince })
       .where('snapshot_name', '=', snapshotName)
       .execute()
   }
 
-  async listDiscarded(nodeID: string): Promise<string[]> {
+  async listRemovable(nodeID: string): Promise<string[]> {
     const rows = await this.#db
       .selectFrom('quarantine')
       .select('snapshot_name')
       .where('node_id', '=', nodeID)
-      .where('since', '=', discardedSince)
+      .where('since', '=', removableSince)
       .execute()
     return rows.map(({ snapshot_name }) => snapshot_name)
   }

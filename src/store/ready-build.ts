@@ -3,8 +3,8 @@ import { uuidForm } from '../lib/ids.ts'
 import type { Tables, TemplateBuildRow } from './tables.ts'
 
 /**
- * The ready build of a template that has this id, or to which this tag was given last. `isWanted` leaves out others: then the
- * tag stands for the one before them.
+ * The ready build of a template with this ID, or the one to which this tag was assigned last. `isWanted`
+ * excludes builds; the tag then means the assignment before.
  */
 export function findReadyRow(
   db: Kysely<Tables>,

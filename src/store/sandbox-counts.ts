@@ -1,16 +1,18 @@
-/** What teams and nodes have, read off the counts that every change of a row keeps up to date: see migration 0016. */
+/**
+ * Resource use of teams and nodes, from the counts that every change of a row maintains: see migration 0016.
+ */
 import type { Kysely } from 'kysely'
 import { activeStates, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import type { Tables } from './tables.ts'
 
 export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
 
-/** What a team uses on all nodes. A frozen sandbox holds its memory and nothing else. */
+/** The resource use of a team on all nodes. A frozen sandbox uses only its memory. */
 export function usageOfTeam(db: Kysely<Tables>, teamID: string): Promise<Usage> {
   return usage(db, { column: 'team_id', value: teamID }, activeStates)
 }
 
-/** What all teams use on one node; what starts is not in it. */
+/** The resource use of all teams on one node, without starting sandboxes. */
 export function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
   return usage(db, { column: 'node_id', value: nodeID }, ['running', 'pausing', 'snapshotting', 'killing'])
 }
@@ -38,7 +40,7 @@ async function usage(
   return { sandboxes: sums.sandboxes ?? 0, cpuCount: sums.cpu ?? 0, memoryMB: sums.memory ?? 0 }
 }
 
-/** Counts the sandboxes of all nodes. None of the states is `ended`. */
+/** Counts the sandboxes of all nodes. None of the states may be `ended`. */
 export async function countInStates(
   db: Kysely<Tables>,
   { teamID, states }: { teamID: string; states: readonly SandboxState[] },
@@ -52,7 +54,7 @@ export async function countInStates(
   return total ?? 0
 }
 
-/** The sandboxes of a node, of all teams, that have not ended. */
+/** Counts the sandboxes of a node, of all teams, that have not ended. */
 export async function countByState(
   db: Kysely<Tables>,
   nodeID: string,

@@ -1,4 +1,4 @@
-/** The lists of sandboxes; each takes as long with ten thousand as with a hundred, page by page. */
+/** Lists of sandboxes, page by page. Each takes as long with ten thousand rows as with a hundred. */
 import type { Kysely } from 'kysely'
 import type { SandboxFilter, SandboxPage } from '../core/sandbox/row/sandbox-store.ts'
 import { letOthersRun } from '../lib/let-others-run.ts'
@@ -6,7 +6,7 @@ import { isUnended, matches } from './sandbox-queries.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
-/** So many are sorted sooner than a page of them is found in order. */
+/** Up to this number, sorting is faster than finding a page in order. */
 const fewSandboxes = 200
 const rowsPerPart = 250
 
@@ -32,7 +32,7 @@ export async function listPage(
   if (after) {
     const [beyond, further] = ascending ? (['>', '<'] as const) : (['<', '>'] as const)
     query = query
-      // By itself, so that an engine finds the place in the index.
+      // A separate condition, so that the engine finds the position in the index.
       .where('started_at', `${beyond}=`, after.startedAt)
       .where((where) =>
         where.or([where('started_at', beyond, after.startedAt), where('id', further, after.sandboxID)]),
@@ -42,8 +42,8 @@ export async function listPage(
 }
 
 /**
- * The sandboxes with one of the pairs that few have; undefined where each of them is common. Few are found by the pair
- * and sorted; where many have a pair, a page is full soon after its first row.
+ * Finds the sandboxes with the rarest of the pairs; undefined if all pairs are common. A few sandboxes are
+ * found by their pair and sorted; if many have a pair, a page fills up soon after its first row.
  */
 async function findByRarePair(
   db: Kysely<Tables>,
@@ -61,7 +61,7 @@ async function findByRarePair(
   return undefined
 }
 
-/** In parts by id, with a break in between, so that nobody has to wait until all rows are read. */
+/** Reads in parts, ordered by ID, with a break in between, so that nobody waits until all rows are read. */
 export async function* unendedInParts<Row extends { id: string }>(
   db: Kysely<Tables>,
   read: (part: ReturnType<typeof unendedAfter>) => Promise<Row[]>,

@@ -1,6 +1,6 @@
 /**
- * What was asked for, in a row. What may hold credentials is sealed, each part whole: whoever can write to the
- * database cannot have the password told to another proxy, nor a header sent to another host.
+ * The options of a sandbox in its row. Parts that may hold credentials are sealed as a whole: whoever can
+ * write to the database can neither redirect the password to another proxy nor a header to another host.
  */
 import { replaceEgress } from '../core/network-policy/network-options.ts'
 import type { Sandbox, SandboxOptions } from '../core/sandbox/row/sandbox.ts'
@@ -26,7 +26,10 @@ export function optionColumns(owner: Owner, options: SandboxOptions, vault: Secr
   }
 }
 
-/** Where it cannot be opened nothing may leave, whatever the rest says: that is safe, and a new network cures it. */
+/**
+ * If the sealed part cannot be opened, nothing may leave the sandbox, whatever the rest says: that is safe,
+ * and a new network cures it.
+ */
 export function optionsOf(row: OwnedRow<OptionColumns>, vault: SecretVault): SandboxOptions {
   // Rows that older versions of Warren wrote lack these options.
   const options: SandboxOptions = { autoPauseMemory: true, secure: true, ...JSON.parse(row.options) }
@@ -51,7 +54,7 @@ function openNetwork(row: OwnedRow<SealedColumns>, vault: SecretVault): object |
   const { network_key_id: keyID, network_sealed: sealed } = row
   if (sealed === null) return undefined
   const place = placeOf({ sandboxID: row.id, teamID: row.team_id })
-  return JSON.parse(vault.open(place, { keyID: keyID ?? 'that is not named', sealed }))
+  return JSON.parse(vault.open(place, { keyID: keyID ?? 'without an ID', sealed }))
 }
 
 const placeOf = ({ teamID, sandboxID }: Owner): Place => ({

@@ -1,24 +1,25 @@
-/** Parts of the statements about sandboxes, within the transactions of others. */
+/** Parts of statements about sandboxes, for use within other transactions. */
 import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { LimitedSizes } from './limits.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
-/** Keeps a statement below the number of values that an engine takes at once (32,766 for SQLite). */
+/** Limits a statement to the number of values that an engine takes (32,766 for SQLite). */
 const rowsPerInsert = 5000
-/** One term for each pair is what engines judge best; a statement takes only so many. */
+/** Engines plan best with one term for each pair, but a statement takes only a limited number. */
 const mostTerms = 10
 
 /**
- * A write that changes nothing: the row cannot move until the commit. What the sandbox would take on top of what it
- * holds: a frozen one has its memory already.
+ * Locks the row until the commit by a write that changes nothing. Returns the resources that the sandbox
+ * would need in addition: a frozen one already has its memory.
  */
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'> | undefined> {
+): Promise<LimitedSizes | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -27,9 +28,12 @@ export async function holdPaused(
     .where('state', '=', 'paused')
     .where('node_id', '=', at.nodeID)
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
-  const row = await query.returning(['team_id', 'cpu_count', 'memory_mb', 'is_frozen']).executeTakeFirst()
+  const row = await query
+    .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
+    .executeTakeFirst()
   if (!row) return undefined
-  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB: row.is_frozen ? 0 : row.memory_mb }
+  const memoryMB = row.is_frozen ? 0 : row.memory_mb
+  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count }
 }
 
 export async function findClaim(
@@ -58,7 +62,7 @@ export async function insertSandbox(
   }
 }
 
-/** From here on the volumes cannot be deleted before the sandbox has ended. Its row must be there already. */
+/** Prevents the deletion of the volumes until the sandbox has ended. The sandbox's row must exist already. */
 export async function useVolumes(
   transaction: Transaction<Tables>,
   { sandboxID, teamID, options }: Pick<Sandbox, 'sandboxID' | 'teamID' | 'options'>,
@@ -76,7 +80,7 @@ export async function useVolumes(
     if (numUpdatedRows === 0n) {
       throw new AppError(
         'not_found',
-        'A volume of the sandbox has been deleted: create it without that volume',
+        'A volume of the sandbox has been deleted. Create the sandbox without that volume.',
       )
     }
     const used = { sandbox_id: sandboxID, volume_id: volumeID }
@@ -84,25 +88,25 @@ export async function useVolumes(
   }
 }
 
-/** As a literal: only then does an engine know that the indexes of rows which have not ended will do. */
+/** Written as a literal: only then does the engine use the indexes of rows that have not ended. */
 export const isUnended = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('state', '<>', sql.lit('ended'))
 
-/** The same for those that have. */
+/** Written as a literal, so that the engine uses the index of ended rows. */
 export const isEnded = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('state', '=', sql.lit('ended'))
 
-/** The same for those that run. */
+/** Written as a literal, so that the engine uses the index of running rows. */
 export const isRunning = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('state', '=', sql.lit('running'))
 
-/** Whether the end of its time kills or pauses it. */
+/** Selects sandboxes by whether the end of their timeout kills or pauses them. */
 export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('auto_pause', '=', kind === 'pause' ? 1 : 0)
 
 /**
- * Any node may take it over: it is paused, the object store has its snapshot, and it has no volume, whose disk is on one
- * machine alone.
+ * True if any node may take the sandbox over: it is paused, its snapshot is stored, and it has no volume,
+ * whose disk would be on one machine only.
  */
 export const isMovable = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])

@@ -22,6 +22,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     cpu_count: sandbox.cpuCount,
     memory_mb: sandbox.memoryMB,
     disk_mb: sandbox.diskMB,
+    gpu_count: sandbox.gpuCount ?? 0,
     envd_version: sandbox.envdVersion,
     metadata: JSON.stringify(sandbox.metadata),
     env_vars: JSON.stringify(sandbox.envVars),
@@ -55,6 +56,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     cpuCount: row.cpu_count,
     memoryMB: row.memory_mb,
     diskMB: row.disk_mb,
+    ...(row.gpu_count > 0 && { gpuCount: row.gpu_count }),
     envdVersion: row.envd_version,
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
@@ -70,7 +72,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
   }
 }
 
-/** Only the columns of the changes that are there. */
+/** Only the columns of the given changes. */
 export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> {
   const { snapshot } = changes
   const columns = {
@@ -87,7 +89,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-/** One hash per pair: equal exactly when key and value are. */
+/** One hash per pair, equal if and only if key and value are equal. */
 export function pairHashes(metadata: Record<string, string>): string[] {
   return Object.entries(metadata).map((pair) => hashOf(JSON.stringify(pair)))
 }

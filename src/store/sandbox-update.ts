@@ -1,4 +1,6 @@
-/** The one update of a sandbox's row: compare and set, with the event that tells the change in the same transaction. */
+/**
+ * The only update of a sandbox's row: compare and set, with the event of the change in the same transaction.
+ */
 import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
 import { type EventCause, type EventType, eventOfMove } from '../core/event/event.ts'
 import type { Sandbox, SandboxState } from '../core/sandbox/row/sandbox.ts'
@@ -8,7 +10,7 @@ import { tellEvent } from './event-insert.ts'
 import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
-/** What must hold of the row. */
+/** The conditions that the row must meet. */
 export type RowFence = {
   sandboxID: string
   nodeID: string
@@ -16,9 +18,9 @@ export type RowFence = {
   from: readonly SandboxState[]
   endAt?: number
   endsBefore?: number
-  /** No other node may take it over. */
+  /** No other node may take the sandbox over. */
   isUnmovable?: true
-  /** A drain has paused it, and it is to run again. */
+  /** A drain has paused the sandbox, and it is to run again. */
   isToRun?: true
 }
 
@@ -26,7 +28,7 @@ export type RowUpdate = {
   fence: RowFence
   columns: Updateable<SandboxRow>
   named: NamedChange | undefined
-  /** Undefined: the change is no news. */
+  /** Undefined if clients cannot see the change. */
   news: Pick<EventCause, 'type' | 'changed'> | undefined
 }
 
@@ -42,7 +44,7 @@ export async function updateSandbox(
   return row && read(row)
 }
 
-/** The update comes first: it holds the row, so that the events of a sandbox get their numbers one after the other. */
+/** Updates first: that locks the row, so that the events of a sandbox get consecutive numbers. */
 export async function updateAndTell(
   transaction: Transaction<Tables>,
   update: RowUpdate,
@@ -85,7 +87,7 @@ function updateRow(
   return update.returningAll().executeTakeFirst()
 }
 
-/** The event that a move is, the same from whichever of these states it is made. */
+/** The event of a move. It must be the same for all of these source states. */
 export function newsOfMove(
   from: readonly SandboxState[],
   to: SandboxState,

@@ -48,7 +48,7 @@ import { keepTemplate } from './template-tags.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
 
-/** What a drain has paused is finished by these. */
+/** A move to one of these states ends a departure: it clears `runUntil`. */
 const forgetsDeparture: readonly SandboxState[] = ['running', 'killing', 'ended']
 
 export class SqlSandboxStore implements SandboxStore {
@@ -56,7 +56,7 @@ export class SqlSandboxStore implements SandboxStore {
   readonly #vault: SecretVault
   readonly #nodeID: string
 
-  /** It changes the sandboxes of this node alone, and sees no others but in the lists of a team. */
+  /** Changes only the sandboxes of this node, and sees others only in the lists of a team. */
   constructor(db: Kysely<Tables>, vault: SecretVault, nodeID: string) {
     this.#db = db
     this.#vault = vault
@@ -70,7 +70,7 @@ export class SqlSandboxStore implements SandboxStore {
     limits: TeamLimits,
     claim?: IdempotencyClaim,
   ): ReturnType<SandboxStore['insertWithinLimits']> {
-    // Each statement must see what others committed while this one waited for the team's row.
+    // Each statement must see the commits that happened while this one waited for the team's row.
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
       await lockTeam(locked, sandbox.teamID)
@@ -81,7 +81,7 @@ export class SqlSandboxStore implements SandboxStore {
       }
       const exceeded = await exceededLimit(locked, sandbox, limits)
       if (exceeded) return { inserted: false, exceeded }
-      // From here on its template cannot be deleted.
+      // From here on the sandbox's template cannot be deleted.
       await keepTemplate(locked, sandbox.templateID)
       await insertSandbox(locked, newSandboxRow(sandbox, this.#nodeID, this.#vault), sandbox.metadata)
       await useVolumes(locked, sandbox)
@@ -191,7 +191,7 @@ export class SqlSandboxStore implements SandboxStore {
       if (exceeded) return { exceeded }
       const row = await locked
         .updateTable('sandboxes')
-        // What the object store has of it is what it was before this run.
+        // The stored snapshot is from before this run.
         .set({ ...changedColumns(changes), state: 'resuming', stored_at: null, stored_needs: null })
         .where('id', '=', at.sandboxID)
         .returningAll()
@@ -267,7 +267,7 @@ export class SqlSandboxStore implements SandboxStore {
       news: { type: 'updated', changed: 'timeout' },
     })
     if (changed || !onlyExtend) return changed
-    // It ends no earlier already, if it still runs.
+    // If the sandbox still runs, it already ends no earlier.
     const row = await this.find(sandboxID)
     return row?.runID === runID && row.state === 'running' ? row : undefined
   }
@@ -322,7 +322,7 @@ export class SqlSandboxStore implements SandboxStore {
     )
     for await (const rows of parts) {
       for (const { id, run_id, state, saved } of rows) {
-        // A pause that was cut off may have made its snapshot although the row does not name it yet.
+        // A pause that was cut off may have taken its snapshot although the row does not name it yet.
         if (state !== 'paused') names.push(pauseSnapshotName({ sandboxID: id, runID: run_id }))
         if (saved !== null) names.push((JSON.parse(saved) as SandboxSnapshot).name)
       }
@@ -365,7 +365,7 @@ export class SqlSandboxStore implements SandboxStore {
       .execute()
   }
 
-  /** Counts the rows of sandboxes only. */
+  /** Counts only the removed rows of sandboxes. */
   prune(before: number): Promise<number> {
     return this.#db.transaction().execute(async (transaction) => {
       await transaction.deleteFrom('idempotency_claims').where('created_at', '<', before).execute()

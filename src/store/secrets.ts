@@ -50,7 +50,7 @@ export class SqlSecretStore implements SecretStore {
   append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined> {
     const { metadata, at, keep, seal } = change
     return this.#db.transaction().execute(async (transaction) => {
-      // Holds the row until the commit, so that every append gets a number of its own.
+      // Locks the row until the commit, so that every append gets its own number.
       const row = await transaction
         .updateTable('secrets')
         .set({ current_version: sql`current_version + 1`, updated_at: at })

@@ -25,7 +25,8 @@ export async function listSnapshots(
         .select(({ fn }) => fn.max('assigned.sequence').as('newest'))
         .whereRef('assigned.template_id', '=', 'templates.id')
         .where('built.status', '=', 'ready')
-        // A snapshot's name may also have been built; only the builds made of a sandbox have their own id as the name.
+        // The name of a snapshot may also have been built; only builds from a sandbox have their own ID as
+        // the snapshot name.
         .whereRef('built.saved_name', '=', 'built.id')
         .$if(tag !== undefined, (some) => some.where('assigned.tag', '=', tag as string))
         .$if(sandboxID !== undefined, (some) =>
@@ -47,6 +48,6 @@ export async function listSnapshots(
       ]),
     )
   }
-  // The engine's rows are no plain objects.
+  // The engine's rows are not plain objects.
   return (await query.execute()).map((row) => ({ ...row }))
 }

@@ -19,10 +19,10 @@ import { checkBinding } from './bindings.ts'
 import { logOf, type SyncLog, WalSync } from './wal-sync.ts'
 
 const busyTimeoutMs = 5000
-/** Queries with lists of any length make ever new statements, so the cache is bounded. */
+/** Bounds the cache, because queries with lists of any length make ever new statements. */
 const mostStatements = 200
 
-/** Without `syncLog`, the write-ahead log is brought to the disk. */
+/** Without `syncLog`, the write-ahead log is synced to the disk. */
 export function sqliteDialect(file: string, syncLog?: SyncLog): SqliteDialect {
   const log = logOf(file)
   const walSync = new WalSync(() =>
@@ -31,7 +31,7 @@ export function sqliteDialect(file: string, syncLog?: SyncLog): SqliteDialect {
   return new DurableSqliteDialect(adapt(openDatabase(file), { file, walSync, onClose: log.close }), walSync)
 }
 
-/** Over a database that is open already and on no disk; `file` is its name in messages. */
+/** For a database that is open already and not on a disk; `file` is its name in messages. */
 export function dialectOver(database: DatabaseSync, file: string): SqliteDialect {
   return new DurableSqliteDialect(adapt(database, { file }))
 }
@@ -44,8 +44,8 @@ function openDatabase(file: string): DatabaseSync {
     chmodSync(file, 0o600)
     const database = new DatabaseSync(file, { timeout: busyTimeoutMs, enableForeignKeyConstraints: true })
     try {
-      // What is changed or deleted is overwritten: the file keeps nothing of it.
-      // A commit leaves the sync of its log to `WalSync`; a checkpoint syncs both files, before it reuses the log.
+      // SQLite overwrites changed and deleted data, so that the file keeps no trace of it. A commit leaves
+      // the sync of its log to `WalSync`; a checkpoint syncs both files before it reuses the log.
       database.exec('pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on')
     } catch (error) {
       database.close()
@@ -70,14 +70,16 @@ class DurableSqliteDriver extends SqliteDriver {
     return super.acquireConnection()
   }
 
-  /** Takes the write lock at once, so that no transaction fails half-way because another process wrote first. */
+  /**
+   * Takes the write lock at once, so that no transaction fails half-way because another process wrote first.
+   */
   override async beginTransaction(connection: DatabaseConnection): Promise<void> {
     await connection.executeQuery(CompiledQuery.raw('begin immediate'))
   }
 
   /**
-   * Kysely gives the result of a statement or a transaction to its caller after this. So nobody is told what is not on
-   * disk, readers of others' commits included, while the next one has the connection already.
+   * Kysely returns the result of a statement or a transaction after this. So no caller, not even a reader of
+   * others' commits, gets data that is not on disk yet, while the next caller already has the connection.
    */
   override async releaseConnection(): Promise<void> {
     await super.releaseConnection()
@@ -85,7 +87,7 @@ class DurableSqliteDriver extends SqliteDriver {
   }
 }
 
-/** A migration that is cut off leaves nothing half-made. */
+/** A migration that is cut off leaves nothing behind. */
 class TransactionalSqliteAdapter extends SqliteAdapter {
   override get supportsTransactionalDdl(): boolean {
     return true
@@ -93,8 +95,8 @@ class TransactionalSqliteAdapter extends SqliteAdapter {
 }
 
 /**
- * SQLite plans by the value of a limit, so it compiles a prepared statement anew whenever one is bound, which takes ten times
- * as long as running it. A limit is written into the text instead.
+ * SQLite plans by the value of a limit, so it recompiles a prepared statement whenever one is bound, which
+ * takes ten times as long as running it. The limit is written into the text instead.
  */
 class SqliteCompiler extends SqliteQueryCompiler {
   protected override visitLimit(node: LimitNode): void {
@@ -171,7 +173,7 @@ function adapt(database: DatabaseSync, { file, walSync, onClose }: AdaptOptions)
   }
 }
 
-/** Whatever begins otherwise may have written something. */
+/** Any other statement may have written something. */
 const readsOnly = /^\s*(select|rollback)\b/i
 
 /** SQLite's result codes; the low byte of an extended code is its class. */
@@ -195,7 +197,7 @@ function sqliteFailure(error: unknown, file: string): AppError {
     return new AppError('already_exists', 'This exists already; choose another name', { cause })
   }
   if (number === extended.foreignKey) {
-    return new AppError('not_found', 'What this belongs to does not exist; check its id', { cause })
+    return new AppError('not_found', 'The parent object does not exist; check its ID', { cause })
   }
   switch (number & 0xff) {
     case code.busy:
@@ -224,14 +226,14 @@ function sqliteFailure(error: unknown, file: string): AppError {
   }
   if (number === 0 && typeof (error as { syscall?: string }).syscall === 'string')
     return unreachable(file, cause)
-  return new AppError('internal', 'The database refused a statement; the log has the cause', { cause })
+  return new AppError('internal', 'The database rejected a statement; the log has the cause', { cause })
 }
 
 function unreachable(file: string, cause: unknown): AppError {
   const why = errorText(cause)
   return new AppError(
     'unavailable',
-    `The database ${file} cannot be read or written (${why}); check that the disk is well and the file is ours`,
+    `The database ${file} cannot be read or written (${why}); check the disk, and that the file belongs to the user of Warren`,
     { cause },
   )
 }
@@ -239,7 +241,7 @@ function unreachable(file: string, cause: unknown): AppError {
 function syncFailure(cause: unknown, file: string): AppError {
   return new AppError(
     'unavailable',
-    `The disk did not keep what was written to the database ${file} (${errorText(cause)}); check the disk, then ` +
+    `Writes to the database ${file} may be lost, because the disk failed to sync them (${errorText(cause)}); check the disk, then ` +
       'start Warren again',
     { cause },
   )

@@ -1,4 +1,7 @@
-/** What every engine must do alike: each engine's test runs this with its own way to open an empty database. */
+/**
+ * The behaviour that all engines share: each engine's test runs this with its own way to open an empty
+ * database.
+ */
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Stores } from './stores.ts'
 import { buildCacheSuite } from './suite/build-cache.ts'

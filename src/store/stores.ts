@@ -1,14 +1,15 @@
 /**
- * What the domain needs remembered. Every method is one atomic step; none knows HTTP or a driver. A step that changes
- * something has an outcome of three kinds. Done, and not done: the method resolves, or rejects with what the step found
- * (`already_exists`, `not_found`, …). Unknown: it rejects with anything else, with `unavailable` when the failure may
- * pass (the connection was lost, the database was busy, a deadlock). Who needs to know then reads back what identifies
- * this very step; nobody takes an unknown outcome for a step that did not happen.
+ * The stores of the domain. Every method is one atomic step; none knows HTTP or a driver. A step that changes
+ * something has one of three outcomes. Done or not done: the method resolves, or rejects with what the step
+ * found (`already_exists`, `not_found`, …). Unknown: it rejects with anything else, with `unavailable` if the
+ * failure may pass (lost connection, busy database, deadlock). A caller that needs to know then reads back
+ * what identifies this very step; an unknown outcome never counts as a step that did not happen.
  */
-import type { ArchiveStore } from '../core/archive/archive-store.ts'
+
 import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { OwnerStore } from '../core/cluster/owner-store.ts'
 import type { EventStore } from '../core/event/event-store.ts'
+import type { StoredBytesStore } from '../core/object-storage/stored-bytes-store.ts'
 import type { LeaseStore } from '../core/ports/lease-store.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
@@ -36,7 +37,7 @@ export type Stores = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   leases: LeaseStore
-  archive: ArchiveStore
+  storedBytes: StoredBytesStore
   nodes: NodeStore
   owners: OwnerStore
   close(): Promise<void>

@@ -1,4 +1,4 @@
-/** The rows as they lie in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
+/** The rows in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
 import type { NodeStatus } from '../core/cluster/node.ts'
 import type { EventType } from '../core/event/event.ts'
 import type { EndReason, SandboxState } from '../core/sandbox/row/sandbox.ts'
@@ -17,6 +17,7 @@ export type TeamRow = {
   max_cpu: number
   max_memory_mb: number
   max_lifetime_hours: number
+  max_gpus: number
   created_at: number
 }
 
@@ -64,7 +65,7 @@ export type TemplateRow = {
 }
 
 export type TemplateAliasRow = {
-  /** Empty for the namespace-less names: NULL would escape the unique index. */
+  /** Empty for public names: NULL would escape the unique index. */
   namespace: string
   alias: string
   template_id: string
@@ -73,7 +74,7 @@ export type TemplateAliasRow = {
 }
 
 export type TemplateBuildRow = {
-  /** The Warren that carries it out and has its result; null in rows that wait to be adopted. */
+  /** The Warren that runs the build and has its result; null in rows that wait to be adopted. */
   node_id: string | null
   id: string
   template_id: string
@@ -81,6 +82,7 @@ export type TemplateBuildRow = {
   cpu_count: number
   memory_mb: number
   disk_mb: number
+  gpu_count: number
   envd_version: string
   root_folder: string | null
   layers: Json | null
@@ -99,12 +101,12 @@ export type TemplateBuildRow = {
   finished_at: number | null
   reason_message: string | null
   reason_step: string | null
-  /** When the object store got its bytes; null: only the disk of its node has them. */
+  /** When the object store got its bytes; null if only the disk of its node has them. */
   stored_at: number | null
   stored_needs: Json | null
 }
 
-/** One assignment of a tag. The newest is the one with the highest sequence; older ones stay. */
+/** One assignment of a tag. The newest has the highest sequence; older ones stay. */
 export type TemplateTagRow = {
   template_id: string
   sequence: number
@@ -114,7 +116,7 @@ export type TemplateTagRow = {
 }
 
 export type SandboxRow = {
-  /** The Warren on whose machine it is; null in rows that wait to be adopted. */
+  /** The Warren whose machine has the sandbox; null in rows that wait to be adopted. */
   node_id: string | null
   id: string
   team_id: string
@@ -124,25 +126,26 @@ export type SandboxRow = {
   state: SandboxState
   run_id: string
   move_id: string | null
-  /** How many events were told of it. */
+  /** Number of events written for the sandbox. */
   event_count: number
   handle: Json | null
   cpu_count: number
   memory_mb: number
   disk_mb: number
+  gpu_count: number
   envd_version: string
   metadata: Json
   env_vars: Json
-  /** The options without the parts of the network that are sealed. */
+  /** The options without the sealed parts of the network. */
   options: Json
-  /** As the options say; 0 in rows of versions that did not know it. */
+  /** Copied from the options; 0 in rows of versions that did not know it. */
   auto_pause: Flag
   network_key_id: string | null
   network_sealed: string | null
   saved: Json | null
-  /** Repeats what the JSON in `saved` says, so that queries can use it. */
+  /** Repeats a field of the JSON in `saved`, so that queries can use it. */
   is_frozen: Flag
-  /** When the object store got its snapshot; null: only the disk of its node has it. */
+  /** When the object store got its snapshot; null if only the disk of its node has it. */
   stored_at: number | null
   stored_needs: Json | null
   timeout_ms: number
@@ -151,11 +154,13 @@ export type SandboxRow = {
   end_at: number
   ended_at: number | null
   end_reason: EndReason | null
-  /** A drain has paused it: it is to run again until this time. */
+  /** Set if a drain has paused the sandbox: it is to run again until this time. */
   run_until: number | null
 }
 
-/** How many sandboxes a team has on a node in a state other than `ended`, and what they take; triggers keep it. */
+/**
+ * Number and resources of a team's sandboxes on a node in each state except `ended`; triggers maintain it.
+ */
 export type SandboxCountRow = {
   team_id: string
   /** Empty for rows that wait to be adopted. */
@@ -196,10 +201,14 @@ export type SandboxMetricRow = {
   memory_total_bytes: number
   disk_used_bytes: number
   disk_total_bytes: number
+  /** Null: it has no GPU, or what that did is not known. */
+  gpu_busy_pct: number | null
+  gpu_memory_used_bytes: number | null
+  gpu_memory_total_bytes: number | null
 }
 
 export type BuildCacheRow = {
-  /** The Warren on whose disk the snapshot lies; empty in rows that wait to be adopted. */
+  /** The Warren whose disk has the snapshot; empty in rows that wait to be adopted. */
   node_id: string
   team_id: string
   key: string
@@ -234,7 +243,7 @@ export type SecretVersionRow = {
 
 export type VolumeRow = {
   id: string
-  /** The Warren on whose disk it lies. */
+  /** The Warren whose disk has the volume. */
   node_id: string
   team_id: string
   name: string
@@ -264,7 +273,7 @@ export type WebhookRow = {
   name: string
   url: string
   is_enabled: Flag
-  /** The types of events it wants, as a list. */
+  /** The types of events that it receives, as a list. */
   events: Json
   secret_key_id: string
   /** The sealed secret, never the secret itself. */
@@ -279,11 +288,11 @@ export type WebhookDeliveryRow = {
   webhook_id: string
   team_id: string
   sandbox_id: string
-  /** That of its event. */
+  /** The number of its event. */
   number: number
   event_id: string
   type: EventType
-  /** What is sent, byte for byte, at every attempt. */
+  /** The body, byte for byte the same at every attempt. */
   body: string
   status: DeliveryStatus
   attempts: number
@@ -304,7 +313,7 @@ export type LeaseRow = {
 export type NodeRow = {
   id: string
   run_id: string
-  /** Where peers reach it: host:port. */
+  /** The host:port at which peers reach it. */
   address: string
   status: NodeStatus
   status_changed_at: number
@@ -317,12 +326,12 @@ export type NodeRow = {
 /** An object that a node is about to remove, or may have removed. */
 export type CondemnedObjectRow = {
   key: string
-  /** Empty: the node was forgotten. */
+  /** Empty if the node was forgotten. */
   node_id: string
   at: number
 }
 
-/** What the nodes of a cluster agreed on: the first one to join wrote it. */
+/** Values that the nodes of a cluster share: the first node to join wrote them. */
 export type SharedValueRow = { name: string; value: string }
 
 export type Tables = {

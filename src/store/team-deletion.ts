@@ -6,7 +6,7 @@ import type { Tables } from './tables.ts'
 
 type Deletion = { deleted: true } | { sandboxes: number; templates: number; volumes: number } | undefined
 
-/** See `TeamStore.deleteUnused`. */
+/** Implements `TeamStore.deleteUnused`. */
 export async function deleteUnusedTeam(db: Kysely<Tables>, teamID: string): Promise<Deletion> {
   try {
     return await db.transaction().execute((transaction) => remove(transaction, teamID))
@@ -42,7 +42,7 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
   if (left.sandboxes + left.templates + left.volumes > 0) return left
   const ended = transaction.selectFrom('sandboxes').select('id').where('team_id', '=', teamID)
   await transaction.deleteFrom('sandbox_metrics').where('sandbox_id', 'in', ended).execute()
-  // Tokens before keys, which they refer to; the rest in any order, the team itself last.
+  // Tokens before keys, which they reference; the rest in any order, the team last.
   const tables = [
     'access_tokens',
     'api_keys',

@@ -5,7 +5,7 @@ import type { TeamMetricStore } from '../core/team/team-store.ts'
 import { isUnended } from './sandbox-queries.ts'
 import type { Tables } from './tables.ts'
 
-/** Keeps the number of bound values of one insert below what either engine takes. */
+/** Limits the number of bound values of one insert to what either engine takes. */
 const rowsPerInsert = 1000
 
 export class SqlTeamMetricStore implements TeamMetricStore {

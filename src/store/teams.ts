@@ -29,7 +29,7 @@ export class SqlTeamStore implements TeamStore {
       .selectAll()
       .where((where) => where.or([where('id', '=', idOrSlug), where('slug', '=', idOrSlug)]))
       .execute()
-    // A slug may look like another team's id; the id wins.
+    // A slug may look like another team's ID; the ID wins.
     const row = rows.find(({ id }) => id === idOrSlug) ?? rows[0]
     return row && teamOf(row)
   }
@@ -59,6 +59,7 @@ function limitColumns(limits: TeamLimits) {
     max_cpu: limits.maxCPU,
     max_memory_mb: limits.maxMemoryMB,
     max_lifetime_hours: limits.maxLifetimeHours,
+    max_gpus: limits.maxGPUs,
   }
 }
 
@@ -82,6 +83,7 @@ export function teamOf(row: TeamRow): Team {
       maxCPU: row.max_cpu,
       maxMemoryMB: row.max_memory_mb,
       maxLifetimeHours: row.max_lifetime_hours,
+      maxGPUs: row.max_gpus,
     },
     createdAt: row.created_at,
   }

@@ -12,7 +12,7 @@ export type TemplatePage = {
 
 export type BuildPage = { limit: number; after?: { createdAt: number; buildID: string } }
 
-/** Keeps the number of bound values of one query below what either engine takes. */
+/** Limits the number of bound values of one query to what either engine takes. */
 const idsPerQuery = 500
 
 export function listTemplates(
@@ -72,7 +72,7 @@ export async function listBuilds(
   return (await query.execute()).map(buildOf)
 }
 
-/** All queries within the work see the same rows. */
+/** Runs the work in a transaction in which all queries see the same rows. */
 function atOneMoment<T>(db: Kysely<Tables>, work: (transaction: Transaction<Tables>) => Promise<T>) {
   return db.transaction().setIsolationLevel('repeatable read').execute(work)
 }
@@ -92,7 +92,7 @@ function selectTemplates(db: Kysely<Tables>) {
     ])
 }
 
-/** That is, one which was no snapshot of a sandbox: the name of a snapshot can be built like any other. */
+/** Selects builds that are not snapshots of a sandbox: the name of a snapshot can be built like any other. */
 function ownBuild(select: ExpressionBuilder<Tables, 'templates'>) {
   return select
     .selectFrom('template_builds as own')
@@ -103,7 +103,7 @@ function ownBuild(select: ExpressionBuilder<Tables, 'templates'>) {
     )
 }
 
-/** The newest assignment of the default tag to the template that the surrounding query selects. */
+/** The newest assignment of the default tag to the template of the surrounding query. */
 function newestDefault(select: ExpressionBuilder<Tables, 'templates'>) {
   return select
     .selectFrom('template_tags as assigned')

@@ -34,13 +34,14 @@ export function templateOf(row: TemplateRow): Template {
   }
 }
 
-/** Only the columns of the changes that are there; which build it is, and of which template, never changes. */
+/** Only the columns of the given changes; a build's ID and template never change. */
 export function buildColumns(changes: Partial<TemplateBuild>): Updateable<TemplateBuildRow> {
   const columns = {
     status: changes.status,
     cpu_count: changes.cpuCount,
     memory_mb: changes.memoryMB,
     disk_mb: changes.diskMB,
+    gpu_count: changes.gpuCount,
     envd_version: changes.envdVersion,
     root_folder: changes.rootFolder,
     layers: changes.layers && JSON.stringify(changes.layers),
@@ -60,7 +61,7 @@ export function buildColumns(changes: Partial<TemplateBuild>): Updateable<Templa
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }
 
-/** The name of a variable cannot hold '=', so this is none. */
+/** No variable has this name, because names cannot contain '='. */
 const sandboxVariablesName = '=sandbox'
 
 type Variables = Record<string, string>
@@ -112,6 +113,7 @@ export function buildOf(row: TemplateBuildRow): TemplateBuild {
     cpuCount: row.cpu_count,
     memoryMB: row.memory_mb,
     diskMB: row.disk_mb,
+    ...(row.gpu_count > 0 && { gpuCount: row.gpu_count }),
     envdVersion: row.envd_version,
     rootFolder: row.root_folder,
     layers: row.layers === null ? null : JSON.parse(row.layers),

@@ -4,8 +4,8 @@ import { AppError } from '../lib/app-error.ts'
 import type { Tables } from './tables.ts'
 
 /**
- * A write holds the template's row until the commit, so that sequence numbers and positions are given out one by
- * one. Without a time, what the row says stays as it is.
+ * Locks the template's row until the commit by a write, so that sequence numbers and positions are assigned
+ * one by one. Without a time, the row stays unchanged.
  */
 export async function holdTemplate(
   transaction: Transaction<Tables>,
@@ -21,8 +21,8 @@ export async function holdTemplate(
 }
 
 /**
- * Keeps the template from being deleted until the commit, while others may use it too. SQLite lets only one transaction
- * write at a time, and needs no lock of a row.
+ * Prevents the deletion of the template until the commit, while others may use it too. SQLite lets only one
+ * transaction write at a time, and needs no row lock.
  */
 export async function keepTemplate(transaction: Transaction<Tables>, templateID: string): Promise<void> {
   const row = await transaction
@@ -34,7 +34,10 @@ export async function keepTemplate(transaction: Transaction<Tables>, templateID:
   if (!row) throw unknownTemplate(templateID)
 }
 
-/** Waits for those who use or change the template, and keeps others from it until the commit. False: there is none. */
+/**
+ * Waits for those who use or change the template, and locks it until the commit. False if there is no such
+ * template.
+ */
 export async function holdForDeletion(
   transaction: Transaction<Tables>,
   templateID: string,
@@ -77,7 +80,8 @@ export function addName(db: Kysely<Tables>, templateID: string, name: TemplateNa
         template_id: templateID,
         position: (last ?? -1) + 1,
       })
-      // Its own name is met by a write that changes nothing, another template's by none at all.
+      // If the template has the name already, the write changes nothing; if another template has it, no row
+      // is written.
       .onConflict((conflict) =>
         conflict
           .columns(['namespace', 'alias'])
@@ -113,7 +117,7 @@ export function assignTags(
   })
 }
 
-/** The template must be held. */
+/** The template must be locked. */
 export async function insertAssignments(
   transaction: Transaction<Tables>,
   templateID: string,
@@ -166,6 +170,6 @@ export async function listTags(db: Kysely<Tables>, templateID: string): Promise<
     )
     .execute()
   const found = rows.map((row) => ({ tag: row.tag, buildID: row.build_id, assignedAt: row.assigned_at }))
-  // Sorted here, because how PostgreSQL orders texts depends on the locale of its cluster.
+  // Sorted here, because PostgreSQL's order of texts depends on the locale of its cluster.
   return found.sort((one, other) => (one.tag < other.tag ? -1 : 1))
 }

@@ -18,7 +18,7 @@ import type {
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
-import { discardSnapshots } from './quarantine.ts'
+import { markForRemoval } from './quarantine.ts'
 import { findReadyRow } from './ready-build.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
@@ -38,13 +38,13 @@ export class SqlTemplateStore implements TemplateStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
 
-  /** Templates are everybody's; of builds it changes those of this node alone. */
+  /** All nodes share the templates; this store changes only builds of its own node. */
   constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
     this.#nodeID = nodeID
   }
 
-  /** Its bytes are on this node's disk, or the object store has them for every node. */
+  /** True if the build's bytes are on this node's disk or in the object store. */
   readonly #isHere = (where: ExpressionBuilder<Tables, 'template_builds'>) =>
     where.or([where('node_id', '=', this.#nodeID), where('stored_at', 'is not', null)])
 
@@ -224,7 +224,7 @@ export class SqlTemplateStore implements TemplateStore {
     // The second statement must see the builds that were committed while the first waited.
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
-      // Holds the template's row: a build or sandbox inserted at this moment is either seen here or refused.
+      // Locks the template's row: a build or sandbox inserted at this moment is either seen here or rejected.
       if (!(await holdForDeletion(locked, templateID))) return undefined
       const users = await locked
         .selectFrom('sandboxes')
@@ -240,7 +240,7 @@ export class SqlTemplateStore implements TemplateStore {
         .returningAll()
         .execute()
       await locked.deleteFrom('templates').where('id', '=', templateID).execute()
-      await discardSnapshots(
+      await markForRemoval(
         locked,
         builds.flatMap(({ saved_name, node_id }) =>
           saved_name !== null && node_id !== null && node_id !== this.#nodeID
@@ -252,7 +252,7 @@ export class SqlTemplateStore implements TemplateStore {
     })
   }
 
-  async recordSpawns(templateID: string, count: number, at: number): Promise<void> {
+  async recordCreates(templateID: string, count: number, at: number): Promise<void> {
     await this.#db
       .updateTable('templates')
       .set((set) => ({ spawn_count: set('spawn_count', '+', count), last_spawned_at: at }))

@@ -10,8 +10,8 @@ export class SqlVolumeStore implements VolumeStore {
   readonly #nodeID: string
 
   /**
-   * It changes the volumes of this node alone, and sees no others but in the list of a team; names and limits hold for
-   * all nodes together.
+   * Changes only the volumes of this node, and sees others only in the list of a team; names and limits apply
+   * to all nodes together.
    */
   constructor(db: Kysely<Tables>, nodeID: string) {
     this.#db = db
@@ -72,7 +72,7 @@ export class SqlVolumeStore implements VolumeStore {
   }
 
   beginDeletion(volumeID: string): ReturnType<VolumeStore['beginDeletion']> {
-    // Each statement must see what others committed while this one waited for the volume's row.
+    // Each statement must see the commits that happened while this one waited for the volume's row.
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
       const move = (from: 'ready' | 'deleting', to: 'ready' | 'deleting') =>

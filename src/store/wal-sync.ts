@@ -1,6 +1,7 @@
 /**
- * Brings commits to the disk without holding up the event loop. SQLite writes a commit to its write-ahead log and goes
- * on; whoever is to be told of it waits here until the log was synced. One sync serves all commits made before it began.
+ * Syncs commits to the disk without blocking the event loop. SQLite writes a commit to its write-ahead log
+ * and continues; its caller waits here until the log is synced. One sync serves all commits made before it
+ * began.
  */
 import { close, fdatasync, openSync } from 'node:fs'
 import { promisify } from 'node:util'
@@ -9,7 +10,7 @@ export type SyncLog = () => Promise<void>
 
 export class WalSync {
   readonly #syncLog: SyncLog
-  /** Commits are counted; these are the last one made and the last one known to be on disk. */
+  /** Commits are counted: the last one made, and the last one known to be on disk. */
   #made = 0
   #synced = 0
   #running: Promise<void> | undefined
@@ -24,8 +25,8 @@ export class WalSync {
   }
 
   /**
-   * Once a sync has failed, the kernel may have dropped what it could not write, and a commit behind the gap would be
-   * lost with it. So nothing may be answered from then on, until the database is opened anew.
+   * After a failed sync, the kernel may have dropped data that it could not write, and a commit after the gap
+   * would be lost too. So nothing may be answered until the database is opened again.
    */
   throwIfFailed(): void {
     if (this.#failure) throw this.#failure
@@ -59,8 +60,8 @@ const syncData = promisify(fdatasync)
 const closeFile = promisify(close)
 
 /**
- * The log of a database file, which SQLite makes with the first commit and keeps until it is closed. It holds no lock on
- * it (its locks are on the other two files), so closing our descriptor releases none.
+ * The log of a database file, which SQLite creates with the first commit and keeps until it is closed.
+ * SQLite's locks are on the other two files, so closing our descriptor releases none.
  */
 export function logOf(databaseFile: string): { sync: SyncLog; close(): void } {
   let descriptor: number | undefined

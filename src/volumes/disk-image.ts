@@ -1,7 +1,7 @@
 /**
- * The disk of a volume: an ext4 image, whose size is the volume's limit. All its blocks are taken from the machine's disk
- * when it is made, so that what was promised to the volume is there whatever others write. Sandboxes see its folder
- * `files`; uploads are collected in `incoming` beside that, until they are whole.
+ * The disk of a volume: an ext4 image whose size is the volume's limit. It takes all its blocks from the
+ * machine's disk when it is made, so that the volume has its full size whatever others write. Sandboxes see
+ * its folder `files`; uploads are collected in `incoming` beside it until they are complete.
  */
 import { chmod, chown, mkdir, mkdtemp, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -12,12 +12,12 @@ export const filesFolder = 'files'
 export const incomingFolder = 'incoming'
 
 /**
- * The same for every mount. Nothing in a volume is a device or gives rights to who runs it. Without `discard`: blocks of
- * deleted files stay the volume's own.
+ * The same for every mount. A volume holds no devices and no setuid programs. Without `discard`, blocks of
+ * deleted files stay with the volume.
  */
 export const mountOptions = 'noatime,nodev,nosuid,nodiscard,noinit_itable,errors=remount-ro'
 
-/** `owner` is the host's id of whom the root of the volume belongs to; everybody may write to it. */
+/** `owner` is the host ID of the user that owns the volume's root; everybody may write to it. */
 export async function makeImage(
   image: string,
   sizeMB: number,
@@ -30,7 +30,7 @@ export async function makeImage(
     for (const folder of [content, join(content, filesFolder), join(content, incomingFolder)]) {
       await mkdir(folder, { mode: 0o700 })
     }
-    // Sandboxes' users pass through the root of the disk to what they see of it.
+    // Sandboxes' users pass through the root of the disk to the folder that they see.
     await chmod(content, 0o711)
     await chown(join(content, filesFolder), owner, owner)
     await chmod(join(content, filesFolder), 0o777)
@@ -51,9 +51,9 @@ export async function makeImage(
 }
 
 /**
- * Takes every block of the image from the disk that it does not have yet; what it holds stays as it is. False: this file
- * system cannot promise blocks. To be called only where the disk has that many: some file systems take all that is left
- * before they find that it is too little.
+ * Allocates every block that the image lacks; its content stays as it is. False if this file system cannot
+ * allocate blocks ahead. Call it only if the disk has that many: some file systems take all free blocks
+ * before they find that there are too few.
  */
 export async function allocateAll(image: string): Promise<boolean> {
   const { size } = await stat(image)
@@ -66,7 +66,7 @@ export async function allocateAll(image: string): Promise<boolean> {
   }
 }
 
-/** Bytes of the image that the machine's disk has not given it yet. */
+/** Bytes of the image that are not allocated on the machine's disk. */
 export async function missingBytes(image: string): Promise<number> {
   const { size, blocks } = await stat(image)
   return Math.max(0, size - blocks * 512)

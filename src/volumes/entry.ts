@@ -3,7 +3,9 @@ import { posix } from 'node:path'
 import type { VolumeEntry } from '../core/volume/volume-files.ts'
 import { AppError } from '../lib/app-error.ts'
 
-/** On disk, owners come from a range of the host's ids; sandboxes and clients see them from 0 on. */
+/**
+ * Converts owners: on disk they lie in a range of the host's IDs; sandboxes and clients see them from 0 on.
+ */
 export class EntryOwners {
   readonly #first: number
   readonly #count = 65_536
@@ -12,7 +14,7 @@ export class EntryOwners {
     this.#first = first
   }
 
-  /** -1 for an owner that is not given, which leaves the one that is there. */
+  /** Returns -1 for an owner that is not given, which leaves the present one unchanged. */
   toHost(id: number | undefined): number {
     if (id === undefined) return -1
     if (id < this.#count) return this.#first + id

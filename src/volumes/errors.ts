@@ -1,9 +1,9 @@
 import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
 
-/** What a failure of the file system says about the path that somebody asked for. */
+/** Maps file system errors to messages about the requested path. */
 const meanings: Partial<Record<string, { code: ErrorCode; says: string }>> = {
-  ENOENT: { code: 'not_found', says: 'is not there' },
-  ENOTDIR: { code: 'not_found', says: 'leads through something that is no folder' },
+  ENOENT: { code: 'not_found', says: 'does not exist' },
+  ENOTDIR: { code: 'not_found', says: 'leads through something that is not a folder' },
   EEXIST: { code: 'already_exists', says: 'exists already; force replaces a file' },
   EISDIR: { code: 'already_exists', says: 'is a folder; choose another path' },
   ENOTEMPTY: { code: 'conflict', says: 'is being written to; try again' },

@@ -4,8 +4,8 @@ import { Readable } from 'node:stream'
 const pieceBytes = 256 * 1024
 
 /**
- * So many bytes of a file, no more if it grows meanwhile; it fails if there are fewer, because the reader was told how
- * many come. It closes the file.
+ * Streams `length` bytes of a file, no more if it grows meanwhile. Fails if there are fewer, because the
+ * reader was told the length. Closes the file.
  */
 export class FileStream extends Readable {
   readonly #file: FileHandle

@@ -1,4 +1,7 @@
-/** Lists folders whose content may change meanwhile, in parts, so that a folder of any size takes little memory. */
+/**
+ * Lists folders whose content may change meanwhile, in parts, so that a folder of any size takes little
+ * memory.
+ */
 import { type FileHandle, lstat, opendir, readlink } from 'node:fs/promises'
 import type { VolumeEntry } from '../core/volume/volume-files.ts'
 import { isMissing } from '../lib/if-present.ts'
@@ -6,10 +9,10 @@ import { type EntryOwners, entryOf } from './entry.ts'
 import { openedPath, openFolder } from './path-walk.ts'
 
 const entriesPerPart = 256
-/** Folders below this are not listed: each level holds one open. */
+/** Folders below this depth are not listed, because each level holds one folder open. */
 const deepestListed = 128
 
-/** `path` is what the folder is called in the entries. */
+/** `path` is the folder's path in the entries. */
 export function listFolder(
   folder: FileHandle,
   path: string,
@@ -42,7 +45,7 @@ async function* listBelow(
   if (part.length > 0) yield part
 }
 
-/** Undefined: it has gone, or is something else, since its name was read. */
+/** Undefined if the entry was removed or replaced since its name was read. */
 async function describe(place: Buffer, path: string, owners: EntryOwners): Promise<VolumeEntry | undefined> {
   try {
     const found = await lstat(place)
@@ -61,7 +64,7 @@ async function* enterAndList(
   owners: EntryOwners,
 ): AsyncGenerator<VolumeEntry[]> {
   const folder = await openFolder(place).catch((error: NodeJS.ErrnoException) => {
-    // It is another entry by now.
+    // The entry was replaced meanwhile.
     if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
   })
   if (!folder) return

@@ -1,6 +1,6 @@
 /**
- * Loop devices of disk images. All mounts of an image must come from one device: two would be two file systems on the
- * same bytes, which destroys them.
+ * Loop devices of disk images. All mounts of an image must use one device: two would be two file systems on
+ * the same bytes, which destroys them.
  */
 import { constants, type FileHandle, open, readFile, realpath } from 'node:fs/promises'
 import { basename } from 'node:path'
@@ -14,8 +14,9 @@ export type LoopDevice = { path: string; close(): Promise<void> }
 const attempts = 50
 
 /**
- * The one device of the image: the one it has, or a new one. Nobody else may attach the same image meanwhile. The device
- * stays as long as it is open here or mounted anywhere, and goes by itself afterwards, also when this process dies.
+ * Returns the only device of the image: its present one, or a new one. Nobody else may attach the same image
+ * meanwhile. The device stays as long as it is open here or mounted anywhere, and is detached automatically
+ * afterwards, also if this process dies.
  */
 export async function attachLoop(image: string): Promise<LoopDevice> {
   const file = await realpath(image)
@@ -23,7 +24,7 @@ export async function attachLoop(image: string): Promise<LoopDevice> {
     const { stdout } = await runCommand('losetup', ['--nooverlap', '--find', '--show', file])
     const path = stdout.trim()
     const held = await open(path, constants.O_RDONLY)
-    // A device that was about to go may be another image's by now; from here on it is held.
+    // A device that was being detached may belong to another image by now; from here on it is held.
     if ((await backingFile(path)) === file) return await detachOnLastClose(path, held)
     await held.close()
     await delay(20)

@@ -1,36 +1,38 @@
 /**
- * Finds paths inside a folder whose content is hostile. Each step opens one name relative to a folder that is held open,
- * without following links; what a link says is looked up in the same way from the root of the walk. So whatever others
- * rename or replace meanwhile, no step leads outside.
+ * Resolves paths inside a folder with hostile content. Each step opens one name relative to an open folder,
+ * without following links; the target of a link is resolved in the same way from the root of the walk.
+ * Whatever others rename or replace meanwhile, no step leads outside.
  */
 import { constants, type FileHandle, open, readlink } from 'node:fs/promises'
 import { AppError } from '../lib/app-error.ts'
 import { isMissing } from '../lib/if-present.ts'
 
-/** O_PATH: the descriptor stands for the entry and opens nothing, so no fifo waits and no device acts. */
+/**
+ * O_PATH: the descriptor stands for the entry and opens nothing, so that no fifo blocks and no device acts.
+ */
 const pathOnly = 0o10000000
 const mostLinks = 40
 const mostFolders = 128
 const longestPath = 4096
 
-/** An entry by the folder that it is in. An empty name is the folder itself. */
+/** An entry, given by its folder and name. An empty name is the folder itself. */
 export type EntryPlace = { folder: FileHandle; name: string }
 
-/** The path of an entry of a folder that is open; the name must be a single one. */
+/** The path of an entry of an open folder; the name must be a single one. */
 export const entryPath = ({ folder, name }: EntryPlace): string => `/proc/self/fd/${folder.fd}/${name}`
 
-/** The path of what is open. */
+/** The path of an open entry. */
 export const openedPath = ({ fd }: FileHandle): string => `/proc/self/fd/${fd}`
 
-/** Opens an entry as it is, a link included. */
+/** Opens the entry itself, even if it is a link. */
 export const openEntry = (path: string | Buffer): Promise<FileHandle> =>
   open(path as string, pathOnly | constants.O_NOFOLLOW)
 
-/** Rejects with ENOTDIR for what is no folder, a link included. */
+/** Rejects with ENOTDIR for anything but a folder, also for a link. */
 export const openFolder = (path: string | Buffer): Promise<FileHandle> =>
   open(path as string, pathOnly | constants.O_NOFOLLOW | constants.O_DIRECTORY)
 
-/** The names of a path, without those that say nothing. */
+/** Splits a path into names, without empty ones and dots. */
 export function namesOf(path: string): string[] {
   if (path.includes('\0') || Buffer.byteLength(path) > longestPath) {
     throw new AppError('invalid_argument', `Invalid path: use at most ${longestPath} bytes, and no NUL`)
@@ -39,7 +41,7 @@ export function namesOf(path: string): string[] {
 }
 
 export type WalkOptions = {
-  /** Makes a folder that is missing on the way. */
+  /** Creates a missing folder on the way. */
   makeFolder?: (at: EntryPlace) => Promise<void>
 }
 
@@ -54,7 +56,7 @@ export class PathWalk {
     this.#options = options
   }
 
-  /** Calls the work with the place of the last name of the path; a link there is not followed. */
+  /** Calls the work with the place of the path's last name; a link there is not followed. */
   static async toPlace<T>(
     root: FileHandle,
     path: string,
@@ -69,7 +71,7 @@ export class PathWalk {
     }
   }
 
-  /** Calls the work with what the path leads to, links followed, opened as by `openEntry`. */
+  /** Calls the work with the path's target, links followed, opened like `openEntry` does. */
   static async toEntry<T>(
     root: FileHandle,
     path: string,
@@ -95,7 +97,10 @@ export class PathWalk {
     return { folder: this.#top, name: last === undefined || last === '..' ? '' : last }
   }
 
-  /** Afterwards the top of the folders is what the names lead to; only the last may be something else than a folder. */
+  /**
+   * Afterwards the top of `#folders` is the target of the names. Only the last may be something other than a
+   * folder.
+   */
   async #enter(names: string[]): Promise<void> {
     const pending = [...names]
     for (let name = pending.shift(); name !== undefined; name = pending.shift()) {
@@ -104,7 +109,7 @@ export class PathWalk {
     }
   }
 
-  /** Goes to the name, or gives back the names that a link there says. */
+  /** Enters the name, or returns the names in the target of a link. */
   async #step(name: string): Promise<string[]> {
     if (this.#folders.length > mostFolders) {
       throw new AppError('invalid_argument', `The path leads through more than ${mostFolders} folders`)

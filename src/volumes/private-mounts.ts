@@ -1,6 +1,6 @@
 /**
- * Mounts that this process alone sees, in a mount namespace that a child holds: prepared networks and disks of sandboxes,
- * which copy the host's mounts, do not keep them, and they vanish with this process however it ends.
+ * Mounts that only this process sees, in the mount namespace of a child process. Slots of sandboxes, which
+ * copy the host's mounts, do not keep these, and they vanish with this process however it ends.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -17,12 +17,12 @@ export class PrivateMounts {
   readonly #folder: string
   #holder: Promise<Holder> | undefined
 
-  /** `folder` is there; in the namespace it holds the mount points. */
+  /** `folder` must exist; in the namespace it holds the mount points. */
   constructor(folder: string) {
     this.#folder = folder
   }
 
-  /** Mounts the device and gives back a path to it, which is good as long as the holder lives. */
+  /** Mounts the device and returns a path to it, which is valid as long as the holder lives. */
   async mount(name: string, device: string, options: string): Promise<string> {
     const { pid } = await this.#hold()
     await this.#run(pid!, mountInside, options, device, this.#pathOf(name))

@@ -1,21 +1,24 @@
-/** Removes trees that others may still change meanwhile, of any size and depth, with two open folders at a time. */
+/** Removes trees that others may change meanwhile, of any size and depth, with two open folders at a time. */
 import { type FileHandle, opendir, rename, rmdir, unlink } from 'node:fs/promises'
 import { newUUID } from '../lib/ids.ts'
 import { isMissing } from '../lib/if-present.ts'
 import { entryPath, openedPath, openFolder } from './path-walk.ts'
 
 const prefix = 'removed-'
-/** A process that still works in a folder may put something there again. */
+/** A process that still works in a folder may add entries again. */
 const attempts = 5
 
-/** Moves the folder away at once and then removes all of it. What is left after a crash, `removeLeftovers` finds. */
+/**
+ * Moves the folder to the bin at once and then removes it completely. `removeLeftovers` finishes the removal
+ * after a crash.
+ */
 export async function removeTree(path: string, bin: FileHandle): Promise<void> {
   const name = newName()
   await rename(path, entryPath({ folder: bin, name }))
   await removeMoved(bin, [name])
 }
 
-/** The names of all that is in the bin. */
+/** Names of all entries in the bin. */
 export async function listLeftovers(bin: FileHandle): Promise<string[]> {
   const names: string[] = []
   for await (const { name } of await opendir(openedPath(bin))) names.push(name)
@@ -35,7 +38,7 @@ export async function removeLeftovers(bin: FileHandle, names: readonly string[])
   }
 }
 
-/** Folders within a folder are moved beside it, so that nothing here is ever deep. */
+/** Moves folders within a folder beside it, so that paths never become deep. */
 async function removeMoved(bin: FileHandle, names: string[]): Promise<void> {
   for (let name = names.pop(); name !== undefined; name = names.pop()) {
     const path = entryPath({ folder: bin, name })

@@ -141,7 +141,7 @@ describe('stored volumes', () => {
       await volumes.close()
     }
     assert.equal(told.length, 1)
-    assert.match(told[0]!, /too little space to set aside/)
+    assert.match(told[0]!, /too little space to allocate/)
     disk.free = Number.POSITIVE_INFINITY
     const read = await volumes.useFiles('one', async (files) => text((await files.read('/1', whole)).stream))
     assert.equal(read, 'kept')

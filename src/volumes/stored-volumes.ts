@@ -1,5 +1,5 @@
 /**
- * Volumes on the disk of this machine, an image file each. This knows images, loop devices and mounts; it must not
+ * Volumes on the disk of this machine, one image file each. Knows images, loop devices and mounts; must not
  * know teams, names of volumes or sandboxes.
  */
 import { access, mkdir, readdir, rm } from 'node:fs/promises'
@@ -27,9 +27,9 @@ import { VolumeContent, type VolumeFolders } from './volume-content.ts'
 
 export type StoredVolumesOptions = {
   folder: string
-  /** The host's id of the root of sandboxes, on disk. */
+  /** The host's user ID for the root user of sandboxes, on disk. */
   firstOwner: number
-  /** Whether the machine's disk can give so many bytes and still has what it must keep free. */
+  /** True if the machine's disk can give this many bytes and still has its free reserve. */
   hasSpaceFor: (bytes: number) => Promise<boolean>
   clock: Clock
   log: Log
@@ -45,26 +45,28 @@ type MountedVolume = {
 }
 
 const idleMs = 5 * 60_000
-/** Whom the root of a volume belongs to: the usual user of sandboxes. */
+/** The owner of a volume's root: the usual user of sandboxes. */
 const rootOwner = 1000
 const suffix = '.ext4'
 const mountPoints = 'mounted'
-/** The key of the lock of whoever takes blocks; volumes have UUIDs. */
+/** The key of the lock for allocating blocks; volumes have UUIDs. */
 const allocation = 'allocation'
 const mebibyte = 1024 * 1024
-/** What an image may lack without being told: a file system can free a few blocks of it when it writes zeros. */
+/**
+ * An image may lack this much without a warning: a file system can free a few blocks when it writes zeros.
+ */
 const mostMissingBytes = mebibyte
 
 export class StoredVolumes implements VolumeDisks {
   readonly #options: StoredVolumesOptions
   readonly #owners: EntryOwners
   readonly #mounts: PrivateMounts
-  /** One change of what is attached or mounted at a time, for each volume. */
+  /** Serializes the attaching and mounting of each volume. */
   readonly #locks = new KeyedLock()
   readonly #mounted = new Map<string, MountedVolume>()
-  /** Volumes whose images could not be given all their blocks, as far as that was told already. */
+  /** Volumes for which a warning about unallocated blocks was logged. */
   readonly #sparse = new Set<string>()
-  /** This file system cannot promise blocks: what images lack may be needed at any time. */
+  /** This file system cannot allocate blocks ahead, so images may need their missing blocks at any time. */
   #cannotAllocate = false
 
   constructor(options: StoredVolumesOptions) {
@@ -73,7 +75,7 @@ export class StoredVolumes implements VolumeDisks {
     this.#mounts = new PrivateMounts(join(options.folder, mountPoints))
   }
 
-  /** Makes the folder, and removes images that were never whole. */
+  /** Creates the folder, and removes incomplete images. */
   async open(): Promise<void> {
     const { folder } = this.#options
     await mkdir(join(folder, mountPoints), { recursive: true, mode: 0o700 })
@@ -84,12 +86,12 @@ export class StoredVolumes implements VolumeDisks {
   create(volumeID: string, sizeMB: number): Promise<void> {
     const owner = this.#owners.toHost(rootOwner)
     return this.#locks.run(volumeID, () =>
-      // One at a time: what one takes must not be counted as free for another.
+      // One at a time: blocks that one volume takes must not count as free for another.
       this.#locks.run(allocation, async () => {
         if (!(await this.#options.hasSpaceFor(sizeMB * mebibyte + (await this.promisedBytes())))) {
           throw new AppError(
             'no_space',
-            `There is too little disk space for a volume: it takes its ${sizeMB} MiB when it is made. Delete ` +
+            `There is too little disk space for a volume: it takes its ${sizeMB} MiB when it is created. Delete ` +
               'volumes, templates, snapshots or paused sandboxes, or ask the operator for smaller volumes ' +
               '(WARREN_VOLUME_MB) or a bigger disk.',
             { retry: { should: false } },
@@ -101,7 +103,9 @@ export class StoredVolumes implements VolumeDisks {
     )
   }
 
-  /** Bytes that volumes may still need of the machine's disk, where its file system cannot set them aside. */
+  /**
+   * Bytes that volumes may still need of the machine's disk, if its file system cannot allocate them ahead.
+   */
   async promisedBytes(): Promise<number> {
     if (!this.#cannotAllocate) return 0
     const missing = await Promise.all(
@@ -174,7 +178,10 @@ export class StoredVolumes implements VolumeDisks {
     }
   }
 
-  /** What a process that died was still writing or removing; nobody waits for it. No request of this one has begun. */
+  /**
+   * Removes, in the background, unfinished uploads and removals of a process that died. No request of this
+   * process has begun yet.
+   */
   async #removeLeftovers(volumeID: string, mounted: MountedVolume): Promise<void> {
     const { incoming } = mounted.folders
     const names = await listLeftovers(incoming)
@@ -210,7 +217,10 @@ export class StoredVolumes implements VolumeDisks {
     return attachLoop(image)
   }
 
-  /** An image of an earlier version has only the blocks that were written; it gets the others if the disk has them. */
+  /**
+   * An image of an earlier version has only its written blocks allocated. Allocates the others if the disk
+   * has the space.
+   */
   async #fill(volumeID: string, image: string): Promise<void> {
     const missing = await missingBytes(image)
     if (missing <= mostMissingBytes || this.#cannotAllocate) return
@@ -222,14 +232,14 @@ export class StoredVolumes implements VolumeDisks {
     this.#sparse.add(volumeID)
     this.#options.log.warn(
       { volumeID, missingMB: Math.ceil(missing / mebibyte) },
-      'The disk has too little space to set aside what this volume may still fill: once the disk is full, writes to it fail.',
+      'The disk has too little space to allocate the whole volume. Writes to the volume will fail once the disk is full.',
     )
   }
 
   async #findImage(volumeID: string): Promise<string> {
     const image = this.#image(volumeID)
     if (await ifPresent(access(image).then(() => true))) return image
-    throw new AppError('unavailable', 'its disk is missing on this machine; ask the operator to look for it')
+    throw new AppError('unavailable', 'its disk is missing on this machine; ask the operator to restore it')
   }
 
   #image(volumeID: string): string {
@@ -237,7 +247,7 @@ export class StoredVolumes implements VolumeDisks {
   }
 }
 
-/** A descriptor that is closed while somebody uses its number would become another file under their hands. */
+/** Waits for all users: after a close, the number of a descriptor could mean another file. */
 async function closeUnused({ isMounted, users, folders }: MountedVolume): Promise<void> {
   if (isMounted || users > 0) return
   await folders.files.close()

@@ -1,4 +1,4 @@
-/** The files of one mounted volume. Everything in it may have been put there by a sandbox, so it is never trusted. */
+/** The files of one mounted volume. A sandbox may have written everything in it, so nothing is trusted. */
 import {
   chmod,
   chown,
@@ -39,7 +39,7 @@ import {
 import { removeTree } from './removal.ts'
 
 export type VolumeFolders = {
-  /** What sandboxes see, opened as a path. */
+  /** The folder that sandboxes see, opened as a path. */
   files: FileHandle
   /** On the same disk, where no sandbox sees it. */
   incoming: FileHandle
@@ -125,7 +125,7 @@ export class VolumeContent implements VolumeFiles {
     replace: boolean,
   ): Promise<VolumeEntry> {
     return this.#atPlace(path, async (at) => {
-      // Told before all of the content has come; what happens until then, the last step sees.
+      // Checked early, before all of the content has arrived; the last step detects changes made until then.
       await this.#assertWritable(at, path, replace)
       const whole = { folder: this.#folders.incoming, name: newUUID() }
       const file = await open(entryPath(whole), 'wx', 0o600)
@@ -175,7 +175,7 @@ export class VolumeContent implements VolumeFiles {
     return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
   }
 
-  /** Not of a link that leads to one. */
+  /** False for a link to a folder. */
   async #isFolder(at: EntryPlace): Promise<boolean> {
     try {
       return (await lstat(entryPath(at))).isDirectory()
@@ -197,9 +197,9 @@ export class VolumeContent implements VolumeFiles {
     if (entry) throw exists(path)
   }
 
-  /** The owner first: changing it takes bits of the mode away. */
+  /** Sets the owner before the mode, because changing the owner clears bits of the mode. */
   async #setOwner(path: string, { uid, gid, mode }: EntryOwner): Promise<void> {
-    // -1 leaves it as it is.
+    // -1 leaves it unchanged.
     if (uid !== undefined || gid !== undefined) {
       await chown(path, this.#owners.toHost(uid), this.#owners.toHost(gid))
     }

@@ -1,7 +1,7 @@
 /**
- * One request to a receiver that may be hostile. Its name is looked up once and the connection goes to the address that
- * was checked, so no second answer of its name server leads elsewhere. Redirects are not followed, nothing of the
- * answer but its status is read, and the caller bounds the time.
+ * Sends one request to a receiver that may be hostile. The receiver's name is resolved once, and the
+ * connection goes to the checked address, so that a second DNS answer cannot redirect it. Redirects are not
+ * followed, only the status of the answer is read, and the caller limits the time.
  */
 import { request as requestHTTP } from 'node:http'
 import { request as requestHTTPS } from 'node:https'
@@ -17,7 +17,7 @@ const maxHeaderBytes = 16 * 1024
 export type HttpWebhookSenderParts = {
   lookup: (host: string) => Promise<string[]>
   isClosed: (address: string) => boolean
-  /** PEM of further authorities that receivers' certificates may come from. */
+  /** Further authorities that may sign receivers' certificates, in PEM form. */
   extraCA: string | undefined
 }
 
@@ -47,7 +47,7 @@ export class HttpWebhookSender implements WebhookSender {
       request.on('response', (response) => {
         const { statusCode = 0 } = response
         resolve(statusCode)
-        // An answer of any length ends here.
+        // Stops reading here, however long the answer is.
         response.on('error', () => {})
         response.destroy()
       })
@@ -57,7 +57,7 @@ export class HttpWebhookSender implements WebhookSender {
     })
   }
 
-  /** The first of its addresses, once all of them are allowed. */
+  /** Returns the first address of the host if all its addresses are allowed. */
   async #resolve(host: string): Promise<string> {
     const { lookup, isClosed } = this.#parts
     const addresses = await lookup(host).catch((cause) => {
@@ -77,7 +77,9 @@ const alwaysTo =
   (_, { all }, callback) =>
     all ? callback(null, [{ address, family: 4 }]) : callback(null, address, 4)
 
-/** Only the code of a failure is shown: the words of a library may tell more than its receiver's team should know. */
+/**
+ * Shows only the code of a failure: a library's message may reveal more than the receiver's team should know.
+ */
 function unreachable(cause: NodeJS.ErrnoException): AppError {
   const why = cause.code ?? 'the connection failed'
   return new AppError('unavailable', `The receiver could not be reached: ${why}.`, { cause })

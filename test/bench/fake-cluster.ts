@@ -182,7 +182,8 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
   const { service } = domain
   /** As the route of the API does it. Undefined: a peer has asked, and there is no room. */
   const create = async (asked: AskedCreate): Promise<string | undefined> => {
-    const wanted = { template: 'base', volumeNames: [], idempotencyKey: undefined, body: () => Buffer.of() }
+    const none = { volumeNames: [], metadata: {}, idempotencyKey: undefined }
+    const wanted = { template: 'base', ...none, body: () => Buffer.of() }
     const exchange = { request: asked as unknown as IncomingMessage } as HttpExchange
     if (await placer.place(asked.team, wanted, exchange)) return asked.sandboxID
     const { sandboxID } = await service.create(asked.team, request({ timeoutMs: 3_600_000 }))

@@ -17,9 +17,10 @@ export function coveragePage(): string {
   return [
     '# Which operations Warren serves',
     '',
-    `Of the ${operations.length} operations of the E2B protocol that clients, the command line and the dashboard know,`,
-    `Warren serves ${served.length}. A served operation takes and gives the fields that clients know, except those named here.`,
-    'Tests hold this page against `/openapi.json` of the server and against `proto/`; `bin/node test/contract/coverage.ts`',
+    `Warren serves ${served.length} of the ${operations.length} operations of the E2B protocol that clients, the command line and the dashboard use.`,
+    'A served operation has all fields that clients use, except those named here.',
+    '`test/contract/operations.test.ts` compares the table behind this page with `/openapi.json` of the server, and',
+    '`test/contract/rpc.test.ts` with `proto/`; `bin/node test/contract/coverage.ts`',
     'writes it.',
     ...Object.entries(contract).flatMap(([title, list]) => ['', `## ${title}`, '', ...table(list)]),
     '',

@@ -20,6 +20,23 @@ test('links between pages lead to files that exist', () => {
   assert.deepEqual(dead, [])
 })
 
+test('files of the project that pages name exist', () => {
+  const pages = globSync(['*.md', 'docs/**/*.md'], { cwd: repoFolder })
+  const named = pages.flatMap((page) => {
+    const text = readFileSync(join(repoFolder, page), 'utf8')
+    const paths = [...text.matchAll(/`((?:src|test|bin|charts|proto)\/[\w./*-]*[\w/*])`/g)].map(
+      ([, path]) => path!,
+    )
+    return paths.map((path) => ({ page, path }))
+  })
+  const dead = named.filter(({ path }) => globSync(path, { cwd: repoFolder }).length === 0)
+  assert.ok(named.length > 50)
+  assert.deepEqual(
+    dead.map(({ page, path }) => `${page}: ${path}`),
+    [],
+  )
+})
+
 test('pages that code names exist', () => {
   const sources = globSync(['src/**/*.ts', 'test/**/*.ts', 'bin/*'], { cwd: repoFolder })
   const dead = sources.flatMap((source) => {

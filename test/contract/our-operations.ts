@@ -27,7 +27,7 @@ export const ours: readonly Operation[] = [
   {
     call: 'PATCH /admin/teams/{teamID}/limits',
     does: "change a team's limits",
-    body: 'maxSandboxes maxCPU maxMemoryMB maxLifetimeHours',
+    body: 'maxSandboxes maxCPU maxMemoryMB maxLifetimeHours maxGPUs',
     answers: { 200: shape.team },
   },
   {

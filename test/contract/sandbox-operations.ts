@@ -126,7 +126,7 @@ export const templates: Operation[] = [
   {
     call: 'POST /v3/templates',
     does: 'ask for a build, with a name and tags',
-    body: 'name tags alias teamID cpuCount memoryMB minFreeDiskMb',
+    body: `name tags alias teamID cpuCount memoryMB minFreeDiskMb ${shape.gpuCount}`,
     answers: { 202: 'templateID* buildID* public* names* tags* aliases*' },
   },
   {

@@ -21,6 +21,9 @@ const shownEgress = egress
   .filter((field) => !/password|caCert/.test(field))
   .join(' ')
 
+/** An addition of Warren, which clients pass over. */
+export const gpuCount = 'gpuCount'
+
 export const newSandbox = [
   'templateID* timeout autoPause autoPauseMemory autoResume autoResume.enabled* secure',
   'allow_internet_access metadata envVars mcp iam iam.tokens',
@@ -34,6 +37,7 @@ export const sandbox =
 export const listedSandbox = [
   'templateID* sandboxID* clientID* startedAt* endAt* cpuCount* memoryMB* diskSizeMB* state* envdVersion*',
   'alias metadata envdUnresponsiveAtPause volumeMounts volumeMounts[].name* volumeMounts[].path*',
+  gpuCount,
 ].join(' ')
 
 export const sandboxDetail = [
@@ -42,8 +46,11 @@ export const sandboxDetail = [
   `network ${under('network.', `${shownEgress} ${inbound}`)}`,
 ].join(' ')
 
-export const metric =
-  'timestamp* timestampUnix* cpuCount* cpuUsedPct* memUsed* memTotal* memCache* diskUsed* diskTotal*'
+export const metric = [
+  'timestamp* timestampUnix* cpuCount* cpuUsedPct* memUsed* memTotal* memCache* diskUsed* diskTotal*',
+  // Additions of Warren.
+  'gpuUsedPct gpuMemUsed gpuMemTotal',
+].join(' ')
 
 export const sandboxLog = 'timestamp* message* level* fields*'
 export const buildLog = 'timestamp* message* level* step'
@@ -51,16 +58,16 @@ export const buildLog = 'timestamp* message* level* step'
 export const templateLegacy = [
   'templateID* buildID* cpuCount* memoryMB* diskSizeMB* public* aliases* createdAt* updatedAt*',
   'createdBy* createdBy.id* createdBy.email* lastSpawnedAt* spawnCount* buildCount* envdVersion*',
+  gpuCount,
 ].join(' ')
-export const dockerfileBuild = 'dockerfile* alias teamID startCmd readyCmd cpuCount memoryMB'
+export const dockerfileBuild = `dockerfile* alias teamID startCmd readyCmd cpuCount memoryMB ${gpuCount}`
 export const template = `${templateLegacy} names* buildStatus* isDefault description`
 export const optionalTemplateFields = (prefix: string): Record<string, string> => ({
   [`${prefix}isDefault`]: 'optional; no template is a default of all teams',
   [`${prefix}description`]: 'optional; templates have no description',
 })
 
-export const templateBuild =
-  'buildID* status* createdAt* updatedAt* cpuCount* memoryMB* finishedAt diskSizeMB envdVersion'
+export const templateBuild = `buildID* status* createdAt* updatedAt* cpuCount* memoryMB* finishedAt diskSizeMB envdVersion ${gpuCount}`
 
 const registries = [
   ...['type* awsAccessKeyId* awsSecretAccessKey* awsRegion*', 'serviceAccountJson*', 'username* password*'],
@@ -86,7 +93,7 @@ export const delivery =
   'id* eventID* type* sandboxID* status* attempts* createdAt* nextAttemptAt* endedAt* lastStatus* lastError*'
 export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
 
-const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours*'
+const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours* maxGPUs*'
 export const ownTeam = `teamID* name* apiKey* isDefault* slug limits ${under('limits.', limits)}`
 export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
 

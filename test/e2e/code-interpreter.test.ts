@@ -247,7 +247,7 @@ function clientTests(warren: () => Warren, sandbox: () => Sandbox): void {
 }
 
 async function addTemplate(warren: Warren): Promise<void> {
-  await assert.rejects(Sandbox.create(warren.client), /is being made.*Try again/)
+  await assert.rejects(Sandbox.create(warren.client), /is being built.*Try again/)
   const added = spawnSync(`${repoFolder}/bin/warren`, ['template', 'add', 'code-interpreter'], {
     env: { ...process.env, WARREN_DATA_DIR: warren.dataFolder },
     encoding: 'utf8',

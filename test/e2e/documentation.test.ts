@@ -27,12 +27,13 @@ type Ended = { code: number | null; stdout: string; stderr: string }
 function allBlocks(): Block[] {
   return ['README.md', ...globSync('docs/*.md', { cwd: repoFolder })].flatMap((page) => {
     const text = readFileSync(join(repoFolder, page), 'utf8')
-    const found = text.matchAll(/^```(\w*) ?(.*)\n([\s\S]*?)^```$/gm)
-    return [...found].map(([, language, mark, code]) => ({
+    // A block of a step in a list is indented as the step is.
+    const found = text.matchAll(/^( *)```(\w*) ?(.*)\n([\s\S]*?)^\1```$/gm)
+    return [...found].map(([, indent, language, mark, code]) => ({
       page,
       language: language!,
       mark: mark!,
-      code: code!,
+      code: code!.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
     }))
   })
 }

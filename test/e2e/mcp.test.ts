@@ -102,7 +102,7 @@ describe('tools of the Model Context Protocol', () => {
     assert.match((await run('yes', { timeoutSeconds: 60 }))[0], /ended because it wrote more than 32 MiB/)
     assert.match(
       (await run('sleep 1000', { timeoutSeconds: 1 }))[0],
-      /^It was ended because its time was over\./,
+      /^The command was ended because its timeout was over\./,
     )
     assert.match((await run('pgrep -x "yes|sleep" | wc -l'))[0], /stdout:\n0\n/)
     await run('head -c 300000 /dev/zero | tr "\\0" x > large; head -c 100 /dev/urandom > binary')

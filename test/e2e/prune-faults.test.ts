@@ -72,7 +72,7 @@ describe('pruning', () => {
     const refused = Sandbox.create('robbed', warren.client)
     await assert.rejects(refused, /layer \S+ is not on this machine\. Build the template again/)
     const child = Template().fromTemplate('robbed').runCmd('true')
-    await assert.rejects(Template.build(child, 'child', warren.client), /not there any more/)
+    await assert.rejects(Template.build(child, 'child', warren.client), /does not exist any more/)
     assert.equal(await sayIn(warren, 'whole', 'cat /many/3/7'), 'two')
     await Template.build(Template().fromImage('one:1').runCmd('true'), 'robbed', warren.client)
     assert.equal(await sayIn(warren, 'robbed', 'cat /many/3/7'), 'one')

@@ -246,7 +246,7 @@ describe('names of templates', () => {
       ['/templates/aliases/refusals:v9', {}, 404, /tag 'v9' does not exist for template 'refusals'/],
       [tags, { body: { target: 'refusals', tags: [] } }, 400, /At least one tag is required/],
       [tags, { body: { target: 'refusals', tags: [':x'] } }, 400, /Invalid tag/],
-      [tags, { body: { target: 'refusals:', tags: ['x'] } }, 400, /Invalid tag|no valid tag/],
+      [tags, { body: { target: 'refusals:', tags: ['x'] } }, 400, /Invalid tag|not a valid tag/],
       [tags, { body: { target: 'unknown', tags: ['x'] } }, 404, /not found/],
       [tags, { method: 'DELETE', body: { name: 'refusals', tags: [] } }, 400, /At least one tag/],
       [tags, { method: 'DELETE', body: { name: 'refusals:x', tags: ['x'] } }, 400, /without a tag/],

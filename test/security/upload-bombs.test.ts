@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { gzipSync } from 'node:zlib'
+import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { headerOf, tarOf } from '../../src/images/archive-fixture.ts'
 import { eventually } from '../support/eventually.ts'
 import { anyIsolation, joinWarren, type Warren } from '../support/warren.ts'
@@ -67,6 +67,28 @@ describe('uploads that unpack to a lot', () => {
       assert.match(await answer.text(), /unpack to more than 250 times what was sent/)
     }
     assert.deepEqual(partialFiles(), [])
+  })
+
+  it('are rejected in every form, and leave nothing', async () => {
+    const zeros = Buffer.alloc(512 * 2 ** 20)
+    const names = Array.from({ length: 1000 }, (_, index) => ({ name: `${index}/`, type: '5' }))
+    // Without the end of the archive, so that many follow each other.
+    const folders = gzipSync(tarOf(names).subarray(0, 1000 * 512))
+    const forms = {
+      zstd: zstdCompressSync(Buffer.concat([headerOf({ name: 'zeros', size: zeros.length }, 0), zeros])),
+      'two million entries': Buffer.concat(Array.from({ length: 2000 }, () => folders)),
+      'gzip in gzip': gzipSync(bomb()),
+      sparse: gzipSync(tarOf([{ name: 'holes', type: 'S', size: 0 }])),
+      xz: Buffer.concat([Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]), randomBytes(5000)]),
+    }
+    const sent = Object.entries(forms).map(async ([form, body], index) => ({
+      form,
+      answer: await upload(20 + index, body),
+    }))
+    for (const { form, answer } of await Promise.all(sent)) {
+      assert.ok([400, 413].includes(answer.status), `${form}: ${answer.status} ${await answer.text()}`)
+    }
+    await eventually(async () => assert.deepEqual(partialFiles(), []))
   })
 
   it('are given up as soon as their sender leaves', async () => {

@@ -1,5 +1,5 @@
 /** Sees every change of the rows of builds: what one that the object store has stands on must be there. */
-import { layerKey } from '../../src/core/archive/keys.ts'
+import { layerKey } from '../../src/core/object-storage/keys.ts'
 import type { RowChange } from './database.ts'
 import { shortID } from './parked-calls.ts'
 import type { Simulation } from './simulation.ts'
@@ -7,7 +7,7 @@ import { Violation } from './violation.ts'
 
 export class BuildWatch {
   /** By build: the keys of the layers that the object store has by its row. */
-  readonly #archived = new Map<string, string[]>()
+  readonly #stored = new Map<string, string[]>()
   readonly #simulation: Simulation
 
   constructor(simulation: Simulation) {
@@ -17,31 +17,31 @@ export class BuildWatch {
   see({ table, before, after }: RowChange): void {
     if (table !== 'template_builds') return
     const buildID = String((after ?? before)!.id)
-    const wasArchived = this.#archived.has(buildID)
+    const wasStored = this.#stored.has(buildID)
     const layers: string[] = after?.stored_at != null && after.layers ? JSON.parse(String(after.layers)) : []
-    if (layers.length === 0) return void this.#archived.delete(buildID)
-    this.#archived.set(buildID, layers.map(layerKey))
-    if (!wasArchived) this.#checkLayers(buildID)
+    if (layers.length === 0) return void this.#stored.delete(buildID)
+    this.#stored.set(buildID, layers.map(layerKey))
+    if (!wasStored) this.#checkLayers(buildID)
   }
 
   checkAtRest(): void {
-    for (const buildID of this.#archived.keys()) this.#checkLayers(buildID)
+    for (const buildID of this.#stored.keys()) this.#checkLayers(buildID)
   }
 
   /** To be called when an object is removed. */
   checkRemoval(key: string): void {
-    for (const [buildID, keys] of this.#archived) {
+    for (const [buildID, keys] of this.#stored) {
       if (!keys.includes(key)) continue
-      const text = `the layer ${key} of build ${shortID(buildID)}, which is archived, is removed`
+      const text = `the layer ${key} of build ${shortID(buildID)}, which is stored, is removed`
       this.#simulation.report(new Violation('pack needed', text))
     }
   }
 
   #checkLayers(buildID: string): void {
     const { packs, report } = this.#simulation
-    for (const key of this.#archived.get(buildID)!) {
+    for (const key of this.#stored.get(buildID)!) {
       if (packs.keeps(key)) continue
-      const text = `the object store does not have the layer ${key} of build ${shortID(buildID)}, which is archived`
+      const text = `the object store does not have the layer ${key} of build ${shortID(buildID)}, which is stored`
       report(new Violation('pack needed', text))
     }
   }

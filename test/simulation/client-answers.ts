@@ -174,7 +174,7 @@ export const sandboxAnswers = {
 
   async prune({ core }) {
     await core.pruner.run({ before: Number.MAX_SAFE_INTEGER, dryRun: false })
-    await core.archive?.sweeper.run()
+    await core.objectStorage?.sweeper.run()
     return 'done'
   },
 

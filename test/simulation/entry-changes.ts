@@ -84,9 +84,14 @@ function checkHandedOver(simulation: Simulation, row: WatchedSandbox): void {
 }
 
 /** Where only the timeout can have ended it: not before the end that a client was told last. */
-function checkToldEnds({ ledger, report }: Simulation, { sandboxID, endBegan }: WatchedSandbox): void {
+function checkToldEnds(
+  { ledger, report }: Simulation,
+  { sandboxID, endBegan, endReason }: WatchedSandbox,
+): void {
   const entry = ledger.entries.get(sandboxID)!
   const { from, now, runID } = endBegan!
+  // Whether it may end so is checked where its row does.
+  if (endReason === 'memory_full') return
   if (from !== 'running' || ledger.killAsked.has(sandboxID) || ledger.died.has(runID)) return
   if (ledger.isAsked(sandboxID, 'set-timeout')) return
   for (const { endAt, askedAtStep } of entry.toldEnds) {

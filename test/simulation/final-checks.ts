@@ -45,7 +45,10 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
     checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
-    if (!node.core!.routes.get(row.sandboxID)) say('row and reality', `${name} runs and has no route`)
+    const route = node.core!.routes.get(row.sandboxID)
+    if (!route) say('row and reality', `${name} runs and has no route`)
+    else if (node.core!.routes.whyHeld(route))
+      say('row and reality', `${name} runs and is said to stand still`)
     if (there) checkEgress(name, row, entry, there.enforced, say)
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)

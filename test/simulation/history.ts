@@ -72,6 +72,7 @@ class Scheduler {
     this.#simulation.fullSince.clear()
     for (const node of this.#simulation.nodes) {
       node.stillUntilMs = 0
+      node.memory.beEnough()
       node.isAtRest = true
       this.#simulation.undrain(node.name)
     }

@@ -36,12 +36,12 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
     const team = teams.find(({ teamID }) => teamID === row.teamID)!
     const wish = { timeoutMs: 600_000, memory: !isUnresponsive }
     const owner = simulation.ownerOf(row.sandboxID)
-    if (owner.isGone && !row.isArchived) continue
-    if (row.isArchived && !row.options.volumeMounts?.length) {
+    if (owner.isGone && !row.isStored) continue
+    if (row.isStored && !row.options.volumeMounts?.length) {
       const after = [...nodes, ...nodes].slice(nodes.indexOf(owner) + 1)
       const other = after.find(({ isGone }) => !isGone)!
       const options = { memory: true, from: simulation.ownerOf(row.sandboxID).name }
-      const taken = await perform(other.core!.archive!.mover.take(row.sandboxID, options))
+      const taken = await perform(other.core!.objectStorage!.mover.take(row.sandboxID, options))
       if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
     }
     const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))

@@ -37,6 +37,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'full disk':
       fillDisk(simulation, node, pick)
       break
+    case 'little memory':
+      useUpMemory(simulation, node, pick)
+      break
     case 'gone':
       beGone(simulation)
       break
@@ -68,8 +71,8 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.note(() => 'no node gives a sign of life in time')
       simulation.passTime(awayAfterMs + 1000)
       simulation.faults.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
-      for (const { state, isArchived, sandboxID } of simulation.watch.sandboxes.values())
-        if (state === 'paused' && isArchived) rushFor(simulation, sandboxID)
+      for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
+        if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
       break
     case 'old copy':
       setBack(simulation, node, pick)
@@ -163,6 +166,20 @@ function fillDisk(simulation: Simulation, { name }: SimulatedNode, pick: number)
   simulation.onElapsed(time.elapsedMs + leastFullMs + Math.round(pick * leastFullMs), () => {
     note(() => `${name}: the disk has space again`)
     fullSince.delete(name)
+  })
+}
+
+/** For longer than it takes until sandboxes that stand still are paused to the disk. */
+const leastScarceMs = 20_000
+
+function useUpMemory(simulation: Simulation, { name, memory }: SimulatedNode, pick: number): void {
+  const { note, time } = simulation
+  if (memory.isScarce) return
+  memory.becomeScarce(pick < 0.3 ? 1 : 2, (pick * 7) % 1)
+  note(() => `${name}: memory is scarce, and ${[...memory.hogs].join(', ')} take more and more`)
+  simulation.onElapsed(time.elapsedMs + leastScarceMs + Math.round(pick * leastScarceMs), () => {
+    note(() => `${name}: there is enough memory again`)
+    memory.beEnough()
   })
 }
 

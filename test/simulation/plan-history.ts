@@ -3,6 +3,7 @@ import {
   clusterProfiles,
   laterClusterProfiles,
   laterMachineProfiles,
+  latestMachineProfiles,
   machineProfiles,
   type Plan,
   type PlanOptions,
@@ -22,7 +23,8 @@ const rare: ProfileName = 'many due'
 export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const random = new Random(seed ^ 0x9f0f11e)
   const isCluster = options.isCluster ?? (options.nodes ?? 1) > 1
-  const chosen = chooseProfile(random, isCluster) ?? chooseLater(seed, isCluster)
+  const chosen =
+    chooseProfile(random, isCluster) ?? chooseLater(seed, isCluster) ?? chooseLatest(seed, isCluster)
   const profile = options.profile === undefined && !options.mishaps ? chosen : (options.profile ?? undefined)
   // A profile of one machine has one: two Warrens that know nothing of each other have the usual histories.
   const plan = planUsual(seed, profile && !isCluster ? { nodes: 1, isCluster: false, ...options } : options)
@@ -41,6 +43,11 @@ function chooseLater(seed: number, isCluster: boolean): ProfileName | undefined 
   const random = new Random(seed ^ 0x3eb400c)
   if (!random.chance(isCluster ? 0.15 : 0.1)) return undefined
   return random.pick<ProfileName>(isCluster ? laterClusterProfiles : laterMachineProfiles)
+}
+
+function chooseLatest(seed: number, isCluster: boolean): ProfileName | undefined {
+  const random = new Random(seed ^ 0x51d3ca1)
+  return !isCluster && random.chance(0.1) ? random.pick<ProfileName>(latestMachineProfiles) : undefined
 }
 
 export const isOfCluster = (name: ProfileName): boolean =>

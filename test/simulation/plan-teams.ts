@@ -1,6 +1,6 @@
 import type { Plan } from './plan.ts'
 
-const generous = { maxSandboxes: 100, maxCPU: 1000, maxMemoryMB: 100_000, maxLifetimeHours: 24 }
+const generous = { maxSandboxes: 100, maxCPU: 1000, maxMemoryMB: 100_000, maxLifetimeHours: 24, maxGPUs: 8 }
 
 /** Limits keep nobody from anything. */
 export function setGenerousLimits(plan: Plan): void {

@@ -62,7 +62,7 @@ const clusterMishaps = [
   'old copy',
 ] as const
 /** What happens in histories of a profile alone. */
-const profileMishaps = ['short outage', 'round', 'full disk', 'gone'] as const
+const profileMishaps = ['short outage', 'round', 'full disk', 'little memory', 'gone'] as const
 
 /** What happens to a machine. */
 export type Mishap = {
@@ -75,7 +75,8 @@ export type Mishap = {
    * empties it, and takes that back later. `peers apart`: it reaches the store, and no other node. `old copy`: a
    * machine that was set back to an earlier moment runs what another node has by now. `short outage`: for a little longer
    * than anybody tries again, calls of the store fail, and of those that take effect the answers are lost. `round`: the
-   * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `gone`: a node that
+   * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `little memory`: for a while
+   * memory is scarce, and a few sandboxes take more and more of it. `gone`: a node that
    * has just taken a sandbox over goes down for good.
    */
   kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
@@ -114,10 +115,13 @@ export const clusterProfiles = [
 ] as const
 /** Those that came later are drawn apart, so that no seed of the others stands for another history. */
 export const laterMachineProfiles = ['webhooks'] as const
+/** Drawn apart once more. */
+export const latestMachineProfiles = ['used-up memory'] as const
 export const laterClusterProfiles = ['webhooks of a cluster'] as const
 export const allProfiles = [
   ...machineProfiles,
   ...laterMachineProfiles,
+  ...latestMachineProfiles,
   ...clusterProfiles,
   ...laterClusterProfiles,
 ] as const
@@ -290,6 +294,7 @@ const planLimits = (random: Random): TeamLimits => ({
   maxCPU: random.pick([4, 20]),
   maxMemoryMB: random.pick([1024, 8192]),
   maxLifetimeHours: 24,
+  maxGPUs: 8,
 })
 
 /** Drawn last, so that the seeds of a single machine stand for the same histories with and without it. */

@@ -320,6 +320,34 @@ export const profiles: Record<ProfileName, Profile> = {
       for (const mishap of mishapsOf(plan)) if (mishap.kind === 'jump') mishap.jumpMs = 25 * 3_600_000
     },
   },
+  'used-up memory': {
+    verbs: { create: 6, pause: 2, connect: 3, resume: 1, write: 4, fork: 3, 'set-timeout': 1, kill: 1 },
+    ...{ requests: [8, 16], clients: [2, 4], timeoutsMs: lasting },
+    ...{ mishaps: { 'little memory': 4, crash: 4, round: 1, death: 1 }, mishapCount: [2, 5] },
+    change(plan, random) {
+      beginWithCreate(plan, random)
+      setGenerousLimits(plan)
+      plan.warmSandboxes = random.pick([0, 0, 1])
+      plan.faults.machine = { fails: random.pick([0, 0.1]) }
+      plan.faults.memoryUse = { hangs: random.pick([0, 0.1]) }
+      plan.faults.freeze = { fails: random.pick([0, 0.5]) }
+      inPhases(plan, random, { create: 0, write: 500, mishap: 3000 })
+      const [first] = mishapsOf(plan)
+      first!.kind = 'little memory'
+      // What clients ask for, and what else happens, meets sandboxes that stand still or are being paused.
+      for (const action of plan.actions) {
+        const isEarly = 'request' in action && ['create', 'write'].includes(action.request.verb)
+        if (!isEarly && !('mishap' in action && action.mishap === first))
+          action.atMs = 3000 + random.below(25_000)
+      }
+      plan.actions.push({
+        request: planRequest(random, 'list', 0),
+        number: plan.actions.length,
+        atMs: 32_000,
+      })
+      plan.actions.sort((one, other) => one.atMs! - other.atMs!)
+    },
+  },
   'webhooks of a cluster': {
     verbs: webhookVerbs,
     requests: [8, 16],

@@ -18,7 +18,7 @@ export type WatchedSandbox = {
   teamID: string
   nodeID: string
   /** The object store has the snapshot of its pause. */
-  isArchived: boolean
+  isStored: boolean
   state: SandboxState
   runID: string
   /** The run that its processes were started in: a thawed one goes on in that of before its pause. */
@@ -41,6 +41,8 @@ export type WatchParts = {
   now: (sandboxID: string) => number
   wasKillAsked: (sandboxID: string) => boolean
   /** A client's request for a pause of it is under way. */
+  /** It took more memory than its share. */
+  isHog: (sandboxID: string) => boolean
   isPauseAsked: (sandboxID: string) => boolean
   /** The operator forgets this node at this moment. */
   isForgotten: (nodeID: string) => boolean
@@ -105,7 +107,7 @@ export class RowWatch {
   whoNeeds(name: string, nodeName: string, { isRunning, isThawed, isOwn }: Judges): string | undefined {
     for (const row of this.sandboxes.values()) {
       // The object store has it too, or it is another node's.
-      if (!isOwn(row) || (row.state === 'paused' && row.isArchived)) continue
+      if (!isOwn(row) || (row.state === 'paused' && row.isStored)) continue
       const { sandboxID, state, snapshot } = row
       const isGoingOn = state === 'resuming' && isThawed(sandboxID)
       const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
@@ -201,10 +203,10 @@ export class RowWatch {
     if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
     if (isTaken) this.#parts.mayMove(after)
     if (isTaken) this.onTaken(after)
-    if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isArchived)) {
+    if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isStored)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
     }
-    if (after.isArchived && !before.isArchived && !this.#parts.hasPack(after)) {
+    if (after.isStored && !before.isStored && !this.#parts.hasPack(after)) {
       report(new Violation('pack needed', `${name(after)} is marked, and the object store does not have it`))
     }
     if (before.runID !== after.runID && after.state !== 'resuming') {
@@ -215,7 +217,7 @@ export class RowWatch {
   /** With a node goes only what nobody else can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    if (before.state === 'paused' && before.isArchived)
+    if (before.state === 'paused' && before.isStored)
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
     if (after.endReason !== 'lost')
       report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
@@ -280,6 +282,9 @@ export class RowWatch {
     } else if (reason === 'create_failed') {
       if (began.from !== 'creating')
         report(new Violation('reason told', `${from} and ended as create_failed`))
+    } else if (reason === 'memory_full') {
+      if (!this.#parts.isHog(ended.sandboxID))
+        report(new Violation('neighbour', `${from} and ended, though others had taken the memory`))
     } else if (reason === 'killed') {
       report(new Violation('reason told', `${from} and ended as killed, though no client asked for it`))
     } else {
@@ -305,7 +310,7 @@ function watched(row: Row): WatchedSandbox {
     sandboxID: String(row.id),
     teamID: String(row.team_id),
     nodeID: String(row.node_id),
-    isArchived: row.stored_at !== null,
+    isStored: row.stored_at !== null,
     state: row.state as SandboxState,
     runID: String(row.run_id),
     startedRunID: json(row.handle)?.data.runID ?? String(row.run_id),

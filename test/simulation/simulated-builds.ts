@@ -1,7 +1,7 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
 import type { BuilderTools } from '../../src/app/domain-ports.ts'
-import { layerKey } from '../../src/core/archive/keys.ts'
-import type { LayerArchive } from '../../src/core/ports/images.ts'
+import { layerKey } from '../../src/core/object-storage/keys.ts'
+import type { StoredLayers } from '../../src/core/ports/images.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { Builder, BuildResult } from '../../src/core/template/builder.ts'
 import type { StartRequest } from '../../src/core/template/start-request.ts'
@@ -52,15 +52,15 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
 })
 
 /** Layers are put into the object store once, as `PackedLayers` does; every machine has the disk for all of them. */
-export const newSimulatedLayers = (packs: PackStore): LayerArchive => ({
-  async archive(layers, signal) {
+export const newSimulatedLayers = (packs: PackStore): StoredLayers => ({
+  async store(layers, signal) {
     for (const layer of layers) {
-      if (!(await packs.has(layerKey(layer), signal))) await packs.save(layerKey(layer), [], {}, signal)
+      if (!(await packs.has(layerKey(layer), signal))) await packs.store(layerKey(layer), [], {}, signal)
     }
   },
-  async bring(layers, signal) {
+  async fetch(layers, signal) {
     for (const layer of layers) {
-      const found = await packs.load(layerKey(layer), () => ({ open: () => undefined }), signal)
+      const found = await packs.fetch(layerKey(layer), () => ({ open: () => undefined }), signal)
       if (!found) throw new AppError('not_found', `The object store does not have the layer ${layer}.`)
     }
   },

@@ -22,6 +22,7 @@ import type { Plan } from './plan.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
+import { minFreeMemoryMB, SimulatedMemory } from './simulated-memory.ts'
 import type { SimulatedPacks } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 import { joinSimulatedWebhooks, type SimulatedReceivers } from './simulated-webhooks.ts'
@@ -32,6 +33,8 @@ const bootRetryMs = 1000
 /** Less often than a real node, so that a history does not consist of looks at what is due. */
 const sendEveryMs = 5000
 const sendAtRestMs = 20_000
+/** Less often than a real node. */
+const [lookEveryMs, lookAtRestMs] = [500, 5000]
 /** Less often than a real node, and often enough for its lease. */
 const signOfLifeEveryMs = 6000
 /** When nothing goes wrong any more, nobody asks who is away. */
@@ -62,8 +65,6 @@ const noLoad: NodeLoad = {
   buildsAtHand: [],
 }
 
-const machine: MachineCapacity = { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
-
 /** What one life of the process consists of. */
 export type Core = ReturnType<SimulatedNode['wire']>
 
@@ -76,6 +77,7 @@ export class SimulatedNode {
   readonly #plan: Plan
   readonly #trustsRecord: boolean
   readonly disks: SimulatedDisks
+  readonly memory: SimulatedMemory
   readonly #freeBytes: () => number
   readonly #note: Note
   #driver: FakeDriver | undefined
@@ -151,6 +153,7 @@ export class SimulatedNode {
     this.#plan = parts.plan
     this.#trustsRecord = parts.trustsRecord
     this.disks = parts.disks
+    this.memory = new SimulatedMemory(parts.world, parts.time)
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
     this.#newProcess = parts.newProcess
@@ -174,7 +177,7 @@ export class SimulatedNode {
     this.#isWatchingExits = true
     core.reconciler.watchExits()
     this.#isWatchingExits = false
-    const { membership, archive, reconciler, drainer, volumes, builds, webhooks } = core
+    const { membership, objectStorage, reconciler, drainer, volumes, builds, webhooks, memoryGuard } = core
     const attempt = (job: string, work: () => Promise<void>) =>
       work().then(
         () => true,
@@ -193,7 +196,7 @@ export class SimulatedNode {
         reconciler.run(),
         this.#plan.hasVolumes ? volumes.reconcile() : undefined,
         this.#plan.hasBuilds ? builds.reconcile() : undefined,
-        this.isUp ? archive?.archiver.run() : undefined,
+        this.isUp ? objectStorage?.uploader.run() : undefined,
       ]).finally(() => {
         round = undefined
       })
@@ -201,8 +204,10 @@ export class SimulatedNode {
     }
     this.beginRound = () => void attempt('reconcile', reconcile)
     const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
+    const lookEvery = () => (this.isAtRest ? lookAtRestMs : lookEveryMs)
     const sendEvery = () => (this.isAtRest ? sendAtRestMs : sendEveryMs)
     const start = async () => {
+      if (this.#watchesMemory) await memoryGuard.look()
       const joined = !membership || (await attempt('join', () => membership.join()))
       if (!joined || !(await attempt('reconcile', reconcile)))
         return void clock.after(bootRetryMs, () => void start())
@@ -211,6 +216,7 @@ export class SimulatedNode {
       this.isUp = true
       this.#onUp(this)
       repeat('reconcile', () => reconcileEveryMs, reconcile)
+      if (this.#watchesMemory) repeat('look at the memory', lookEvery, () => memoryGuard.look())
       if (membership) repeat('give a sign of life', soon, () => membership.renew())
       if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
       if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
@@ -275,7 +281,7 @@ export class SimulatedNode {
         clock,
         log,
         stores: wrapped,
-        archive: packs && {
+        objectStorage: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
           packs: wrap('objects', 'packs', packs, ['list']),
           layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),
@@ -287,7 +293,7 @@ export class SimulatedNode {
         volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),
         rootsOf: () => [rootFolder],
         freeBytes: async () => this.#freeBytes(),
-        machine: plan.faults.machine ? wrap('machine', 'machine', machine) : machine,
+        machine: plan.faults.machine ? wrap('machine', 'machine', this.#machine()) : this.#machine(),
       },
       {
         seed: 'seed',
@@ -296,7 +302,7 @@ export class SimulatedNode {
         minFreeBytes: 0,
         maxBuildLogBytes: 0,
         warmPool: { least: plan.warmSandboxes, memoryMB: undefined },
-        admission: generousAdmission,
+        admission: { ...generousAdmission, ...(this.#watchesMemory && { minFreeMemoryMB }) },
         volumes: { perTeam: 3, sizeMB: 64 },
       },
     )
@@ -321,6 +327,14 @@ export class SimulatedNode {
           log,
         }),
     }
+  }
+
+  get #watchesMemory(): boolean {
+    return this.#plan.profile === 'used-up memory'
+  }
+
+  #machine(): MachineCapacity {
+    return { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => this.memory.available }
   }
 
   #newMembership(stores: Stores, routes: RouteTable, clock: Clock): Membership {

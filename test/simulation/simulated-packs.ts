@@ -22,7 +22,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
     this.#onRemoved = onRemoved
   }
 
-  async save(key: ObjectKey, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+  async store(key: ObjectKey, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
     if (this.#packs.has(key)) return false
     const read = new Map<string, Uint8Array>()
     for (const file of files) {
@@ -35,7 +35,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
     return true
   }
 
-  async load(
+  async fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   ): Promise<PackNote | undefined> {

@@ -1,5 +1,5 @@
 /** The state of one history: machines, clients, what was told, and the trace. It knows no order of events. */
-import { sandboxKey } from '../../src/core/archive/keys.ts'
+import { sandboxKey } from '../../src/core/object-storage/keys.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
@@ -199,7 +199,7 @@ export class Simulation {
     )
     if (this.plan.dueSoon) await startDueSoon(this, this.plan.dueSoon)
     // Every machine has its root.
-    if (this.plan.isCluster) await stores.archive.markBuild(buildID, { at: now, needs: null })
+    if (this.plan.isCluster) await stores.storedBytes.markBuild(buildID, { at: now, needs: null })
   }
 
   #newCalls(): ParkedCalls {
@@ -256,7 +256,10 @@ export class Simulation {
       now: (sandboxID) => this.ownerOf(sandboxID).wall.latest(),
       wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
       isPauseAsked: (sandboxID) =>
-        ledger.isAsked(sandboxID, 'pause') || ledger.drained.has(this.ownerOf(sandboxID).name),
+        ledger.isAsked(sandboxID, 'pause') ||
+        ledger.drained.has(this.ownerOf(sandboxID).name) ||
+        this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
+      isHog: (sandboxID) => this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
       hasPack: (row) => this.packs.keeps(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),
@@ -273,7 +276,7 @@ export class Simulation {
   #checkPack(key: string): void {
     this.note(() => `the pack ${key} is removed`)
     for (const row of this.watch.sandboxes.values()) {
-      if (row.state !== 'paused' || !row.isArchived || sandboxKey(row) !== key) continue
+      if (row.state !== 'paused' || !row.isStored || sandboxKey(row) !== key) continue
       this.report(
         new Violation('pack needed', `the pack of ${shortID(row.sandboxID)}, which is paused, is removed`),
       )

@@ -10,7 +10,21 @@ const mostLateMs = 10_000
 export function checkEachStep(simulation: Simulation): void {
   for (const happens of simulation.afterStep.splice(0)) happens()
   checkCopies(simulation)
+  checkSmall(simulation)
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
+}
+
+/** Whoever takes only a little memory never stands still because others take more. */
+function checkSmall({ watch, nodes, report }: Simulation): void {
+  for (const { memory, world } of nodes) {
+    memory.grow()
+    if (!memory.isScarce) continue
+    for (const [sandboxID, { frozen, running }] of world.sandboxes) {
+      if (!frozen || !running || memory.hogs.has(sandboxID)) continue
+      if (watch.sandboxes.get(sandboxID)?.state === 'running')
+        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and stands still`))
+    }
+  }
 }
 
 /** Never do two copies of a sandbox run. */

@@ -40,6 +40,7 @@ export const rules = [
   'drain',
   'admission',
   'webhooks',
+  'neighbour',
 ] as const
 
 export type Rule = (typeof rules)[number]

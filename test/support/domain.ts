@@ -214,6 +214,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         volumeDisks,
         ...(options.ports && { ports: options.ports }),
         ...(options.diskLevels && { diskLevels: options.diskLevels }),
+        ...(options.admission && { admission: options.admission }),
         snapshotMemory: driver.capabilities.snapshotMemory,
       })
     },

@@ -27,14 +27,14 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const folder = mkdtempSync(join(tmpdir(), 'warren-drain-'))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
-  const layers = { archive: async () => {}, bring: async () => {} }
-  const archive = { objects, packs: new ObjectPacks(objects), layers }
+  const layers = { store: async () => {}, fetch: async () => {} }
+  const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
   const open = (nodeID: string) =>
-    openFixture({ folder, clock, world: newFakeWorld(), nodeID, ports: { archive } })
+    openFixture({ folder, clock, world: newFakeWorld(), nodeID, ports: { objectStorage } })
   const [one, other] = [await open('one'), await open('other')]
   t.after(async () => {
     for (const node of [one, other]) {
-      await node.archive!.archiver.close()
+      await node.objectStorage!.uploader.close()
       await node.service.close()
       await node.stores.close()
     }
@@ -44,15 +44,21 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const membership = { nodeID: 'one', isDraining: true, nodes: async () => nodes }
   const take: HandOver = (_node, offered) =>
     takeOffered(
-      { ...other.stores, rows: other.stores.archive, mover: other.archive!.mover, clock, ...partsOf(other) },
+      {
+        ...other.stores,
+        rows: other.stores.storedBytes,
+        mover: other.objectStorage!.mover,
+        clock,
+        ...partsOf(other),
+      },
       offered,
     )
   const peer = { handOver: take, asked: 0 }
   const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
     new Drainer({
       ...node.stores,
-      rows: node.stores.archive,
-      ...node.archive!,
+      rows: node.stores.storedBytes,
+      ...node.objectStorage!,
       ...partsOf(node),
       membership: as,
       canMoveMemory,
@@ -66,7 +72,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const drainer = newDrainer(one, membership)
   const drainerOfOther = newDrainer(other, { nodeID: 'other', isDraining: false, nodes: async () => nodes })
   const { buildID } = (await one.stores.templates.findReadyBuild('basetemplate', 'default'))!
-  await one.stores.archive.markBuild(buildID, { at: 1, needs: null })
+  await one.stores.storedBytes.markBuild(buildID, { at: 1, needs: null })
   const again = () => newDrainer(one, membership)
   const others = { drainerOfOther, newDrainer, again }
   return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, take }
@@ -88,4 +94,4 @@ export const memoryOn = ({ driver }: Fixture, sandboxID: string) =>
   driver.world.sandboxes.get(sandboxID)?.memory.get('m')
 
 export const complaints = ({ logged }: Fixture) =>
-  logged.filter(({ message }) => message.includes('could not be moved from a node that is drained'))
+  logged.filter(({ message }) => message.includes('could not be moved from a draining node'))

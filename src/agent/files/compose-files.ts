@@ -1,4 +1,4 @@
-/** POST /files/compose: one file out of several, which are gone afterwards. */
+/** POST /files/compose: joins several files into one and removes them. */
 import { createReadStream, statSync } from 'node:fs'
 import { unlink } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'

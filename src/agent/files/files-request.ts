@@ -7,7 +7,7 @@ import type { AgentLog } from '../log/agent-log.ts'
 
 export type FilesContext = { identity: Identity; clock: Clock; metadata: Metadata; log: AgentLog }
 
-/** The account a /files request acts as. */
+/** The account that a /files request acts as. */
 export function accountFor(identity: Identity, asked: string): Account {
   const account = identity.account(asked)
   if (account) return account

@@ -3,12 +3,14 @@ import { AppError } from '../../lib/app-error.ts'
 import { attributePrefix, type FileMetadata } from '../filesystem/metadata.ts'
 
 const prefix = 'x-metadata-'
-/** What the kernel leaves of the name of an attribute. */
+/** The kernel's limit for the name of an attribute, minus our prefix. */
 const longestKey = 255 - attributePrefix.length
-/** Names of attributes included. */
+/** Includes the names of attributes. */
 const mostBytes = 4096
 
-/** The metadata an upload brings in `X-Metadata-<key>: <value>`: keys in lower case, of several values the first. */
+/**
+ * The metadata of an upload in `X-Metadata-<key>: <value>`: keys in lower case; of several values, the first.
+ */
 export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
   const pairs: [string, string][] = []
   let size = 0

@@ -1,4 +1,4 @@
-/** GET and HEAD /files: the bytes of one file, as they are, from disk to socket. */
+/** GET and HEAD /files: sends the bytes of one file, unchanged, from disk to socket. */
 import { constants, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -92,14 +92,15 @@ async function sendBytes(
 ): Promise<void> {
   response.writeHead(status, { 'content-length': length })
   if (response.req.method === 'HEAD') return void response.end()
-  // Two buffers take turns: one is filled while the other goes out.
+  // Two buffers take turns: one is filled while the other is sent.
   let filling = Buffer.allocUnsafe(Math.min(chunkSize, length))
   let leaving = Buffer.allocUnsafe(Math.min(chunkSize, length))
   let written = Promise.resolve()
   for (let sent = 0; sent < length; ) {
     const { bytesRead } = await file.read(filling, 0, Math.min(chunkSize, length - sent), start + sent)
     await written
-    // The file became shorter meanwhile: the promised length cannot be kept, so the answer must not look whole.
+    // The file became shorter meanwhile: the answer cannot have its declared length, so it must not look
+    // complete.
     if (bytesRead === 0) throw new AppError('internal', 'the file changed while it was read')
     sent += bytesRead
     written = write(response, filling.subarray(0, bytesRead))
@@ -111,11 +112,11 @@ async function sendBytes(
   response.end()
 }
 
-/** Resolves once the bytes are out and their memory can be used again. */
+/** Resolves once the bytes are sent and their memory can be reused. */
 function write(response: ServerResponse, bytes: Buffer): Promise<void> {
   const { socket } = response.req
   return new Promise((resolve, reject) => {
-    // Node does not call back for what can no longer be written.
+    // Node does not call back for data that can no longer be written.
     const leave = () => reject(new AppError('unavailable', 'the client left before the end of the file'))
     if (socket.destroyed) return leave()
     socket.once('close', leave)
@@ -126,7 +127,7 @@ function write(response: ServerResponse, bytes: Buffer): Promise<void> {
   })
 }
 
-/** A file of /proc says it is empty and is not; an empty one gets its `Content-Length: 0`. */
+/** A file of /proc reports size 0 but has content; an empty one gets its `Content-Length: 0`. */
 async function sendUntilEnd(file: FileHandle, response: ServerResponse): Promise<void> {
   const reader = chunks(file, null, Number.POSITIVE_INFINITY)
   const first = await reader.next()
@@ -137,7 +138,7 @@ async function sendUntilEnd(file: FileHandle, response: ServerResponse): Promise
   await streams.pipeline(reader, response)
 }
 
-/** `position` null reads on from where the file stands. */
+/** `position` null reads from the present position of the file. */
 async function* chunks(file: FileHandle, position: number | null, length: number): AsyncGenerator<Buffer> {
   let left = length
   let at = position
@@ -151,7 +152,7 @@ async function* chunks(file: FileHandle, position: number | null, length: number
   }
 }
 
-/** A range of what the client already has a part of counts only while the file is the same. */
+/** A conditional range counts only while the file is unchanged. */
 function wantedRange({ headers }: IncomingMessage, stats: Stats) {
   if (headers.range === undefined) return undefined
   const same = headers['if-range'] === undefined || headers['if-range'] === stats.mtime.toUTCString()
@@ -164,8 +165,8 @@ function isUnmodified(request: IncomingMessage, stats: Stats): boolean {
 }
 
 /**
- * Only for who asks for nothing else or likes it better: clients that merely could decode it are served faster
- * without. Undefined when neither gzip nor the plain bytes are accepted.
+ * True only for clients that accept nothing else or prefer gzip: clients that merely could decode it are
+ * served faster without. Undefined if neither gzip nor the plain bytes are accepted.
  */
 function wantsGzip(accepted: string): boolean | undefined {
   const weights = new Map(accepted.split(',').map(weightOf))
@@ -177,7 +178,7 @@ function wantsGzip(accepted: string): boolean | undefined {
   return gzip > 0 && [...weights].every(([name, weight]) => name === 'gzip' || name === '' || weight === 0)
 }
 
-/** One coding of Accept-Encoding and how much it is liked. */
+/** One coding of Accept-Encoding and its weight. */
 function weightOf(item: string): [string, number] {
   const [name = '', ...parameters] = item.split(';').map((part) => part.trim().toLowerCase())
   const weight = parameters.find((parameter) => /^q\s*=/.test(parameter))

@@ -1,6 +1,7 @@
 /**
- * Writes a file beside its destination and then renames it, so that a reader sees the old or the new and a
- * full disk leaves the old. Owner, mode, links and foreign attributes stay as a plain overwrite would leave them.
+ * Writes a file beside its destination and then renames it, so that a reader sees the old or the new one, and
+ * a full disk leaves the old one. Owner, mode, links and other attributes stay as a plain overwrite would
+ * leave them.
  */
 import { constants, createReadStream, promises as files, type Stats } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
@@ -18,14 +19,14 @@ export type NewFile = {
   path: string
   account: Account
   chunks: AsyncIterable<Buffer>
-  /** Replaces all that the file had. */
+  /** Replaces all metadata of the file. */
   metadata: FileMetadata
 }
 
 const newFileMode = 0o644
 const mostLinks = 40
 const copyAtOnce = 256 * 1024
-/** Asking the disk for each piece off the wire would cost more than writing it. */
+/** Writing each piece from the wire separately would cost more than the write itself. */
 const writeAtOnce = 512 * 1024
 const mostPieces = 16
 
@@ -37,7 +38,7 @@ export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
     const kind = stats.isDirectory() ? 'a directory' : 'not a regular file'
     throw new AppError('invalid_argument', `path '${path}' is ${kind}`)
   }
-  // Held open, so that all of it happens in this folder, whatever is put in the place of its name meanwhile.
+  // Held open, so that everything happens in this folder, whatever replaces its name meanwhile.
   const folder = await files.open(dirname(target), constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     const place = join('/proc/self/fd', String(folder.fd))
@@ -73,7 +74,7 @@ async function storeIn(
   }
 }
 
-/** An upload without metadata does not fail on a file system that keeps none. */
+/** An upload without metadata does not fail on a file system without attributes. */
 function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: string | undefined): void {
   const isAsked = Object.keys(metadata).length > 0
   if (!isAsked && replaced === undefined) return
@@ -100,8 +101,8 @@ async function createBeside(
 }
 
 /**
- * A file with several names must stay one file, and a mounted one cannot be replaced: both get the bytes.
- * True when the file at the target is the one that was there before.
+ * A file with several names must stay one file, and a mounted one cannot be replaced: both are overwritten
+ * with the bytes. True if the file at the target is the one that was there before.
  */
 async function putInPlace(beside: string, target: string, stats: Stats | undefined): Promise<boolean> {
   if (stats === undefined || stats.nlink === 1) {
@@ -118,7 +119,7 @@ async function putInPlace(beside: string, target: string, stats: Stats | undefin
   return true
 }
 
-/** Nothing but a file: a link or a pipe may have taken its name meanwhile. */
+/** Opens only a regular file: a link or a pipe may have taken its name meanwhile. */
 async function overwrite(target: string, bytes: Readable): Promise<void> {
   const { O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = constants
   const file = await files.open(target, O_WRONLY | O_NOFOLLOW | O_NONBLOCK).catch((error) => {
@@ -134,12 +135,12 @@ async function overwrite(target: string, bytes: Readable): Promise<void> {
   }
 }
 
-/** A link, a pipe that nobody reads, nothing. */
+/** A link, a pipe without a reader, or nothing. */
 const replacedCodes = new Set(['ELOOP', 'ENXIO', 'ENOENT'])
 const replaced = () =>
   new AppError('conflict', 'something else took the name of the file while it was written: write it again')
 
-/** The old bytes go when the first new one comes: that the rest will fit must be known before. */
+/** The first write destroys the old bytes, so it must be known before that the rest will fit. */
 async function requireSpace(beside: string, target: string): Promise<void> {
   const [fresh, old, disk] = await Promise.all([files.stat(beside), files.stat(target), files.statfs(target)])
   if (fresh.size - old.blocks * 512 > disk.bavail * disk.bsize) {
@@ -147,7 +148,7 @@ async function requireSpace(beside: string, target: string): Promise<void> {
   }
 }
 
-/** While some pieces are written the next are gathered. */
+/** Gathers the next pieces while some are being written. */
 async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Promise<void> {
   let pieces: Buffer[] = []
   let gathered = 0
@@ -190,7 +191,7 @@ function withoutFirst(bytes: number, pieces: Buffer[]): Buffer[] {
   return []
 }
 
-/** The place a plain open would write to: the end of a chain of links, which need not exist yet. */
+/** The target of a plain open: the end of a chain of links, which need not exist yet. */
 async function followLinks(path: string): Promise<{ target: string; stats: Stats | undefined }> {
   let target = path
   for (let links = 0; links < mostLinks; links++) {

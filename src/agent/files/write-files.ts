@@ -42,8 +42,8 @@ export async function writeFilesRoute(
     for (const { path } of writer.written) logFile(log, 'file_write', path, { user: account.name })
     sendJSON(response, 200, writer.written)
   } finally {
-    // The client may still be sending: it must be able to finish before it reads a rejection, and what it sends
-    // next on the same connection must get through. A stream that is still iterated does not flow.
+    // The client may still be sending: it must be able to finish before it reads a rejection, and its next
+    // request on the same connection must get through. A stream that is still iterated does not flow.
     await body?.return?.()
     request.unpipe()
     request.resume()
@@ -94,7 +94,7 @@ class Writer {
   }
 }
 
-/** The bytes of the body without their transfer encoding. Leaving early must not cut the connection. */
+/** The bytes of the body without their content encoding. Stopping early must not close the connection. */
 function decoded(request: IncomingMessage, response: ServerResponse): AsyncIterableIterator<Buffer> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
   if (encoding === 'identity' || encoding === '') return iterate(request)
@@ -106,9 +106,10 @@ function decoded(request: IncomingMessage, response: ServerResponse): AsyncItera
   }
   const plain = process.getBuiltinModule('node:zlib').createGunzip()
   request.on('error', (error) => plain.destroy(error))
-  // All of a small body that unpacks to a lot may have come before its sender left.
+  // A small body that unpacks to a lot may have arrived completely before its sender disconnected.
   response.once('close', () => plain.destroy(new AppError('invalid_argument', 'the body was cut off')))
-  // The reader of the stream fails with an error; one that comes after the reader has left concerns nobody.
+  // The reader of the stream fails with an error; one that comes after the reader has stopped concerns
+  // nobody.
   plain.on('error', () => {})
   return iterate(request.pipe(plain))
 }

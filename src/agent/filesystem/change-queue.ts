@@ -6,7 +6,10 @@ export type Change = { name: string; type: EventType }
 
 const mostQueued = 16_384
 
-/** Changes that wait for who watches. One who does not come for them in time gets an error, never a gap. */
+/**
+ * Changes that wait for the watcher's client. A client that does not read them in time gets an error, never a
+ * gap.
+ */
 export class ChangeQueue {
   #changes: Change[] = []
   #failure: AppError | undefined
@@ -17,7 +20,7 @@ export class ChangeQueue {
     return this.#failure
   }
 
-  /** No more changes will be taken. */
+  /** True if no more changes are accepted. */
   get over(): boolean {
     return this.#ended || this.#failure !== undefined
   }
@@ -47,7 +50,7 @@ export class ChangeQueue {
     this.#wake?.()
   }
 
-  /** Everything that waits; throws what ended the watch once nothing does. */
+  /** Returns all waiting changes; throws the reason for the end of the watch once there are none. */
   drain(): Change[] {
     const changes = this.#changes
     this.#changes = []
@@ -55,7 +58,7 @@ export class ChangeQueue {
     return changes
   }
 
-  /** As `drain`, but waits: 'silence' when nothing came for so long, undefined after the end. */
+  /** Like `drain`, but waits: 'silence' if nothing came for `silenceMs`, undefined after the end. */
   async next(silenceMs: number): Promise<Change[] | 'silence' | undefined> {
     if (this.#changes.length === 0 && !this.over && (await this.#wait(silenceMs))) return 'silence'
     const changes = this.drain()

@@ -1,4 +1,4 @@
-/** What a file or folder looks like on the wire. */
+/** A file or folder as the wire shows it. */
 import { type BigIntStats, lstatSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, resolve } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
@@ -10,10 +10,13 @@ import type { Metadata } from './metadata.ts'
 
 export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
 
-/** Where an entry's names and notes come from; without metadata it has only the fields old clients know. */
+/**
+ * The sources of an entry's names and metadata; without metadata it has only the fields that old clients
+ * know.
+ */
 export type EntrySources = { accounts: Pick<Accounts, 'userName' | 'groupName'>; metadata?: Metadata }
 
-/** Names looked up once each, for as long as one answer takes: a listing asks for the same ones all the time. */
+/** Caches names for the duration of one answer: a listing asks for the same ones all the time. */
 export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
   const remember = (find: (id: number) => string) => {
     const known = new Map<number, string>()
@@ -29,22 +32,22 @@ export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
   }
 }
 
-/** The bytes of a path that is no UTF-8: no string could be turned back into them. */
+/** The bytes of a path that is not UTF-8: no string could be converted back into them. */
 export type EntryPath = string | Buffer
 
-/** A name that changes all the time, in step with us, may change between two looks many times in a row. */
+/** A name that is constantly replaced may change between two calls many times in a row. */
 const mostTries = 1000
 
 /**
- * Describes what lies at `path` itself; throws the system's error when nothing does. The wire has UTF-8 only: what is
- * none in a path is shown as U+FFFD.
+ * Describes the entry at `path` itself; throws the system's error if there is none. The wire has UTF-8 only:
+ * other bytes of a path are shown as U+FFFD.
  */
 export function describeEntry(path: EntryPath, sources: EntrySources): EntryInit {
   for (let tries = 1; ; tries++) {
     try {
       return describeOnce(path, sources)
     } catch (error) {
-      // It was a link a moment ago, and something else has its name now.
+      // The entry was a link a moment ago and has been replaced.
       if (systemErrorCode(error) !== 'EINVAL' || tries === mostTries) throw error
     }
   }
@@ -72,7 +75,7 @@ function describeOnce(path: EntryPath, { accounts, metadata }: EntrySources): En
   }
 }
 
-/** Where no metadata can be read, all the rest can. */
+/** If the metadata cannot be read, the rest still can. */
 function noted(path: string, metadata: Metadata): Pick<EntryInit, 'metadata'> {
   try {
     const found = metadata.read(path)
@@ -82,7 +85,7 @@ function noted(path: string, metadata: Metadata): Pick<EntryInit, 'metadata'> {
   }
 }
 
-/** Undefined for a link that leads nowhere, or in a circle. */
+/** Undefined for a broken or circular link. */
 function statTarget(path: EntryPath): BigIntStats | undefined {
   try {
     return statSync(path, { bigint: true })
@@ -98,7 +101,7 @@ function fileType(stats: BigIntStats): (typeof FileType)[keyof typeof FileType] 
   return FileType.UNSPECIFIED
 }
 
-/** Where the link leads in the end; for a broken one, where it points. */
+/** The final target of a link; for a broken one, its direct target. */
 function linkTarget(path: EntryPath): string {
   try {
     return realpathSync(path)
@@ -107,7 +110,7 @@ function linkTarget(path: EntryPath): string {
   }
 }
 
-/** Go's way to write a mode: the letters of what it is, then nine of who may do what. */
+/** Go's notation of a mode: letters for the type, then nine for the permissions. */
 export function permissions(stats: BigIntStats): string {
   const mode = Number(stats.mode)
   const kinds = [

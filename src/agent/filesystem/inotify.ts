@@ -1,4 +1,4 @@
-/** Watches on single folders, shared by all watchers: a sandbox needs one inotify instance at most. */
+/** Watches on single folders, shared by all watchers: a sandbox needs at most one inotify instance. */
 import { closeSync, read } from 'node:fs'
 import { promisify } from 'node:util'
 import { type CFunction, openCLibrary } from '../../lib/c-library.ts'
@@ -35,9 +35,9 @@ const readAtOnce = 64 * 1024
 export type InotifyEvent = { watch: number; mask: number; cookie: number; name: string }
 
 export type InotifyListener = {
-  /** Events in the order in which they happened, those of other listeners' folders left out. */
+  /** Gets events in the order in which they happened, without those of other listeners' folders. */
   take(events: InotifyEvent[]): void
-  /** Events were lost, or none will come any more. */
+  /** Called when events were lost, or when none will come any more. */
   lost(): void
 }
 
@@ -56,7 +56,7 @@ export class Inotify {
     this.#addonPath = addonPath
   }
 
-  /** Watches one folder; gives the number of the watch, or a negative error number. */
+  /** Watches one folder; returns the number of the watch, or a negative error number. */
   add(path: string, listener: InotifyListener, { throughLinks = false } = {}): number {
     const calls = this.#bind()
     this.#members.add(listener)

@@ -10,8 +10,9 @@ const mostEntries = 200_000
 const longestTurnMs = 10
 
 /**
- * Depth first, names in byte order, a folder before what it holds. Links below are listed and not followed,
- * so a circle of links cannot catch it. What vanishes on the way or cannot be read is left out.
+ * Depth first, names in byte order, a folder before its entries. Links below the root are listed but not
+ * followed, so that circular links are harmless. Entries that vanish meanwhile or cannot be read are left
+ * out.
  */
 export async function listDirectory(
   root: string,
@@ -23,7 +24,7 @@ export async function listDirectory(
     throw new AppError('invalid_argument', `path is not a directory: ${root}`)
   }
   const entries: EntryInit[] = []
-  // Folders wait on a stack of unread names rather than in recursion: a tree may be deeper than our stack.
+  // A stack of unread names instead of recursion: a tree may be deeper than our call stack.
   const open: { folder: EntryPath; names: EntryPath[] }[] = [
     { folder: root, names: sortedNames(realpathSync(root)) },
   ]
@@ -70,7 +71,7 @@ function sortedNames(folder: EntryPath): EntryPath[] {
   return names.sort((a, b) => Buffer.compare(Buffer.from(b), Buffer.from(a)))
 }
 
-/** Names that are no UTF-8 stay the bytes that they are. */
+/** Names that are not UTF-8 stay bytes. */
 function sortedBytes(folder: EntryPath): EntryPath[] {
   const names = readdirSync(folder, { encoding: 'buffer' }).sort((a, b) => Buffer.compare(b, a))
   return names.map((name) => (isUtf8(name) ? name.toString() : name))
@@ -81,7 +82,7 @@ function joinPath(folder: EntryPath, name: EntryPath): EntryPath {
   return Buffer.concat([Buffer.from(folder), Buffer.from('/'), Buffer.from(name)])
 }
 
-/** Gone meanwhile, or of the kernel's and closed even to us. */
+/** The entry vanished meanwhile, or is the kernel's and closed even to us. */
 const skipped = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'EPERM'])
 
 function skipClosed<T>(read: () => T): T | undefined {

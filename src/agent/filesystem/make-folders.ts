@@ -3,7 +3,9 @@ import { dirname } from 'node:path'
 import type { Account } from '../accounts.ts'
 import { systemErrorCode } from '../errors.ts'
 
-/** Makes a folder and those above it that are missing, 0755 and owned by the user; others stay as they are. */
+/**
+ * Creates a folder and the missing ones above it, 0755 and owned by the user; existing ones stay unchanged.
+ */
 export function makeFolders(path: string, account: Account): void {
   const missing: string[] = []
   for (let folder = path; !exists(folder); folder = dirname(folder)) missing.push(folder)

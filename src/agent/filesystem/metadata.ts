@@ -1,13 +1,13 @@
-/** What clients note about files, kept by the file system itself as extended attributes. */
+/** Clients' metadata of files, stored by the file system as extended attributes. */
 import { AppError } from '../../lib/app-error.ts'
 import { type CFunction, openCLibrary } from '../../lib/c-library.ts'
 
 export type FileMetadata = Record<string, string>
 
 export const attributePrefix = 'user.e2b.'
-/** These belong to one file and its bytes: the kernel gives them, or takes them away with the next write. */
+/** These belong to one file and its bytes: the kernel sets them, or removes them with the next write. */
 const notCopied = /^(security|trusted)\./
-/** No list and no value is longer. */
+/** The maximum length of a list and of a value. */
 const largest = 64 * 1024
 const outOfSpace = new Set([7, 28, 122])
 

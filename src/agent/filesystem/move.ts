@@ -6,7 +6,7 @@ import type { Metadata } from './metadata.ts'
 import { temporaryName } from './temporary-name.ts'
 
 /**
- * Renames; where the two lie on different file systems, or a folder of the image's own layer cannot be
+ * Renames. If the two are on different file systems, or if a folder of the image's own layer cannot be
  * renamed in place, copies with owners, modes, times and metadata and then removes the source.
  */
 export async function movePath(source: string, destination: string, metadata: Metadata): Promise<void> {
@@ -19,7 +19,7 @@ export async function movePath(source: string, destination: string, metadata: Me
 }
 
 export async function copyThenRemove(source: string, destination: string, metadata: Metadata): Promise<void> {
-  // As rename does it: a file may take the place of a file, nothing else is replaced.
+  // Like rename: a file may replace a file; nothing else is replaced.
   const before = await files.lstat(destination).catch(() => undefined)
   if (before?.isDirectory())
     throw new AppError('invalid_argument', `the destination is a directory: ${destination}`)
@@ -47,7 +47,7 @@ async function copyTree(source: string, destination: string, metadata: Metadata)
   await keepAttributes(stats, destination)
 }
 
-/** As `mv` does: where the other file system keeps none, the file goes without. */
+/** Like `mv`: if the other file system has no attributes, the file is moved without. */
 function keepMetadata(source: string, destination: string, metadata: Metadata): void {
   try {
     metadata.replace(destination, metadata.read(source) ?? {}, source)

@@ -1,4 +1,4 @@
-/** filesystem.Filesystem of the wire. The agent acts as root; what it makes belongs to the asking user. */
+/** The wire's filesystem.Filesystem. The agent acts as root; its new files belong to the requesting user. */
 import { promises as files, lstatSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
@@ -92,7 +92,7 @@ export class FilesystemService {
 
   #makeDir(path: string, account: Account): void {
     inWords(path, () => {
-      // A link that leads nowhere is something too, and no directory.
+      // A broken link also occupies the path, and is not a directory.
       const before = statSync(path, { throwIfNoEntry: false }) ?? lstatSync(path, { throwIfNoEntry: false })
       if (before?.isDirectory()) throw new AppError('already_exists', `directory already exists: ${path}`)
       if (before)

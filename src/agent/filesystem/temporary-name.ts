@@ -1,6 +1,6 @@
-/** Names of files that are still being written, and hidden from who watches until they have their own. */
+/** Names of files that are still being written, hidden from watchers until they have their final name. */
 
-/** `new` becomes a file that was not there, `over` replaces one, `moving` comes from another file system. */
+/** `new` becomes a new file, `over` replaces one, `moving` comes from another file system. */
 export type TemporaryKind = 'new' | 'over' | 'moving'
 
 const pattern = /^\.warren-(new|over|moving)-\d+$/

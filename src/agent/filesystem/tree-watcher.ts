@@ -1,6 +1,7 @@
 /**
- * What happens in one folder, or in all below it, in the order in which it happens. A folder that appears is
- * watched too; what was put into it before its watch stood is found by a look and told as well.
+ * Reports changes in one folder, or in all folders below it, in the order in which they happen. A new folder
+ * is watched too; entries that were put into it before its watch existed are found by listing it, and
+ * reported as well.
  */
 import { type Dirent, promises as files } from 'node:fs'
 import { join } from 'node:path'
@@ -12,17 +13,19 @@ import { flag, type Inotify, type InotifyEvent, type InotifyListener } from './i
 import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
 
 const mostFolders = 50_000
-/** Names found by a look whose own event may still be on its way; forgetting them only tells them twice. */
+/**
+ * Names found by listing whose own event may still be on its way; forgetting them only reports them twice.
+ */
 const mostFound = 10_000
-/** Events not yet looked at, while folders are being adopted. */
+/** Limit for unprocessed events, while folders are being added. */
 const mostWaiting = 100_000
-/** The kernel's own trees change all the time and tell nobody. */
+/** The kernel's own trees change all the time and report nothing. */
 const unwatchable = new Set(['/proc', '/sys'])
 const errno = { noEntry: 2, noInstance: 24, noWatch: 28 }
 
-/** What a file that comes to its name from a temporary one did for those who watch. */
+/** The events for a file that gets its name from a temporary one. */
 const arrivals: Record<TemporaryKind, Change['type'][]> = {
-  // As if it were made at its name, given to its owner and then written.
+  // As if it were created at its name, given to its owner and then written.
   new: [EventType.CREATE, EventType.CHMOD, EventType.WRITE],
   over: [EventType.WRITE],
   moving: [EventType.CREATE],
@@ -33,18 +36,21 @@ export class TreeWatcher implements InotifyListener {
   readonly root: string
   #inotify: Inotify
   #recursive: boolean
-  /** By their watch, relative to the root, which is ''. */
+  /** By watch, relative to the root, which is ''. */
   #folders = new Map<number, string>()
   #found = new Set<string>()
   #moving: { cookie: number; name: string } | undefined
-  /** By the cookie of their move: the kernel mixes the halves of moves that happen at once in several folders. */
+  /**
+   * By the cookie of their move: the kernel interleaves the halves of moves that happen at once in several
+   * folders.
+   */
   #arriving = new Map<number, TemporaryKind>()
-  /** Names whose watch turned out to belong to another folder, which took their place. */
+  /** Names whose watch turned out to belong to another folder, which has replaced them. */
   #displaced: string[] = []
   #waiting = 0
   #work: Promise<void>
 
-  /** The watches stand when this resolves. */
+  /** The watches exist when this resolves. */
   static async open(inotify: Inotify, root: string, recursive: boolean): Promise<TreeWatcher> {
     const watcher = new TreeWatcher(inotify, root, recursive)
     await watcher.#work
@@ -85,7 +91,7 @@ export class TreeWatcher implements InotifyListener {
       if (this.changes.over) return this.#inotify.leave(this)
       const folder = this.#folders.get(event.watch)
       if (folder === undefined) continue
-      // The two halves of a move come one right after the other, or the second not at all.
+      // The two halves of a move are adjacent, or the second does not come at all.
       const moved = this.#moving?.cookie === event.cookie ? this.#moving : undefined
       if (this.#moving && !moved) this.#forgetBelow(this.#moving.name)
       this.#moving = undefined
@@ -94,7 +100,7 @@ export class TreeWatcher implements InotifyListener {
     }
   }
 
-  /** The watch on its parent tells what happens to a folder below the root; only its own tells of the root. */
+  /** The watch on its parent reports events of a folder below the root; only the root needs its own. */
   #handleOwn({ mask, watch }: InotifyEvent, folder: string): void {
     if (folder === '') {
       if (mask & flag.attrib) this.changes.push('.', EventType.CHMOD)
@@ -151,7 +157,7 @@ export class TreeWatcher implements InotifyListener {
     this.#displaced = []
   }
 
-  /** Watches stay with their folder when it gets another name; false when it had none. */
+  /** Watches stay with their folder when it is renamed; false if it had none. */
   #rename(from: string, to: string): boolean {
     const below = this.#below(from)
     for (const [watch, folder] of below) this.#folders.set(watch, to + folder.slice(from.length))
@@ -168,7 +174,9 @@ export class TreeWatcher implements InotifyListener {
     return [...this.#folders].filter(([, folder]) => folder === name || folder.startsWith(`${name}/`))
   }
 
-  /** Watches a folder and those below it. Watch first, look then: so nothing can slip in between. */
+  /**
+   * Watches a folder and those below it. Adds the watch before listing, so that nothing is missed in between.
+   */
   async #adopt(first: string, tell: boolean): Promise<void> {
     const waiting = [first]
     while (waiting.length > 0 && !this.changes.over) {
@@ -198,7 +206,7 @@ export class TreeWatcher implements InotifyListener {
     return true
   }
 
-  /** The folders in a folder; when it is new to us, everything in it is told. */
+  /** Returns the folders in a folder; if it is new, everything in it is reported. */
   async #look(folder: string, tell: boolean): Promise<string[]> {
     const path = join(this.root, folder)
     const entries = await files.readdir(path, { withFileTypes: true }).catch(() => [] as Dirent[])
@@ -222,7 +230,7 @@ export class TreeWatcher implements InotifyListener {
   }
 }
 
-/** A folder that vanished before its watch stood is no failure, unless it is the one that was asked for. */
+/** A folder that vanished before it could be watched is no failure, unless it is the requested one. */
 function rejectWatch(error: number, root: string | undefined): void {
   if (error === errno.noWatch || error === errno.noInstance) {
     throw new AppError(

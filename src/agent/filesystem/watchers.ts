@@ -1,4 +1,4 @@
-/** The watching half of filesystem.Filesystem: as a stream, and as a list that is asked for from time to time. */
+/** The watching half of filesystem.Filesystem: as a stream, and as a list that clients poll. */
 import { statfsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MessageInitShape } from '@bufbuild/protobuf'
@@ -21,12 +21,12 @@ type Request = WatchDirRequest | CreateWatcherRequest
 type EventInit = MessageInitShape<typeof FilesystemEventSchema>
 type ResponseInit = MessageInitShape<typeof WatchDirResponseSchema>
 
-/** Throws for a path where nothing is. */
+/** Throws if nothing exists at the path. */
 export type Describe = (path: string) => EntryInit
 export type FilesystemTypeOf = (path: string) => number
 
 const mostWatchers = 64
-/** NFS, SMB in its three ages, FUSE, Ceph and AFS: changes made elsewhere tell nobody here. */
+/** NFS, three versions of SMB, FUSE, Ceph and AFS: changes made elsewhere are not reported here. */
 const networkTypes = new Set([
   0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x65735546, 0x00c36400, 0x5346414f, 0x6b414653,
 ])
@@ -49,7 +49,7 @@ export class Watchers {
     describe: Describe,
   ): AsyncGenerator<ResponseInit> {
     const watcher = await this.#watch(path, request)
-    // Not left to `finally`: when the caller has gone, a write that waits for it may never come back to us.
+    // Not left to `finally`: if the caller has disconnected, a write that waits for it may never return.
     const leave = () => this.#unwatch(watcher)
     call.signal.addEventListener('abort', leave)
     if (call.signal.aborted) leave()
@@ -92,7 +92,7 @@ export class Watchers {
     this.#unwatch(watcher)
   }
 
-  /** Ends all that are polled; streams end with their connections. */
+  /** Ends all polled watchers; streams end with their connections. */
   close(): void {
     for (const id of [...this.#polled.keys()]) this.remove(id)
   }

@@ -5,7 +5,9 @@ import { fromSystemError } from '../errors.ts'
 import { everybody } from '../memory-guard.ts'
 import type { AgentLog } from './agent-log.ts'
 
-/** A request that failed by no fault of its sender. Its query is not told: it may hold a signature. */
+/**
+ * Logs a request that failed without its sender's fault. Leaves out its query, which may contain a signature.
+ */
 export function logFailure(log: AgentLog, request: IncomingMessage, error: unknown): void {
   const known = fromSystemError(error)
   if (known.code !== 'internal') return
@@ -20,7 +22,7 @@ export function logFault(log: AgentLog, error: unknown): void {
   log.add('error', `Fault in the agent: ${text}`, { logger: 'agent', event_type: 'agent_fault' })
 }
 
-/** `bytes` is about what the process held. */
+/** `bytes` is the approximate memory of the process. */
 export function logMemoryKill(log: AgentLog, pid: number, bytes: number): void {
   const name = pid === everybody ? 'all' : nameOf(pid)
   const size = `${Math.round(bytes / 1024 / 1024)} MiB`
@@ -29,7 +31,7 @@ export function logMemoryKill(log: AgentLog, pid: number, bytes: number): void {
   log.add('warn', message, { logger: 'agent', event_type: 'memory_kill', pid: String(pid), process: name })
 }
 
-/** Asked after the kill, which could not wait: somebody may have cleared the process away already. */
+/** Called after the kill, which could not wait: the process may have been reaped already. */
 function nameOf(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/comm`, 'utf8').trim()

@@ -1,6 +1,6 @@
 /**
- * What happened in this sandbox: numbered entries in a bounded part of memory, until somebody collects them.
- * It must never hold up or outgrow what it tells of: what is too much at once is left out, and that is told.
+ * The log of this sandbox: numbered entries in bounded memory until the control plane collects them. It must
+ * never delay or outgrow what it describes: excess entries are dropped, and an entry says so.
  */
 import type { Clock } from '../../lib/clock.ts'
 
@@ -11,19 +11,22 @@ export type LogFields = { logger: string; event_type: string } & Record<string, 
 
 const longestText = 4096
 const mostKeptBytes = 512 * 1024
-/** What an entry costs beside its text. */
+/** The cost of an entry in addition to its text. */
 const entryOverhead = 96
 /** Output may come in a burst of this size, then at this pace. */
 const outputBurstBytes = 256 * 1024
 const outputBytesPerMs = 128
-/** No two entries have the same time, so that a page can end at any. This far ahead of the clock they may run. */
+/**
+ * Every entry has its own time, so that a page can end at any entry. The times may run ahead of the clock by
+ * this much.
+ */
 const furthestAheadMs = 2000
-/** What was left out is told after this long, all at once. */
+/** Dropped entries are reported together after this time. */
 export const tellLeftOutAfterMs = 1000
 
 type Kept = { at: number; line: string }
 
-/** More will follow soon after an entry that can wait: who sends them may send them together. */
+/** `canWait`: more entries will follow soon, so that a sender may send them together. */
 type LogListener = (canWait: boolean) => void
 
 export class AgentLog {
@@ -41,7 +44,7 @@ export class AgentLog {
   constructor(clock: Clock) {
     this.clock = clock
     this.#outputAt = clock.now()
-    // A sandbox that is booted again counts on from where its earlier life cannot have come.
+    // A sandbox that is booted again continues with numbers that its earlier run cannot have reached.
     this.#firstSequence = clock.now() * 1000
     this.#lastSequence = this.#firstSequence
   }
@@ -51,7 +54,7 @@ export class AgentLog {
     else if (this.#leftOut++ === 0) this.clock.after(tellLeftOutAfterMs, () => this.#tellLeftOut())
   }
 
-  /** Whether so many bytes of output may be told now. */
+  /** True if this many bytes of output may be logged now. */
   takeOutput(bytes: number): boolean {
     const now = this.clock.now()
     const earned = Math.max(0, now - this.#outputAt) * outputBytesPerMs
@@ -62,7 +65,7 @@ export class AgentLog {
     return true
   }
 
-  /** Drops what was not collected yet: it belongs to the sandbox whose memory this one was started from. */
+  /** Drops uncollected entries: they belong to the sandbox from whose memory this one was started. */
   forget(): void {
     this.#kept = []
     this.#keptBytes = 0
@@ -70,15 +73,15 @@ export class AgentLog {
     this.#firstSequence = this.#lastSequence
   }
 
-  /** Calls `listener` after each new entry; the returned function ends it. */
+  /** Calls `listener` after each new entry until the returned function is called. */
   follow(listener: LogListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Entries that follow the one numbered `after`, as lines of JSON; undefined when there are none. */
+  /** Returns the entries after number `after` as lines of JSON; undefined if there are none. */
   readAfter(after: number, mostBytes: number): { text: string; last: number } | undefined {
-    // A number this life has not reached is one of another life.
+    // A number that this run has not reached belongs to another run.
     const read = after > this.#lastSequence ? this.#firstSequence : Math.max(after, this.#firstSequence)
     if (read === this.#lastSequence) return undefined
     const oldest = this.#lastSequence - this.#kept.length + 1
@@ -134,7 +137,7 @@ function cutFields(fields: LogFields): LogFields {
 
 function cut(text: string): string {
   if (text.length <= longestText) return text
-  // Not through the middle of a character.
+  // Does not cut through the middle of a character.
   const end = /[\ud800-\udbff]/.test(text[longestText - 1]!) ? longestText - 1 : longestText
   return `${text.slice(0, end)}…`
 }

@@ -1,4 +1,4 @@
-/** What the log tells of files: which, and what became of them; never what is in them. */
+/** Log entries about files: their names and what happened to them, never their contents. */
 import type { Filesystem } from '../../contract/rpc/filesystem_pb.ts'
 import type { RpcMethods } from '../rpc/rpc.ts'
 import type { AgentLog } from './agent-log.ts'
@@ -23,7 +23,7 @@ export function logFile(
 
 type Methods = RpcMethods<typeof Filesystem>
 
-/** The same methods; those that change something are told of once they have. */
+/** The same methods; those that change something are logged after they succeed. */
 export function withFileLog(methods: Methods, log: AgentLog): Methods {
   const { makeDir, move, remove } = methods
   return {

@@ -5,7 +5,9 @@ import type { AgentLog } from './agent-log.ts'
 const batchBytes = 64 * 1024
 const longestWaitMs = 20
 
-/** GET /logs?after=N: every entry after that one, then each as it happens, at the pace of who reads. */
+/**
+ * GET /logs?after=N: sends every entry after that one, then new entries as they happen, at the reader's pace.
+ */
 export function streamLog(log: AgentLog, response: ServerResponse, query: URLSearchParams): void {
   let last = Number(query.get('after') ?? 0)
   if (!Number.isSafeInteger(last) || last < 0) {
@@ -25,7 +27,7 @@ export function streamLog(log: AgentLog, response: ServerResponse, query: URLSea
       last = batch.last
       isFull = !response.write(batch.text)
     }
-    // Before any answer: whoever reads how a command ended may end the sandbox next.
+    // Sent before any answer: a client that reads the end of a command may end the sandbox next.
     response.socket?.uncork()
   }
   const unfollow = log.follow((canWait) => {

@@ -1,4 +1,4 @@
-/** What the log tells of one process: how it was started, what it printed, how it ended. */
+/** Log entries of one process: its start, its output, its end. */
 import { StringDecoder } from 'node:string_decoder'
 import { errorText } from '../../lib/app-error.ts'
 import { type AgentLog, tellLeftOutAfterMs } from './agent-log.ts'
@@ -15,8 +15,8 @@ export type StartedProcess = {
 type OutputName = 'stdout' | 'stderr' | 'pty'
 
 /**
- * Whether a process is told in the log. Who looks into a sandbox every few seconds starts it with WARREN_LOG=off, so that
- * the log stays with what the sandbox does.
+ * False for a process whose environment has WARREN_LOG=off. Tools that inspect a sandbox every few seconds
+ * set it, so that the log shows only what the sandbox does.
  */
 export const isLogged = (envs: Readonly<Record<string, string>>): boolean => envs.WARREN_LOG !== 'off'
 
@@ -27,7 +27,7 @@ export class ProcessLog {
   readonly #log: AgentLog
   readonly #pid: string
   readonly #decoders = new Map<OutputName, StringDecoder>()
-  /** Bytes left out since output became too much; while there are any, more of it is left out too. */
+  /** Bytes dropped since there was too much output; while there are any, further output is dropped too. */
   #gapBytes = 0
 
   constructor(log: AgentLog, { pid, cmd, args, user, cwd, tag }: StartedProcess) {
@@ -94,7 +94,7 @@ export class ProcessLog {
     more: Record<string, string> = {},
   ): void {
     const fields = { logger: 'process', event_type: event, pid: this.#pid, ...more }
-    // Short commands are over in a moment: all of one goes out together.
+    // A short command ends in a moment, so all its entries are sent together.
     this.#log.add(level, message, fields, event !== 'process_end')
   }
 }

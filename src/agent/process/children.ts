@@ -1,10 +1,10 @@
-/** Learns how the processes end that the agent started: Node knows only of those that it started itself. */
+/** Detects the end of processes that the agent started: Node knows only those that it started itself. */
 import { constants } from 'node:os'
 import type { CFunction, CLibrary } from '../../lib/c-library.ts'
 
 export type ExitListener = (exitCode: number | null, signal: string | null) => void
 
-/** Calls the listener once the process has ended. Until then its pid is nobody else's. */
+/** Calls the listener once the process has ended. Until then nobody else has its pid. */
 export type AwaitExit = (pid: number, listener: ExitListener) => void
 
 const withoutWaiting = 1
@@ -12,7 +12,7 @@ const signalBits = 0x7f
 const exitCodeShift = 8
 const exitCodeBits = 0xff
 
-/** One for all who listen, since the signal comes for all. */
+/** One for all listeners, because the signal is for all. */
 let opened: AwaitExit | undefined
 
 export function openAwaitExit(libc: CLibrary): AwaitExit {
@@ -23,7 +23,7 @@ export function openAwaitExit(libc: CLibrary): AwaitExit {
 function listenForEnds(waitpid: CFunction): AwaitExit {
   const listeners = new Map<number, ExitListener>()
   const status = Buffer.alloc(4)
-  // One signal may stand for several ends.
+  // One signal may stand for several ended processes.
   process.on('SIGCHLD', () => {
     for (const [pid, listener] of listeners) {
       if (waitpid(pid, status, withoutWaiting) !== pid) continue
@@ -40,7 +40,7 @@ function tell(listener: ExitListener, status: number): void {
   else listener(null, signalName(signal))
 }
 
-/** Where a signal has several names, the first is the usual one. */
+/** If a signal has several names, the first is the usual one. */
 function signalName(signal: number): string {
   const known = Object.entries(constants.signals).find(([, number]) => number === signal)
   return known?.[0] ?? `signal ${signal}`

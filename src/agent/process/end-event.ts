@@ -20,7 +20,7 @@ const signalTexts: Record<string, string> = {
   SIGXFSZ: 'file size limit exceeded',
 }
 
-/** How a process ended, in the words clients know. */
+/** The end of a process, in the wording that clients know. */
 export function endEvent(exitCode: number | null, signal: string | null): ProcessEventInit {
   const exited = exitCode !== null
   const status = exited ? `exit status ${exitCode}` : `signal: ${signalTexts[signal ?? ''] ?? signal}`

@@ -1,14 +1,14 @@
-/** What is told of a process, and to whom. */
+/** The events of a process, and their readers. */
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { ProcessEventSchema } from '../../contract/rpc/process_pb.ts'
 import type { OutputName } from './outputs.ts'
 
 export type ProcessEventInit = MessageInitShape<typeof ProcessEventSchema>
 
-/** One who is told. A process pauses its output while any reader is full. */
+/** A receiver of events. A process pauses its output while any reader is full. */
 export type EventReader = {
   readonly isFull: boolean
-  /** The event may wait for those that follow it, but no longer than until `flush`, or the end event. */
+  /** The event may wait for those that follow it, until `flush` or the end event. */
   push(event: ProcessEventInit): void
   flush(): void
 }

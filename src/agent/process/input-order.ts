@@ -1,6 +1,6 @@
 import { untilAborted } from '../../lib/until-aborted.ts'
 
-/** Runs one thing after another, in the order asked for, also when one of them fails or is given up. */
+/** Runs one task after another, in the order of the calls, even if one of them fails or is aborted. */
 export class InputOrder {
   #last: Promise<unknown> = Promise.resolve()
 

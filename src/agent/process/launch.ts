@@ -1,4 +1,4 @@
-/** Starts a program with the credentials, environment, directory and streams a request asks for. */
+/** Starts a program with the credentials, environment, folder and streams of a request. */
 import { readFileSync, statSync } from 'node:fs'
 import { AppError } from '../../lib/app-error.ts'
 import type { Account } from '../accounts.ts'
@@ -73,7 +73,7 @@ export function launch(request: LaunchRequest, identity: Identity, native: Nativ
   }
 }
 
-/** Whether a folder is there is asked only when a process could not be started in it. */
+/** Checks whether a folder exists only if a process could not be started in it. */
 function startInFirst(
   folders: readonly string[],
   startIn: (cwd: string) => number,
@@ -99,14 +99,14 @@ function start(native: Native, request: SpawnRequest): number {
     return spawnWithinLimit(native, request)
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOEXEC' || program === shell) throw error
-    // A script that does not say what runs it is one for the shell.
+    // A script without an interpreter line is one for the shell.
     return start(native, { ...request, program: shell, words: [shell, program, ...words.slice(1)] })
   }
 }
 
 /**
- * A command that finds its user at the limit of processes, or so near that it could start none itself, gets the room
- * that is kept back: somebody has to be able to see what is there, and to end it.
+ * If the user is at the limit of processes, or so close that the command could start none itself, the command
+ * gets the reserve: somebody must be able to look around, and to end processes.
  */
 function spawnWithinLimit({ room, withinCommandLimit, spawn }: Native, request: SpawnRequest): number {
   try {
@@ -122,7 +122,7 @@ function rejectZeroBytes(texts: string[]): void {
     throw new AppError('invalid_argument', 'a command, its variables and its cwd must not hold zero bytes')
 }
 
-/** An asked-for directory must exist; of the defaults the first that exists is taken. */
+/** A requested folder must exist; of the defaults, the first that exists is used. */
 function workingFolders(asked: string, account: Account, defaultWorkdir: string): string[] {
   if (asked !== '') return [resolvePath(asked, account, defaultWorkdir)]
   return [...new Set([resolvePath('', account, defaultWorkdir), resolvePath('~', account, ''), '/'])]
@@ -158,22 +158,22 @@ function notStartable(program: string, error: unknown): AppError {
       },
     )
   }
-  // The second is what gVisor says.
+  // gVisor reports the second.
   const tooLong = code === 'E2BIG' || code === 'ENAMETOOLONG'
   const why = tooLong ? 'an argument or variable is too long, put it into a file' : systemErrorText(error)
   return new AppError('invalid_argument', `'${program}' could not be started: ${why}`, { cause: error })
 }
 
 /**
- * When memory runs out the kernel should take a command, not the agent. A process inherits the score at its birth, and
- * so does all that it starts. Raising it needs no rights. gVisor has no use for it.
+ * When memory runs out, the kernel should kill a command, not the agent. A process inherits the score at its
+ * birth, and so does everything that it starts. Raising it needs no privileges. gVisor does not use it.
  */
 function commandOomScore(): number | undefined {
   ownOomScore ??= isGvisor() ? Number.NaN : readOomScore()
   return Number.isNaN(ownOomScore) ? undefined : Math.min(ownOomScore + oomScoreAboveAgent, largestOomScore)
 }
 
-/** Not a number where there is none. */
+/** NaN if there is no score. */
 let ownOomScore: number | undefined
 
 function readOomScore(): number {

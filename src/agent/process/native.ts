@@ -1,6 +1,6 @@
 /**
- * The few calls to the system that Node has no words for, through the addon the kit carries. Loaded when
- * first needed. What is opened here is closed in every child, so that no process inherits another's streams.
+ * System calls that Node lacks, through the kit's addon. Loaded on first use. Descriptors that are opened
+ * here are closed in every child, so that no process inherits another's streams.
  */
 import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
@@ -13,26 +13,29 @@ export type TerminalSize = { cols: number; rows: number }
 export type Native = {
   spawn: Spawn
   awaitExit: AwaitExit
-  /** A pipe's two ends, to read and to write. */
+  /** The read and write ends of a pipe. */
   pipe(): { read: number; write: number }
-  /** How much can be read from this end of a pipe at once. */
+  /** Number of bytes that can be read from this end of a pipe at once. */
   waitingBytes(fd: number): number
-  /** Whether something can be read from this end of a pipe, and whether nobody can write to it any more. */
+  /** Whether bytes can be read from this end of a pipe, and whether nobody can write to it any more. */
   stateOf(fd: number): { hasBytes: boolean; isClosed: boolean }
-  /** A new terminal: the end that we hold, and the path of the one for a process. */
+  /** A new terminal: our end, and the path of the process's end. */
   openTerminal(size: TerminalSize): { ours: number; path: string }
-  /** The same open file by another number. */
+  /** Duplicates a descriptor. */
   duplicate(fd: number): number
   resizeTerminal(ours: number, size: TerminalSize): void
-  /** Whether the kernel knows whom a terminal is for, and tells them when it is gone. gVisor does neither. */
+  /**
+   * Whether the kernel knows the session of a terminal, and tells its processes when it is gone. gVisor does
+   * neither.
+   */
   hangsUp(ours: number): boolean
-  /** Tells when a command would meet its limit of processes at once, or soon. */
+  /** Tells whether a command would reach its limit of processes at once, or soon. */
   room: ProcessRoom
-  /** Runs this under the limit of processes that commands have, which is below the agent's own. */
+  /** Runs `start` under the process limit of commands, which is below the agent's own. */
   withinCommandLimit<T>(start: () => T): T
 }
 
-// The same on every kind of machine that Warren runs on.
+// The same on every architecture that Warren supports.
 const setLock = 0x40045431
 const getNumber = 0x80045430
 const setSize = 0x5414
@@ -49,7 +52,7 @@ const processCount = 6
 
 let loaded: { addonPath: string; native: Native } | undefined
 
-/** Once for all who ask: limits of this process are read before they are changed. */
+/** Loaded once for all callers: the limits of this process are read before they are changed. */
 export function loadNative(addonPath: string): Native {
   if (loaded?.addonPath !== addonPath) loaded = { addonPath, native: openNative(addonPath) }
   return loaded.native
@@ -57,7 +60,7 @@ export function loadNative(addonPath: string): Native {
 
 function openNative(addonPath: string): Native {
   const { libc, ioctl, fcntl, pipe2, poll, prctl, getrlimit, setrlimit, errno } = bind(addonPath)
-  // No process is started before this is loaded: none can trace the agent, or read its memory and its token.
+  // No process starts before this is loaded: so none can trace the agent, or read its memory and its token.
   prctl(setDumpable, 0, 0, 0, 0)
   const commandLimit = Buffer.alloc(16)
   getrlimit(processCount, commandLimit)
@@ -74,7 +77,7 @@ function openNative(addonPath: string): Native {
   }
   const count = Buffer.alloc(4)
   const polled = Buffer.alloc(8)
-  // First: what it does at a signal is what a new process must not do.
+  // First, because its signal handler must be known before the list of signals that a new process resets.
   const awaitExit = openAwaitExit(libc)
   return {
     spawn: openSpawn(libc),
@@ -127,7 +130,7 @@ function openNative(addonPath: string): Native {
   }
 }
 
-/** Opens a terminal without taking it as our own; only our side may not make us wait. */
+/** Opens a terminal without making it our own; only our side is non-blocking. */
 export function openTerminalEnd(path: '/dev/ptmx' | (string & {})): number {
   const waiting = path === '/dev/ptmx' ? constants.O_NONBLOCK : 0
   try {

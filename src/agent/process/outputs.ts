@@ -1,4 +1,7 @@
-/** What a process writes: read as streams, or at once at its end where it is over before streams are worth their price. */
+/**
+ * The output of a process: read as streams, or all at once at its end if it ends before streams are worth
+ * their cost.
+ */
 import { closeSync, readSync } from 'node:fs'
 import { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
@@ -9,15 +12,15 @@ export type OutputName = 'stdout' | 'stderr' | 'pty'
 
 export type Output = {
   readonly name: OutputName
-  /** From now on it is read as this stream, which closes it. */
+  /** Reads it as this stream from now on, which closes it. */
   open(): Readable
-  /** Whether a reader would find nothing. */
+  /** True if a reader would find nothing. */
   isEmpty?(): boolean
-  /** Hands over what is there, without waiting. True when nobody can write any more; it is closed then. */
+  /** Passes the available bytes on, without waiting. True if nobody can write any more; it is closed then. */
   drain?(take: (bytes: Buffer) => void): boolean
 }
 
-/** As much as a pipe holds. */
+/** The capacity of a pipe. */
 const readBytes = 64 * 1024
 /** Others may have the pipe and write without end. */
 const mostReads = 16
@@ -25,7 +28,7 @@ const space = Buffer.allocUnsafeSlow(readBytes)
 
 type PipeNative = Pick<Native, 'waitingBytes' | 'stateOf'>
 
-/** Our end of a pipe, of which nobody else reads. */
+/** Our end of a pipe that nobody else reads. */
 export class PipeOutput implements Output {
   readonly name: OutputName
   readonly #fd: number
@@ -72,7 +75,7 @@ export class Outputs {
   #streams: Readable[] | undefined
   #openCount: number
 
-  /** `onClose` is called when a stream was the last that was open. */
+  /** `onClose` is called when the last open stream has closed. */
   constructor(outputs: Output[], onBytes: (name: OutputName, bytes: Buffer) => void, onClose: () => void) {
     this.#outputs = outputs
     this.#onBytes = onBytes
@@ -80,7 +83,7 @@ export class Outputs {
     this.#openCount = outputs.length
   }
 
-  /** Whether they can wait to be read until the process has ended. */
+  /** True if reading can wait until the process has ended. */
   get canWait(): boolean {
     return this.#outputs.every((output) => output.drain !== undefined)
   }
@@ -93,7 +96,7 @@ export class Outputs {
     return this.#openCount === 0
   }
 
-  /** Whether the process has written nothing that was not read yet. */
+  /** True if there is no unread output. */
   get areEmpty(): boolean {
     return this.#outputs.every((output) => output.isEmpty?.() ?? false)
   }
@@ -103,7 +106,10 @@ export class Outputs {
     this.#streams ??= this.#outputs.map((output) => this.#open(output))
   }
 
-  /** Reads what is there of those that are not yet streams; those that others still hold open become some. */
+  /**
+   * Reads the available bytes of outputs that are not streams yet; outputs that others still hold open become
+   * streams.
+   */
   drain(): void {
     if (this.#streams) return
     const held = this.#outputs.filter(

@@ -5,7 +5,9 @@ import type { RunningProcess } from './running-process.ts'
 
 export type EventAnswer = AnswerStream<{ event: ProcessEventInit }>
 
-/** Tells one caller the events of a process, from the start event to the end of the process or of the call. */
+/**
+ * Sends the events of a process to one caller, from the start event to the end of the process or of the call.
+ */
 export class ProcessFollower implements EventReader {
   readonly #process: RunningProcess
   readonly #answer: EventAnswer
@@ -22,11 +24,14 @@ export class ProcessFollower implements EventReader {
     if (process.isTold) this.flush()
   }
 
-  /** Ends with the call, be it that its caller has gone or that its time is over; the process goes on. */
+  /**
+   * Ends with the call, because its caller has disconnected or its timeout is over; the process keeps
+   * running.
+   */
   followWithin(call: RpcCall): void {
     call.onOver(() => {
       if (!call.isOutOfTime) this.leave()
-      // What has exited is told of, though others hold its output open.
+      // The end of an exited process is reported, even if others hold its output open.
       else if (!this.#process.endNow()) this.end(deadlineExceeded())
     })
   }
@@ -41,7 +46,7 @@ export class ProcessFollower implements EventReader {
     if (event.event?.case === 'end') this.end()
   }
 
-  /** From now on the caller is waiting for events. */
+  /** Called when the caller waits for events. */
   flush(): void {
     this.#answer.flush()
     this.#keepalive ??= setTimeout(() => this.#showLife(), this.#silenceMs)

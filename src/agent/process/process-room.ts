@@ -1,10 +1,10 @@
-/** Whether a command that is started now would find room for the processes that it starts itself. */
+/** Checks whether a command that starts now could start further processes itself. */
 import { readdirSync } from 'node:fs'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 
-/** A shell with its profile and a few pipes takes less. */
+/** A shell with its profile and a few pipes needs less. */
 const roomOfCommand = 64
-/** Processes are counted at most so often: a command that comes soon after another finds the same crowd. */
+/** How often processes are counted: a command that comes soon after another finds the same number. */
 const countEveryMs = 500
 
 export class ProcessRoom {
@@ -13,14 +13,17 @@ export class ProcessRoom {
   readonly #clock: Clock
   #seen = { at: Number.NEGATIVE_INFINITY, isShort: false }
 
-  /** `limit` is what commands of one user may have. */
+  /** `limit` is the limit for commands of one user. */
   constructor(limit: number, count: () => number = countProcesses, clock: Clock = systemClock) {
     this.#limit = limit
     this.#count = count
     this.#clock = clock
   }
 
-  /** Counts those of all users: where most belong to another one, a command gets room that it does not need. */
+  /**
+   * Counts the processes of all users: if most belong to another user, a command gets headroom that it does
+   * not need.
+   */
   isShort(): boolean {
     const now = this.#clock.now()
     if (Math.abs(now - this.#seen.at) >= countEveryMs) {

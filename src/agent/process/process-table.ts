@@ -4,15 +4,17 @@ import type { ProcessOwner, Remains, RunningProcess } from './running-process.ts
 import type { TailBudget } from './tail.ts'
 
 const mostEndedKept = 1000
-/** All kept output together, of processes that run and that have ended. */
+/** Limit for the stored output of all running and ended processes together. */
 const mostTailBytes = 4 * 1024 * 1024
 
 export type EndedProcess = { pid: number; tag: string | undefined } & Remains
 
-/** The processes started through the agent: those that run, and what is left of the last thousand others. */
+/**
+ * The processes started through the agent: the running ones, and what remains of the last thousand others.
+ */
 export class ProcessTable implements ProcessOwner {
   #running = new Map<number, RunningProcess>()
-  /** In the order they ended. */
+  /** In the order in which they ended. */
   #ended = new Map<number, EndedProcess>()
   #tailBytes = 0
   readonly budget: TailBudget = {
@@ -28,14 +30,14 @@ export class ProcessTable implements ProcessOwner {
   }
 
   add(process: RunningProcess): void {
-    // The kernel gives a pid again only after its last owner ended.
+    // The kernel reuses a pid only after its last owner has ended.
     this.#forget(process.pid)
     this.#running.set(process.pid, process)
   }
 
   ended(process: RunningProcess, remains: Remains): void {
     const { pid, tag } = process
-    // Its end may be told so late, to a slow reader, that another has its pid by now.
+    // The end may be reported so late, to a slow reader, that another process has the pid by now.
     if (this.#running.get(pid) === process) this.#running.delete(pid)
     this.#ended.set(pid, { pid, tag, ...remains })
     if (this.#ended.size > mostEndedKept) this.#forget(this.#ended.keys().next().value!)
@@ -54,7 +56,7 @@ export class ProcessTable implements ProcessOwner {
     return select(selector, [...this.#ended.values(), ...this.running()])
   }
 
-  /** Takes the output from those that ended first; how they ended stays known. */
+  /** Drops the output of the processes that ended first; their end events stay. */
   #freeTails(bytes: number): void {
     for (const process of this.#ended.values()) {
       if (this.#tailBytes + bytes <= mostTailBytes) return

@@ -1,4 +1,4 @@
-/** One process started through the agent: its streams, its readers, and how it ended. */
+/** One process started through the agent: its streams, its readers, and its end. */
 import { AppError } from '../../lib/app-error.ts'
 import { systemErrorCode } from '../errors.ts'
 import { isGvisor } from '../listen.ts'
@@ -16,26 +16,27 @@ import { Tail, type TailBudget } from './tail.ts'
 import { type Terminal, terminalError } from './terminal.ts'
 
 /**
- * A process that is over within this time is told of in one answer; of what lives longer the start is told then. Under
- * gVisor `bash -l -c echo` takes 11 to 18 ms, of which an answer in two parts takes one more.
+ * A process that ends within this time is reported in one answer; otherwise its start is reported then. Under
+ * gVisor `bash -l -c echo` takes 11 to 18 ms, and an answer in two parts takes 1 ms more.
  */
 const shortMs = isGvisor() ? 20 : 10
 /**
- * The output of a process is read at its end, or by streams, which take more time than a short command itself: it gets
- * them when it has written something by the time that its start is told, or is still there after this long.
+ * The output of a process is read at its end, or by streams, which take more time than a short command
+ * itself. A process gets streams if it has written something by the time its start is reported, or if it
+ * still runs after this time.
  */
 const silentMs = 30
-/** So much of the end of each output is kept for clients that ask after the process has ended. */
+/** Size of the end of each output that is stored for clients that ask after the process has ended. */
 const tailBytes = 64 * 1024
 /**
- * A process that has ended may have left its output open in the hands of others (`server &`). The end is told
- * after this long at most; what comes later is read and dropped, so that those others are not held up.
+ * A process that has ended may have left its output open to others (`server &`). Its end is reported after
+ * this time at most; later output is read and dropped, so that those others are not blocked.
  */
 const inheritedOutputGraceMs = 1000
-/** A process that has exited left less than this unread: what comes after is not its own. */
+/** An exited process left less than this unread: the rest is output of others. */
 const mostLeftUnread = 4 * 1024 * 1024
 
-/** What is left of a process: its end, and of each output the last part. */
+/** What remains of a process: its end event, and the last part of each output. */
 export type Remains = { end: ProcessEventInit; tails: { name: OutputName; bytes: Buffer }[] }
 
 export type ProcessOwner = { budget: TailBudget; ended(process: RunningProcess, remains: Remains): void }
@@ -52,7 +53,7 @@ export class RunningProcess {
   #readers = new Set<EventReader>()
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
-  /** A reader was full, be it for a moment, while the end was waited for. */
+  /** A reader was full at some moment while the process was ending. */
   #wasHeldUp = false
   #readSinceExit = 0
   #wasKilled = false
@@ -86,7 +87,7 @@ export class RunningProcess {
     else this.#openOutputs()
   }
 
-  /** Its start is told, and no longer held back for its end. */
+  /** Its start is reported, and no longer held back for its end. */
   get isTold(): boolean {
     return this.#isTold
   }
@@ -95,7 +96,10 @@ export class RunningProcess {
     this.#readers.add(reader)
   }
 
-  /** The reader has gone: the process goes on, and its output no longer waits for that reader. */
+  /**
+   * Removes a reader that has disconnected: the process keeps running, and its output no longer waits for
+   * that reader.
+   */
   unsubscribe(reader: EventReader): void {
     if (this.#readers.delete(reader)) this.adjustFlow()
   }
@@ -114,7 +118,7 @@ export class RunningProcess {
     this.#flush()
   }
 
-  /** To the whole process group: a shell that dies must not leave the program it runs behind. */
+  /** Signals the whole process group: a shell that dies must not leave its program behind. */
   signal(signal: 'SIGKILL' | 'SIGTERM'): void {
     if (this.#result) return
     this.#wasKilled ||= signal === 'SIGKILL'
@@ -122,8 +126,8 @@ export class RunningProcess {
   }
 
   /**
-   * It is killed when it runs longer than this, and `onPassed` called. What exited in time did not run out of it: where
-   * only others delay its end, that is told.
+   * Kills the process if it runs longer than this, and calls `onPassed`. If it exited in time and only others
+   * delay its end, the end is reported instead.
    */
   limitTo(ms: number, onPassed: () => void): void {
     if (this.#hasEnded) return
@@ -138,7 +142,7 @@ export class RunningProcess {
     const stdin = this.#stdin
     if (this.#terminal) throw stdinError('the process has a terminal: send the input as pty')
     if (!stdin) throw stdinError('stdin not enabled or closed')
-    // Somebody waits for what it says to that.
+    // Somebody waits for the process's answer to this input.
     this.#openOutputs()
     return this.#inputOrder.run(signal, () => stdin.write(bytes, signal))
   }
@@ -158,7 +162,7 @@ export class RunningProcess {
     return this.#terminal !== undefined
   }
 
-  /** The process reads the end of its input; a second call changes nothing. */
+  /** Ends the input of the process; a second call changes nothing. */
   closeStdin(): void {
     this.#stdin?.close()
     this.#stdin = undefined
@@ -179,7 +183,9 @@ export class RunningProcess {
     else this.#finishSoon()
   }
 
-  /** Where it has exited and only others who hold its output open delay the end, that is told now. */
+  /**
+   * If the process has exited and only others who hold its output open delay its end, reports the end now.
+   */
   endNow(): boolean {
     if (!this.#someReaderIsFull()) this.#finish()
     return this.#hasEnded
@@ -190,7 +196,8 @@ export class RunningProcess {
     this.#wasHeldUp = this.#someReaderIsFull()
     setTimeout(() => {
       if (this.#hasEnded) return
-      // Full readers, not silent holders of the pipe, may be why it has not ended: all that it wrote must arrive.
+      // Full readers, not silent holders of the pipe, may be the reason for the delay: all its output must
+      // arrive.
       if (this.#wasHeldUp && this.#readSinceExit < mostLeftUnread) this.#finishSoon()
       else this.#finish()
     }, inheritedOutputGraceMs)
@@ -240,7 +247,7 @@ export class RunningProcess {
     return false
   }
 
-  /** To be called when a reader has space again. */
+  /** Call it when a reader has space again. */
   adjustFlow(): void {
     if (this.#hasEnded) return
     const isHeldUp = this.#someReaderIsFull()
@@ -250,7 +257,7 @@ export class RunningProcess {
   }
 }
 
-/** That nobody is left to send it to is no failure. */
+/** Ignores the failure if the process does not exist any more. */
 function send(pid: number, signal: 'SIGKILL' | 'SIGTERM'): void {
   try {
     process.kill(pid, signal)

@@ -2,7 +2,10 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 
-/** Where a program lies, searched as the shell would. Whether there is one under a path shows when it is started. */
+/**
+ * Finds the path of a program as the shell would. Whether a given path has a program shows when it is
+ * started.
+ */
 export function searchExecutable(name: string, searchPath: string, cwd: string): string {
   if (name.includes('/')) return resolve(cwd, name)
   const candidates = searchPath.split(':').map((folder) => resolve(cwd, folder, name))

@@ -1,4 +1,4 @@
-/** process.Process of the wire: every method, over the table of processes. */
+/** The wire's process.Process: all methods, over the table of processes. */
 
 import type { Process, ProcessInput, PTY, StartRequest } from '../../contract/rpc/process_pb.ts'
 import { Signal } from '../../contract/rpc/process-fields.ts'
@@ -21,7 +21,7 @@ const noStdinToClose =
   'error closing stdin: cannot close stdin for PTY process, send Ctrl+D (0x04) as pty input instead'
 
 export type ProcessOptions = {
-  /** Told of each process that was started. */
+  /** Called for each started process. */
   onStart?: () => void
   log?: AgentLog | undefined
 }
@@ -42,7 +42,7 @@ export class ProcessService {
     this.#onStart = onStart
   }
 
-  /** Gets ready for a first process what takes a while to load. */
+  /** Loads what takes a while and a first process needs. */
   warmUp(): void {
     try {
       this.#loadNative()
@@ -119,7 +119,7 @@ export class ProcessService {
     this.table.add(process)
     this.#onStart()
     const follower = new ProcessFollower(process, answer, call.keepaliveMs)
-    // Holds also when the client has gone before: it may have lost patience a moment earlier than we.
+    // Also applies if the client has disconnected: it may have lost patience a moment earlier than the agent.
     const limitMs = call.remainingMs()
     if (limitMs !== undefined) process.limitTo(limitMs, () => follower.end(deadlineExceeded()))
     call.onGone(() => follower.leave())
@@ -136,7 +136,7 @@ export class ProcessService {
   }
 }
 
-/** A size that was left out is the one terminals always had. */
+/** The default is the traditional size of terminals. */
 function sizeOf({ size }: PTY): TerminalSize {
   return { cols: size?.cols || 80, rows: size?.rows || 24 }
 }
@@ -153,7 +153,7 @@ async function writeInput(
   else throw new AppError('invalid_argument', 'no input given')
 }
 
-/** A client that falls silent must not outlast the time it asked for. */
+/** A client that falls silent must not outlast its own timeout. */
 async function* whileAllowed<T>(items: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = items[Symbol.asyncIterator]()
   for (;;) {

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Tells all who are left of a session that its terminal is gone, as the kernel of a machine does by itself. */
+/** Tells all processes of a session that its terminal is gone, as a machine's kernel does itself. */
 export function hangUp(session: number): void {
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
     if (!Number.isInteger(pid) || sessionOf(pid) !== session) continue
     try {
       process.kill(pid, 'SIGHUP')
-      // A stopped process hears it only when it goes on.
+      // A stopped process receives it only when it continues.
       process.kill(pid, 'SIGCONT')
     } catch {}
   }
@@ -17,7 +17,7 @@ export function hangUp(session: number): void {
 export function sessionOf(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name before the last bracket may hold anything.
+    // The name before the last bracket may contain anything.
     return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[3])
   } catch {
     return undefined

@@ -1,4 +1,4 @@
-/** Starts a process without a copy of the agent: who it is and what it has open is set by the process itself. */
+/** Starts a process without copying the agent: the process itself sets its user and its descriptors. */
 import { openSync } from 'node:fs'
 import type { CLibrary } from '../../lib/c-library.ts'
 import type { CallList } from '../../lib/call-list.ts'
@@ -13,27 +13,32 @@ import {
 export type SpawnRequest = {
   program: string
   words: readonly string[]
-  /** Its environment, each as `NAME=value`. */
+  /** Its environment, each entry as `NAME=value`. */
   variables: readonly string[]
   cwd: string
-  /** Our descriptors that become its standard streams; without one it reads nothing. */
+  /** Our descriptors that become its standard streams; without stdin it reads nothing. */
   stdio: readonly [stdin: number | undefined, stdout: number, stderr: number]
-  /** Undefined: the agent's own. */
+  /** Undefined: the agent's own user. */
   user: { uid: number; gid: number; groups: readonly number[] } | undefined
-  /** Its standard input is a terminal that it shall control. */
+  /** Its standard input is a terminal that it must control. */
   controlsTerminal: boolean
-  /** How soon the kernel takes it when memory runs out; undefined leaves that as it is. */
+  /** How soon the kernel kills it when memory runs out; undefined leaves the score unchanged. */
   oomScore: number | undefined
 }
 
-/** Throws the failure of the system call, by its name, when there is no process, or it could not become the program. */
+/**
+ * Throws the failure of the system call, by its name, if there is no process or if it could not execute the
+ * program.
+ */
 export type Spawn = (request: SpawnRequest) => number
 
 const takeTerminal = 0x540e
-/** UTF-8 takes at most so many bytes for each unit of a text, and every text ends with a zero byte and has an address. */
+/**
+ * UTF-8 takes at most this many bytes for each unit of a text, and every text has a zero byte and an address.
+ */
 const bytesPerUnit = 3
 const bytesPerText = 9
-/** For what is small and always there. */
+/** For small parts that are always there. */
 const otherBytes = 1024
 const bytesPerGroup = 4
 
@@ -55,18 +60,21 @@ function dataBytes({ program, words, variables, cwd, user }: SpawnRequest): numb
   return units * bytesPerUnit + texts + groups + otherBytes
 }
 
-/** The signals that the agent handles or ignores. It begins with none of them later than with a first process. */
+/**
+ * The signals that the agent handles or ignores. The agent starts to handle all of them before its first
+ * process at the latest.
+ */
 function changedSignals(libc: CLibrary): number[] {
   const sigaction = libc.func('int sigaction(int signal, const void *action, void *old)')
   const action = Buffer.alloc(256)
   return ordinarySignals.filter((signal) => {
     action.fill(0)
-    // It begins with the handler, or what stands for one; all zero is the default.
+    // The struct begins with the handler or a value for it; all zero is the default.
     return sigaction(signal, null, action) !== 0 || action.readBigUInt64LE() !== 0n
   })
 }
 
-/** The order matters: what needs rights or a free descriptor comes first. */
+/** The order matters: calls that need privileges or a free descriptor come first. */
 function addCalls(list: CallList, { program, words, variables, cwd, user, ...request }: SpawnRequest): void {
   if (request.oomScore !== undefined) addOomScore(list, request.oomScore)
   addStreams(list, request.stdio)
@@ -77,7 +85,7 @@ function addCalls(list: CallList, { program, words, variables, cwd, user, ...req
     list.add('setresgid', user.gid, user.gid, user.gid)
     list.add('setresuid', user.uid, user.uid, user.uid)
   }
-  // With the rights of the user: it must not come to stand where it may not go.
+  // With the user's rights: the process must not be in a folder that the user may not enter.
   list.add('chdir', list.text(cwd))
   addSignalMask(list)
   const argv = list.addresses(words.map((word) => list.text(word)))
@@ -85,7 +93,7 @@ function addCalls(list: CallList, { program, words, variables, cwd, user, ...req
   list.add('execve', list.text(program), argv, envp)
 }
 
-/** Empty for whoever reads it, so all can have the same. */
+/** Always empty, so all processes can share it. */
 let emptyInput: number | undefined
 
 function addStreams(list: CallList, [stdin, stdout, stderr]: SpawnRequest['stdio']): void {

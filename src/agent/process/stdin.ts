@@ -13,7 +13,7 @@ export class Stdin {
 
   async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     const stream = this.#stream
-    // What an earlier, abandoned write left behind goes first, so that never more than one waits in memory.
+    // The rest of an earlier, abandoned write goes first, so that never more than one waits in memory.
     if (stream.writableNeedDrain) await untilAborted(drained(stream), signal)
     if (!stream.writable) throw stdinError('stdin not enabled or closed')
     const written = new Promise<void>((resolve, reject) => {
@@ -22,7 +22,7 @@ export class Stdin {
     await untilAborted(written, signal)
   }
 
-  /** The process reads the end of its input; a second call changes nothing. */
+  /** Ends the input of the process; a second call changes nothing. */
   close(): void {
     this.#stream.end()
   }

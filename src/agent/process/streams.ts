@@ -1,6 +1,6 @@
 /**
- * The streams of a process and our ends of them: real pipes, or a terminal. What Node makes for `stdio:
- * 'pipe'` are sockets, and a program that opens /dev/stdout or /dev/stderr again fails on a socket.
+ * The streams of a process and our ends of them: real pipes, or a terminal. Node's `stdio: 'pipe'` makes
+ * sockets, and a program that reopens /dev/stdout or /dev/stderr fails on a socket.
  */
 import { closeSync, fchownSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -17,9 +17,9 @@ export type OpenedStreams = {
   /** The ends for the process. */
   stdio: SpawnRequest['stdio']
   streams: Streams
-  /** The child has its own copies of its ends, or never will. */
+  /** Called when the child has its own copies of its ends, or will never have them. */
   closeTheirs(): void
-  /** There is no child: our ends are of no use. */
+  /** Called if there is no child: our ends are useless. */
   abandon(): void
 }
 
@@ -98,10 +98,10 @@ function openPipes(wantsStdin: boolean, account: Account, native: Native): Opene
   }
 }
 
-/** As the group of a file. */
+/** Leaves the group of a file unchanged. */
 const unchanged = -1
 
-/** A process may open its own streams again through /proc/self/fd: it must own them. */
+/** A process may reopen its own streams through /proc/self/fd, so it must own them. */
 function giveTo(account: Account, fd: number): void {
   if (account.uid === 0) return
   try {

@@ -1,15 +1,15 @@
 /** The last bytes of a stream, in as little memory as they need. */
 
-/** How much all tails together may take; a tail that gets no more forgets sooner. */
+/** The memory limit for all tails together; a tail that gets no more holds less. */
 export type TailBudget = { take(bytes: number): boolean; give(bytes: number): void }
 
 export class Tail {
   #limit: number
   #budget: TailBudget
   #ring: Buffer<ArrayBuffer> = Buffer.alloc(0)
-  /** Bytes ever appended. */
+  /** Number of bytes ever appended. */
   #length = 0
-  /** Where in the ring the next byte goes. */
+  /** The position in the ring of the next byte. */
   #at = 0
   #kept = 0
 
@@ -31,7 +31,10 @@ export class Tail {
     this.#kept = Math.min(size, this.#kept + fresh.length)
   }
 
-  /** What is kept, from a whole character on; the memory for it stays taken until it is given back. */
+  /**
+   * Returns the stored bytes from a whole character on; their memory stays accounted for until it is
+   * released.
+   */
   seal(): Buffer {
     const all = this.#inOrder()
     const cut = this.#length > this.#kept ? continuationBytes(all) : 0
@@ -60,14 +63,14 @@ export class Tail {
   }
 }
 
-/** In memory of its own, not in a part of what many share. */
+/** In its own memory, not in a part of a shared buffer. */
 function copyOf(bytes: Buffer): Buffer {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   bytes.copy(copy)
   return copy
 }
 
-/** How many bytes at the front belong to a character of UTF-8 whose options is gone. */
+/** Number of bytes at the front that belong to a UTF-8 character whose beginning is gone. */
 function continuationBytes(bytes: Buffer): number {
   let count = 0
   while (count < 3 && count < bytes.length && (bytes[count]! & 0xc0) === 0x80) count++

@@ -6,20 +6,21 @@ import { delay } from '../../lib/clock.ts'
 import { systemErrorCode } from '../errors.ts'
 import type { Native, TerminalSize } from './native.ts'
 
-/** A terminal takes what fits. These are the first and the longest pause before the rest is tried again. */
+/** A terminal accepts what fits. These are the first and the longest pause before the rest is tried again. */
 const firstPauseMs = 2
 const longestPauseMs = 100
 
 export class Terminal {
   readonly output: Readable
-  /** Whether the kernel tells those who use it when its process is killed. */
+  /** True if the kernel tells the terminal's processes when its main process is killed. */
   readonly hangsUp: boolean
   #native: Native
   #fd: number | undefined
 
   /**
-   * Takes the descriptor over. The output ends, and is closed by Node, as soon as nobody has the other side open. Were
-   * ours closed then, a process that has closed its streams and is about to exit would be killed by the hang-up.
+   * Takes over the descriptor. The output ends, and Node closes it, as soon as nobody has the other side
+   * open. If we closed ours then, a process that has closed its streams and is about to exit would be killed
+   * by the hang-up.
    */
   constructor(native: Native, fd: number) {
     this.#native = native
@@ -33,7 +34,7 @@ export class Terminal {
     }
   }
 
-  /** Node's own stream would make the whole agent wait for a terminal that is full. */
+  /** Node's own stream would block the whole agent on a full terminal. */
   async write(bytes: Uint8Array, signal: AbortSignal): Promise<void> {
     let pauseMs = firstPauseMs
     for (let at = 0; at < bytes.length; ) {
@@ -66,7 +67,7 @@ export class Terminal {
     }
   }
 
-  // The number of a closed descriptor may name another one already.
+  // After a close, the number of a descriptor may mean another one.
   #openDescriptor(): number {
     if (this.#fd === undefined) throw terminalError('the terminal is closed')
     return this.#fd

@@ -1,4 +1,4 @@
-/** The answer to a streaming call: messages go out together when `flush` or `end` is called. */
+/** The answer to a streaming call: messages are sent together when `flush` or `end` is called. */
 import type { ServerResponse } from 'node:http'
 import { openHeaders } from '../cors.ts'
 import { wireError } from '../errors.ts'
@@ -22,12 +22,12 @@ export class AnswerStream<Message> {
     this.#encode = encode
   }
 
-  /** The caller does not read as fast as messages come. */
+  /** True if the caller reads more slowly than messages come. */
   get isFull(): boolean {
     return this.#response.writableNeedDrain
   }
 
-  /** Nothing more can be sent: the stream has ended, or nobody is there to read it. */
+  /** True if nothing more can be sent: the stream has ended, or its reader has disconnected. */
   get isOver(): boolean {
     return this.#isEnded || this.#response.destroyed
   }
@@ -44,7 +44,7 @@ export class AnswerStream<Message> {
     if (!this.#response.write(pending, 'latin1')) this.#awaitDrain()
   }
 
-  /** Once, however much more is written meanwhile. */
+  /** Waits only once, however much more is written meanwhile. */
   #awaitDrain(): void {
     if (this.#awaitsDrain) return
     this.#awaitsDrain = true
@@ -63,7 +63,7 @@ export class AnswerStream<Message> {
     this.#response.end(rest, 'latin1')
   }
 
-  /** An answer whose length is known needs no chunks. */
+  /** An answer of known length needs no chunks. */
   #writeHead(length?: number): void {
     if (this.#response.headersSent) return
     const headers = ['content-type', this.#contentType, ...openHeaders]
@@ -72,7 +72,7 @@ export class AnswerStream<Message> {
   }
 }
 
-/** Sends each message as it comes, at the pace of who reads. */
+/** Sends each message as it comes, at the reader's pace. */
 export async function sendAll<Message>(
   messages: AsyncIterable<Message>,
   answer: AnswerStream<Message>,

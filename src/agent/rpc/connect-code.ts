@@ -1,4 +1,4 @@
-/** The codes of Connect, and the status of an answer that is no stream. */
+/** The codes of Connect, and the HTTP status of each in an answer that is not a stream. */
 const connectStatus = {
   canceled: 499,
   unknown: 500,

@@ -1,28 +1,28 @@
-/** Messages within a stream: a byte of flags, the length in four, then the message. */
+/** Messages within a stream: a byte of flags, four bytes of length, then the message. */
 import { RpcError } from './rpc-error.ts'
 
-/** One message, of a stream or of a single call. */
+/** Limit for one message, of a stream or of a single call. */
 export const largestMessage = 32 * 1024 * 1024
 
 const headBytes = 5
 const compressed = 1
 export const endOfStream = 2
 
-/** A message in its envelope; in both texts each character is one byte, so that they can be put together as they are. */
+/** A message in its envelope. Both texts have one character per byte, so that they can be concatenated. */
 export function envelope(message: string, flags = 0): string {
   const { length } = message
   const head = [flags, length >>> 24, (length >> 16) & 255, (length >> 8) & 255, length & 255]
   return String.fromCharCode(...head) + message
 }
 
-/** Cuts messages out of bytes as they come; never holds more than has come. */
+/** Splits incoming bytes into messages; never holds more than has arrived. */
 export class EnvelopeReader {
   #chunks: Buffer[] = []
   #heldBytes = 0
-  /** So many bytes must have come before there is something new to see in them. */
+  /** Number of bytes that must have arrived before there is something new to parse. */
   #wantedBytes = headBytes
 
-  /** The messages that are complete with these bytes. */
+  /** Returns the messages that are complete with these bytes. */
   push(bytes: Buffer): Buffer[] {
     this.#chunks.push(bytes)
     this.#heldBytes += bytes.length
@@ -47,7 +47,7 @@ export class EnvelopeReader {
     this.#wantedBytes = wantedBytes
   }
 
-  /** No more bytes will come. */
+  /** Call it when no more bytes will come. */
   end(): void {
     if (this.#heldBytes > 0) throw new RpcError('invalid_argument', 'protocol error: incomplete envelope')
   }

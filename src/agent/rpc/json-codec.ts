@@ -1,4 +1,4 @@
-/** Messages as JSON, by the rules of Protobuf; in the shapes of the generated types. */
+/** Messages as JSON, by the rules of Protobuf, in the shapes of the generated types. */
 import {
   type MessageField,
   MessageFields,
@@ -15,7 +15,7 @@ const base64 = /^[\w+/-]*={0,2}$/
 /** From the year 1 to the year 9999; the wire has no other times. */
 const [firstSecond, lastSecond] = [-62_135_596_800, 253_402_300_799]
 
-/** Fields that are not known are left out. */
+/** Ignores unknown fields. */
 export function fromJSON(message: MessageFields, json: unknown, where = 'the message'): PlainMessage {
   if (typeof json !== 'object' || json === null || Array.isArray(json)) throw unexpected('an object', where)
   const result: PlainMessage = {}
@@ -49,7 +49,7 @@ function readField({ name, form, kind }: MessageField, value: unknown): unknown 
   }
   if (form !== 'texts') return readValue(kind, value, name)
   if (typeof value !== 'object' || Array.isArray(value)) throw unexpected('an object', name)
-  // Not by assignment: a name may be one that objects have a meaning for.
+  // Not by assignment: a key may have a special meaning for objects.
   return Object.fromEntries(
     Object.entries(value as object).map(([key, text]) => [key, readValue('string', text, name)]),
   )
@@ -70,12 +70,12 @@ function readValue(kind: ValueKind, value: unknown, where: string): unknown {
     case 'bytes':
       return readBytes(value, where)
     default:
-      // Only answers have the others.
+      // Only answers have the other kinds.
       throw unexpected('nothing', where)
   }
 }
 
-/** Undefined for a name that is not known, which is left out as unknown fields are. */
+/** Undefined for an unknown name, which is ignored like an unknown field. */
 function readName({ numbers }: NamedValues, value: unknown, where: string): number | undefined {
   if (typeof value === 'string') return numbers.get(value)
   if (Number.isInteger(value)) return value as number
@@ -100,7 +100,7 @@ function unexpected(wanted: string, where: string): RpcError {
   return new RpcError('invalid_argument', `the message cannot be read: ${where} must be ${wanted}`)
 }
 
-/** What `JSON.stringify` makes the message of. */
+/** The object that `JSON.stringify` turns into the message. */
 export function toJSON(message: MessageFields, values: PlainMessage): PlainMessage {
   const result: PlainMessage = {}
   for (const { name, form, kind, choice } of message.fields) {
@@ -135,7 +135,7 @@ function base64Of(bytes: Uint8Array): string {
   return (Buffer.isBuffer(bytes) ? bytes : Buffer.from(buffer, byteOffset, length)).toString('base64')
 }
 
-/** Undefined for a time that the wire cannot tell: it is left out. */
+/** Undefined for a time that the wire cannot represent: it is left out. */
 function timeText({ seconds, nanos }: { seconds: bigint; nanos: number }): string | undefined {
   if (seconds < firstSecond || seconds > lastSecond) return undefined
   const whole = new Date(Number(seconds) * 1000).toISOString().slice(0, -'.000Z'.length)

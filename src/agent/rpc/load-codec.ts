@@ -17,7 +17,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** The library for the binary form is loaded for the few who use it. */
+/** Loads the library for the binary form only for the few clients that use it. */
 export async function loadCodec(type: Codec['type']): Promise<Codec> {
   return type === 'json' ? json : (await import('./proto-codec.ts')).protoCodec
 }

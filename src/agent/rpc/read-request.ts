@@ -1,9 +1,9 @@
-/** The messages of a request, within bounds. */
+/** Reads the messages of a request, within limits. */
 import type { IncomingMessage } from 'node:http'
 import { EnvelopeReader, largestMessage } from './envelope.ts'
 import { RpcError } from './rpc-error.ts'
 
-/** The whole body, which is the message of a call that is no stream. */
+/** Reads the whole body, which is the message of a call that is not a stream. */
 export async function readMessage(request: IncomingMessage): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
@@ -17,7 +17,7 @@ export async function readMessage(request: IncomingMessage): Promise<Buffer> {
   return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
 }
 
-/** The one message of a call whose answer is a stream. */
+/** Reads the only message of a call whose answer is a stream. */
 export async function readSingleEnvelope(request: IncomingMessage): Promise<Buffer> {
   const reader = new EnvelopeReader()
   let message: Buffer | undefined
@@ -32,14 +32,17 @@ export async function readSingleEnvelope(request: IncomingMessage): Promise<Buff
   return message
 }
 
-/** Messages as they come. Whoever stops reading leaves the rest to the end of the answer. */
+/** Yields messages as they come. A reader that stops leaves the rest until the end of the answer. */
 export async function* readEnvelopes(request: IncomingMessage): AsyncGenerator<Buffer> {
   const reader = new EnvelopeReader()
   for await (const chunk of request.iterator({ destroyOnReturn: false })) yield* reader.push(chunk as Buffer)
   reader.end()
 }
 
-/** By events, which take a fraction of the time that iterating over a stream takes. Rejects with what `take` throws. */
+/**
+ * Uses events, which take a fraction of the time of iterating over a stream. Rejects with the error that
+ * `take` throws.
+ */
 function readChunks(request: IncomingMessage, take: (chunk: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const onData = (chunk: Buffer) => {
@@ -58,7 +61,7 @@ function readChunks(request: IncomingMessage, take: (chunk: Buffer) => void): Pr
       resolve()
     })
     request.once('close', onClose)
-    // Its 'close' follows.
+    // Its 'close' event follows.
     request.once('error', () => {})
   })
 }

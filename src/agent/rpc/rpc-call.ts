@@ -1,10 +1,13 @@
-/** One call as its method sees it: who asks, how long it may take, and whether anybody still waits for the answer. */
+/**
+ * One call as its method sees it: its headers, its timeout, and whether the caller still waits for the
+ * answer.
+ */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
 import { AppError } from '../../lib/app-error.ts'
 import { monotonicMs } from '../../lib/clock.ts'
 import { RpcError } from './rpc-error.ts'
 
-/** A longer time limit is none: a Node timer cannot hold it and would fire at once. */
+/** A longer timeout counts as none: a Node timer cannot hold it and would fire at once. */
 const longestTimeoutMs = 2 ** 31 - 1
 const defaultKeepaliveSeconds = 90
 const longestKeepaliveSeconds = 86_400
@@ -29,7 +32,7 @@ export class RpcCall {
     return this.#request.headers
   }
 
-  /** What is left of the time that the caller gives; undefined when it gave no limit. */
+  /** The rest of the caller's timeout; undefined without one. */
   remainingMs(): number | undefined {
     return this.#endsAt === undefined ? undefined : Math.max(0, this.#endsAt - monotonicMs())
   }
@@ -38,14 +41,17 @@ export class RpcCall {
     return this.#isOutOfTime
   }
 
-  /** After so long without another event a stream shows that it lives. */
+  /** A stream sends a keepalive after this time without another event. */
   get keepaliveMs(): number {
     const asked = Number(this.headers['keepalive-ping-interval'])
     const isUsable = Number.isInteger(asked) && asked > 0 && asked < longestKeepaliveSeconds
     return (isUsable ? asked : defaultKeepaliveSeconds) * 1000
   }
 
-  /** Aborts when the caller has gone or the time is over. Made when it is asked for: most calls end before. */
+  /**
+   * Aborts when the caller has disconnected or the timeout is over. Created on first use: most calls end
+   * before.
+   */
   get signal(): AbortSignal {
     if (this.#controller) return this.#controller.signal
     const controller = new AbortController()
@@ -54,7 +60,7 @@ export class RpcCall {
     return controller.signal
   }
 
-  /** Calls `listener` when the caller has gone or the time is over, also if that was before. */
+  /** Calls `listener` when the caller has disconnected or the timeout is over, even if that was before. */
   onOver(listener: () => void): void {
     this.onGone(() => {
       this.close()
@@ -68,13 +74,13 @@ export class RpcCall {
     }, remainingMs)
   }
 
-  /** Calls `listener` when the caller has its answer, or has gone without it. */
+  /** Calls `listener` when the caller has its answer, or has disconnected without it. */
   onGone(listener: () => void): void {
     if (this.#response.destroyed) listener()
     else this.#response.once('close', listener)
   }
 
-  /** The method has returned: its time does not matter any more. */
+  /** Called when the method has returned: its timeout does not matter any more. */
   close(): void {
     clearTimeout(this.#timer)
   }

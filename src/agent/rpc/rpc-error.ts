@@ -1,6 +1,6 @@
 import type { ConnectCode } from './connect-code.ts'
 
-/** A failure of a call that has no code of the domain: the protocol's own, or one that the contract names. */
+/** A failure of a call without a code of the domain: the protocol's own, or one that the contract names. */
 export class RpcError extends Error {
   readonly code: ConnectCode
 

@@ -1,6 +1,7 @@
 /**
- * The Connect protocol over Node's HTTP server, for calls with JSON or binary messages and without compression. Each
- * command passes here: what a library for all protocols does beyond this costs more than the command.
+ * The Connect protocol over Node's HTTP server, for calls with JSON or binary messages and without
+ * compression. Each command passes through here: what a library for all protocols does in addition costs more
+ * than the command.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { DescMessage, DescService, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
@@ -18,7 +19,7 @@ import { RpcError } from './rpc-error.ts'
 
 type Kind<Name, I, O> = { methodKind: Name; input: I; output: O }
 
-/** What carries out a method, by its kind. */
+/** The implementation of a method, by its kind. */
 type Implementation<M> =
   M extends Kind<'unary', infer I extends DescMessage, infer O extends DescMessage>
     ? (message: MessageShape<I>, call: RpcCall) => MessageInitShape<O> | Promise<MessageInitShape<O>>
@@ -37,7 +38,7 @@ export type RpcMethods<S extends DescService> = {
   [Name in keyof S['method']]: Implementation<S['method'][Name]>
 }
 
-/** Answers the request if there is such a call. */
+/** Answers the request if it is a known call. */
 export type RpcHandler = (request: IncomingMessage, response: ServerResponse, path: string) => boolean
 
 type AnyMethod = (message: unknown, call: RpcCall, answer?: AnswerStream<unknown>) => unknown

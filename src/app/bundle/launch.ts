@@ -1,4 +1,4 @@
-/** How Warren starts from its bundle. V8 keeps beside it what it compiled, for the next start. */
+/** Starts Warren from its bundle. V8 stores its compiled code beside it, for the next start. */
 import { enableCompileCache } from 'node:module'
 import { join } from 'node:path'
 

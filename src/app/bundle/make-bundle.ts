@@ -1,7 +1,8 @@
 /**
- * Makes the bundle that bin/warren starts from: all that the server, its threads and the commands load, in a few files.
- * It gets a folder of its own, and only then becomes the current one: processes go on that run from an older one.
- * `bin/bundle` says when one is due, and lets one process at a time make it.
+ * Makes the bundle from which bin/warren starts: everything that the server, its threads and the commands
+ * load, in a few files. Each bundle gets its own folder, and becomes the current one when it is complete:
+ * processes that run from an older one continue. `bin/bundle` decides when a new one is due, and lets one
+ * process at a time make it.
  */
 import {
   chmodSync,
@@ -22,21 +23,24 @@ import { projectFolder, sourcesFolder } from '../project-folder.ts'
 
 const prefix = 'made-'
 const entry = 'warren.mjs'
-/** With the new one. Processes may run from those before, and load parts of them later. */
+/** Including the new one. Processes may run from older ones, and load parts of them later. */
 const keptBundles = 16
-/** The kernel dates a change of a file by a clock that may be so much behind ours. */
+/** The kernel dates a change of a file by a clock that may lag behind ours by this much. */
 const clockStepMs = 20
 
-/** Gives the file to start Warren by. `folder` lies in the project, so that packages outside the bundle are found. */
+/**
+ * Returns the file that starts Warren. `folder` must be inside the project, so that packages outside the
+ * bundle are found.
+ */
 export async function makeBundle(folder: string): Promise<string> {
   const startedAt = systemClock.now() - clockStepMs
   mkdirSync(folder, { recursive: true })
   const own = mkdtempSync(join(folder, prefix))
   try {
-    // Commands that only ask the server may be run by anybody.
+    // Anybody may run commands that only query the server.
     chmodSync(own, 0o755)
     await writeBundle(own)
-    // What was changed since then may not be in it.
+    // Files that were changed since the start may not be in the bundle.
     utimesSync(join(own, entry), startedAt / 1000, startedAt / 1000)
     symlinkSync(basename(own), join(folder, `${basename(own)}.link`))
     renameSync(join(folder, `${basename(own)}.link`), join(folder, 'current'))
@@ -67,9 +71,9 @@ async function writeBundle(outdir: string): Promise<void> {
     inject: [join(sourcesFolder, 'app/bundle/source-stacks.ts')],
     sourcemap: 'linked',
     sourcesContent: false,
-    // It looks for its own program beside its file.
+    // esbuild looks for its own program beside its file.
     external: ['esbuild'],
-    // Packages that are not ES modules ask for Node's own by `require`.
+    // Packages that are not ES modules load Node's own by `require`.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);",
     },

@@ -1,7 +1,7 @@
 /**
- * Makes stack traces name lines of the sources instead of lines of the bundle. Node could do so by itself, but would read
- * all source maps at every start; here the first error whose stack is looked at reads those that it needs, which takes
- * a tenth of a second and 25 MB.
+ * Makes stack traces name lines of the sources instead of lines of the bundle. Node could do this itself, but
+ * would read all source maps at every start; here the first error whose stack is read loads the maps that it
+ * needs, which takes a tenth of a second and 25 MB.
  */
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
@@ -10,8 +10,8 @@ const folder = new URL('./', import.meta.url).href
 const place = /file:\S+\/([\w-]+\.mjs):(\d+):(\d+)/g
 const maps = new Map<string, SourceMap | undefined>()
 /**
- * What connections end with every day. Node looks at the stack of each error that a stream is closed with, so the first
- * sandbox that ended would have every map read, and all requests wait for that. Their stacks keep the bundle's lines.
+ * Codes with which connections end every day. Node reads the stack of each error that closes a stream, so the
+ * first ended sandbox would load every map while all requests wait. Their stacks keep the bundle's lines.
  */
 const everyday = new Set<unknown>(['ABORT_ERR', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT'])
 
@@ -32,7 +32,10 @@ function mapOf(file: string): SourceMap | undefined {
   return maps.get(file)
 }
 
-/** Undefined: the bundle was removed while this process ran from it. Its own lines are then all there is to name. */
+/**
+ * Undefined if the bundle was removed while this process ran from it. Then only the bundle's lines can be
+ * named.
+ */
 function readMap(file: string): SourceMap | undefined {
   try {
     return new SourceMap(JSON.parse(readFileSync(new URL(`${file}.map`, folder), 'utf8')))

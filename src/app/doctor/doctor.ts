@@ -5,6 +5,7 @@ import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
 import type { Finding, MachineCheck } from './finding.ts'
 import { fail } from './finding.ts'
+import { gpuChecks } from './gpu-checks.ts'
 import { kernelChecks } from './kernel-checks.ts'
 import { networkChecks } from './network-checks.ts'
 import { resourceChecks } from './resource-checks.ts'
@@ -21,6 +22,7 @@ root, and ends with 1 if sandboxes cannot run here.`
 export const allChecks: readonly MachineCheck[] = [
   ...kernelChecks,
   ...runtimeChecks,
+  ...gpuChecks,
   ...networkChecks,
   ...resourceChecks,
 ]

@@ -4,7 +4,7 @@ export type Finding = {
   /** warn: Warren runs, but something is worse than it could be. fail: it cannot run. */
   status: 'ok' | 'warn' | 'fail'
   text: string
-  /** How to mend it; there whenever the status is not ok. */
+  /** How to fix it; set whenever the status is not ok. */
   remedy?: string
 }
 

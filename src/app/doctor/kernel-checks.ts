@@ -1,4 +1,4 @@
-/** What the kernel must be able to do. Each power is tried, since a list of features can be wrong. */
+/** Checks what the kernel must support. Each feature is tried, because a list of features can be wrong. */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { release, tmpdir } from 'node:os'
@@ -35,7 +35,7 @@ const neededCapabilities = {
 export function judgeCapabilities(status: string) {
   const effective = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(status)?.[1] ?? '0'}`)
   const missing = Object.entries(neededCapabilities).filter(([, bit]) => !(effective & (1n << BigInt(bit))))
-  if (missing.length === 0) return ok('root, with all that is needed')
+  if (missing.length === 0) return ok('root, with all needed capabilities')
   const names = missing.map(([name]) => name).join(', ')
   return fail(`root, but without ${names}`, 'Is this a container? Run it privileged, or Warren on the host.')
 }
@@ -75,7 +75,7 @@ async function tryNamespaces() {
   }
 }
 
-/** The first folder above that is there, since the data folder may not be made yet. */
+/** Returns the nearest existing folder above, because the data folder may not exist yet. */
 export function nearestFolder(path: string): string {
   return existsSync(path) ? path : nearestFolder(dirname(path))
 }

@@ -19,7 +19,7 @@ async function tryNftables(): Promise<Finding> {
   }
 }
 
-/** `ruleset` is what `nft list ruleset` prints, or the policy line of iptables. */
+/** `ruleset` is the output of `nft list ruleset`, or the policy line of iptables. */
 export function judgeForwarding(ruleset: string, subnet: string): Finding {
   const drops =
     /hook forward priority [^;]*;\s*policy drop/.test(ruleset) || /^-P FORWARD DROP$/m.test(ruleset)

@@ -47,7 +47,7 @@ export function judgeTls({ cert, key, domain }: TlsTexts, now: number): Finding 
   if (uncovered.length > 0) return fail(`is not for ${uncovered.join(', ')}`, remedy)
   const daysLeft = Math.floor((certificate.validToDate.getTime() - now) / 86_400_000)
   if (daysLeft < 14)
-    return warn(`ends in ${daysLeft} days`, 'Renew it: Warren takes the new files by itself.')
+    return warn(`ends in ${daysLeft} days`, 'Renew it: Warren loads the new files automatically.')
   return ok(`for *.${domain}, until ${certificate.validTo}`)
 }
 

@@ -1,4 +1,4 @@
-/** Whether the programs of the system are there, and whether each runtime really starts something. */
+/** Checks whether the system's programs are installed, and whether each runtime really starts something. */
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ export function judgePrograms(missing: readonly Need[], hasApt: boolean): Findin
   )
 }
 
-/** One static program in an otherwise empty root, limited, in namespaces of its own. */
+/** One static program in an otherwise empty root, limited, in its own namespaces. */
 const spec = (id: string) => ({
   ociVersion: '1.0.2',
   process: { user: { uid: 0, gid: 0 }, args: ['/tini', '--version'], cwd: '/', env: ['PATH=/'] },
@@ -39,7 +39,9 @@ const spec = (id: string) => ({
   },
 })
 
-/** Rejects with the runtime's own words. Leaves nothing behind, of a runtime that was cut off half-way either. */
+/**
+ * Rejects with the runtime's own message. Leaves nothing behind, even if the runtime was cut off half-way.
+ */
 export async function startSomething(runtime: string, flags: readonly string[]): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-doctor-'))
   const id = `warren-doctor-${process.pid}`
@@ -58,7 +60,7 @@ export async function startSomething(runtime: string, flags: readonly string[]):
   }
 }
 
-/** What is not to be had here was told by the check of cgroups. */
+/** Missing controllers are ignored here: the check of cgroups reports them. */
 async function endGroup(group: string): Promise<void> {
   try {
     await openCgroups().end(group)
@@ -119,7 +121,7 @@ async function tryGvisor(config: Config): Promise<Finding> {
   )
 }
 
-/** The platform that new sandboxes get, or those that the first start will measure. */
+/** The platform for new sandboxes, or those that the first start will measure. */
 async function platformsToTry(
   { gvisorPlatform, dataDir }: Config,
   runsc: string,

@@ -1,6 +1,6 @@
 /**
- * `bin/container-image ARCHIVE OUT`: a container image of a release on a plain Debian root. It asks no registry: the root
- * comes from debootstrap, and the image is an archive that Docker, podman and containerd load.
+ * `bin/container-image ARCHIVE OUT`: makes a container image of a release on a plain Debian root. Uses no
+ * registry: debootstrap makes the root, and the image is an archive that Docker, podman and containerd load.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -24,7 +24,7 @@ import { debootstrap, inRoot } from '../setup/base-root.ts'
 import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
 
 const debianRelease = 'bookworm'
-/** What bin/start-on-host runs on a host outside of the image, where its libraries are not. */
+/** bin/start-on-host runs this program on a host outside of the image, without the image's libraries. */
 const programOnHosts = 'busybox-static'
 const usage =
   'Usage:\n  bin/container-image ARCHIVE OUT\n\nARCHIVE is a release (npm run release), OUT the image to write, a tar file.'
@@ -36,7 +36,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
   if (version === undefined) {
     throw new AppError(
       'invalid_argument',
-      `${archive} is no release: its name must be warren-VERSION-ARCH.tar.gz.`,
+      `${archive} is not a release: its name must be warren-VERSION-ARCH.tar.gz.`,
     )
   }
   const work = mkdtempSync(join(tmpdir(), 'warren-image-'))
@@ -55,7 +55,7 @@ export async function makeImage(archive: string, out: string): Promise<void> {
     mkdirSync(join(root, 'opt/warren'), { recursive: true })
     await runCommand('tar', ['-xzf', archive, '-C', join(root, 'opt/warren'), '--strip-components=1'])
     const createdAt = new Date(systemClock.now()).toISOString()
-    // Tells bin/start-on-host one image from another.
+    // Lets bin/start-on-host distinguish images.
     writeFileSync(join(root, 'etc/warren-image'), `${version} ${createdAt}\n`)
     await writeImage({ root, version, out, createdAt })
   } finally {
@@ -68,7 +68,7 @@ async function runInRoot(root: string, script: string): Promise<void> {
   await runCommand(program!, args)
 }
 
-/** One layer, in the layout of OCI, with the list that Docker wants beside it. */
+/** One layer in the OCI layout, with the list that Docker requires beside it. */
 export async function writeImage({ root, version, out, createdAt }: ImageParts): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-layout-'))
   try {

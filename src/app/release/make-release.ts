@@ -1,6 +1,6 @@
 /**
- * `npm run release`: an archive of everything that the server needs, Node and packages included, with its checksum and its
- * bill of materials. The same commit gives the same bytes.
+ * `npm run release`: makes an archive of everything that the server needs, including Node and packages, with
+ * its checksum and its bill of materials. The same commit gives the same bytes.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -22,7 +22,7 @@ import { nodePackages } from '../setup/base-recipe.ts'
 import { systemdUnit } from '../systemd-command.ts'
 import { bom, type LockFile, type ReleasedPackage, releasedPackages } from './sbom.ts'
 
-/** Besides the packages. */
+/** The shipped files besides the packages. */
 const shipped = [
   ...[
     'bin/node',
@@ -41,10 +41,10 @@ const shipped = [
   ...['CONTRIBUTING.md', 'LICENSE'],
 ]
 const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
-/** Warren uses only the program of the Node that it pins. */
+/** Warren uses only the program of its pinned Node. */
 const isUnusedPart = (path: string) =>
   /node_modules\/node-linux-\w+\/(?:include|share|lib|CHANGELOG)/.test(path)
-/** Where `npm start` would look for the packages of the base template, were they not here. */
+/** The folder in which `npm start` looks for the packages of the base template before it downloads them. */
 export const shippedPackages = 'packages'
 
 export type Release = { archive: string; checksum: string; sbom: string; version: string }
@@ -84,20 +84,23 @@ function copyFiles(folder: string, packages: readonly ReleasedPackage[]): void {
   }
   for (const { path } of packages) {
     const source = join(projectFolder, path)
-    // Packages that it holds for itself are listed on their own.
+    // Nested packages are listed separately.
     const filter = (from: string) =>
       !isUnusedPart(from) && !from.slice(source.length).includes('/node_modules')
     mkdirSync(dirname(join(folder, path)), { recursive: true })
     cpSync(source, join(folder, path), { recursive: true, filter, verbatimSymlinks: true })
   }
-  // By this file bin/install-packages knows that nothing is missing.
+  // bin/install-packages takes this file as a sign that nothing is missing.
   const done = join(folder, 'node_modules/.package-lock.json')
   cpSync(join(projectFolder, 'package-lock.json'), done)
   chmodSync(folder, 0o755)
   utimesSync(join(folder, 'package-lock.json'), 0, 0)
 }
 
-/** npm and yarn for the base template: their checksums are pinned, and a machine without npm has nobody to fetch them. */
+/**
+ * npm and yarn for the base template: their checksums are pinned, and a machine without npm cannot fetch
+ * them.
+ */
 async function packNodePackages(folder: string): Promise<void> {
   mkdirSync(folder, { recursive: true })
   for (const { name, version } of nodePackages) {
@@ -110,7 +113,7 @@ async function pack(work: string, name: string, archive: string, when: string): 
   await runCommand('tar', [...same, '--use-compress-program=gzip -n -6', '-cf', archive, '-C', work, name])
 }
 
-/** That of the commit, so that the archive does not depend on when it is made. */
+/** The date of the commit, so that the archive does not depend on the time of the build. */
 async function commitDate(): Promise<string> {
   const { stdout } = await runCommand('git', ['-C', projectFolder, 'log', '-1', '--format=%cI'])
   return stdout.trim()

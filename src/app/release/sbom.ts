@@ -1,4 +1,6 @@
-/** The bill of materials of a release: every package in it, by the lock file, in the form of CycloneDX. */
+/**
+ * The bill of materials of a release: every package in it, from the lock file, in the format of CycloneDX.
+ */
 export type LockedPackage = {
   version?: string
   integrity?: string
@@ -11,12 +13,12 @@ export type LockFile = { packages: Record<string, LockedPackage> }
 
 export type ReleasedPackage = Required<Pick<LockedPackage, 'version'>> &
   Pick<LockedPackage, 'integrity' | 'license'> & {
-    /** Where it lies, below the project. */
+    /** The path below the project. */
     path: string
     name: string
   }
 
-/** What the server needs when it runs; `isThere` leaves out what is for other machines than this one. */
+/** The packages that the server needs at run time; `isThere` excludes those for other machines. */
 export function releasedPackages(lock: LockFile, isThere: (path: string) => boolean): ReleasedPackage[] {
   return Object.entries(lock.packages).flatMap(
     ([path, { version, integrity, license, dev, devOptional }]) => {

@@ -1,4 +1,4 @@
-/** Counters of what other rooms decide. */
+/** Counters of decisions in other folders. */
 import type { OnDecision } from '../../egress/decide.ts'
 import type { Measures } from '../../lib/measures.ts'
 

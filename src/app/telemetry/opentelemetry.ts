@@ -1,6 +1,6 @@
 /**
- * Spans of OpenTelemetry, sent by OTLP over HTTP. Where to, with which headers and how many is read by the library from
- * the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, …).
+ * Spans of OpenTelemetry, sent by OTLP over HTTP. The library reads the target, the headers and the sampling
+ * from the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER, …).
  */
 import {
   trace as api,
@@ -25,7 +25,7 @@ import { currentRequestID } from '../../lib/request-id.ts'
 import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
 import { traceProtocol } from '../config.ts'
 
-/** What clients ask for. What the server does by itself, every second and for nobody, makes no traces. */
+/** Operations that clients ask for. The server's own periodic work makes no traces. */
 const beginsTrace = /^(?:sandbox|template)\./
 
 export type Spans = Tracer & { close(): Promise<void> }
@@ -34,7 +34,7 @@ export function openSpans(version: string, log: Log): Spans {
   const exporter = createExporter(traceProtocol())
   const named = resourceFromAttributes({ 'service.name': 'warren', 'service.version': version })
   const provider = new BasicTracerProvider({
-    // What the operator says of the service counts more than what it says of itself.
+    // The operator's attributes of the service override Warren's own.
     resource: defaultResource()
       .merge(named)
       .merge(detectResources({ detectors: [envDetector] })),

@@ -1,4 +1,6 @@
-/** Times every traced operation by how it ended, and hands it on to what makes traces, where there is such a thing. */
+/**
+ * Times every traced operation by its outcome, and passes it on to the exporter of traces, if there is one.
+ */
 import { isAppError } from '../../lib/app-error.ts'
 import { monotonicMs } from '../../lib/clock.ts'
 import type { Family, Histogram, Measures } from '../../lib/measures.ts'

@@ -1,4 +1,6 @@
-/** The figures of this process in the text format of Prometheus, together with what prom-client knows of Node itself. */
+/**
+ * The metrics of this process in the text format of Prometheus, together with prom-client's metrics of Node.
+ */
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
 import type { Family, Gauge, Histogram, Measures } from '../../lib/measures.ts'
 
@@ -8,11 +10,11 @@ type Value = { labels: Record<string, string | number>; value: number; metricNam
 
 export function createPrometheus(measures: Measures): () => Promise<RenderedMetrics> {
   const registry = new Registry()
-  // Delays of the event loop, memory, CPU, collected garbage, open handles.
+  // Delays of the event loop, memory, CPU, garbage collection, open handles.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 20 })
   const add = (name: string, help: string, type: string, read: () => Promise<Value[]> | Value[]) => {
     const get = async () => ({ name, help, type, aggregator: 'sum', values: await read() })
-    // What a registry asks of a metric is its name and these values; they are ours, not prom-client's.
+    // A registry needs only the name and the values of a metric; these are ours, not prom-client's.
     registry.registerMetric({ name, get } as unknown as Metric)
   }
   for (const family of measures.counters) {

@@ -1,9 +1,12 @@
-/** Whether requests can be served now. A server that is alive may not be ready: its database may not answer. */
+/**
+ * Tells whether requests can be served now. A server that is alive may not be ready: its database may not
+ * answer.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import type { Log } from '../../lib/log.ts'
 
-/** Anybody may ask, so the database is asked no more often than this. */
+/** Anybody may ask, so the database is queried at most this often. */
 const trueForMs = 1000
 const answersWithinMs = 2000
 
@@ -18,12 +21,12 @@ export class Readiness {
     this.#parts = parts
   }
 
-  /** From now on load balancers are told to go elsewhere. */
+  /** Tells load balancers from now on to use other servers. */
   close(): void {
     this.#isClosing = true
   }
 
-  /** Undefined: ready. */
+  /** Undefined if the server is ready. */
   async whyNot(): Promise<string | undefined> {
     if (this.#isClosing) return 'The server is closing.'
     const now = this.#parts.clock.now()

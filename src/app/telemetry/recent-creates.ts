@@ -1,4 +1,4 @@
-/** The last creates of sandboxes, from which an operator sees how fast they are. */
+/** The last creates of sandboxes, which show an operator how fast they are. */
 import { AppError, type ErrorCode } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { monotonicMs } from '../../lib/clock.ts'
@@ -16,7 +16,7 @@ const mostCreates = 1000
 const rateMs = 60_000
 const createOperation = 'sandbox.create'
 
-/** All else is a rejection of what a client asked for, and says nothing of the machine. */
+/** All other codes reject a client's request, and say nothing about the machine. */
 const faults: ReadonlySet<ErrorCode> = new Set(['no_space', 'unavailable', 'deadline_exceeded', 'internal'])
 
 type Create = { at: number; ms: number; succeeded: boolean }

@@ -1,4 +1,4 @@
-/** Counts and times the requests to the API and to sandboxes, and writes a line for each where the operator wants that. */
+/** Counts and times the requests to the API and to sandboxes, and logs each if the operator wants that. */
 import type { AnsweredRequest } from '../../api/request-id.ts'
 import type { FinishedRequest } from '../../edge/request-watch.ts'
 import type { Log } from '../../lib/log.ts'
@@ -28,13 +28,13 @@ export function countRequests(measures: Measures, accessLog: AccessLog, log: Log
   const tunnels = measures.counter('warren_edge_tunnels_total', 'WebSockets and other tunnels that ended.', [
     'target',
   ])
-  // Asked for with every request to a sandbox: the names of the classes are not put together each time.
+  // Cached, because every request to a sandbox needs it: the names of the classes are not built each time.
   const byTarget = new Map<string, Histogram>()
   const isWanted = (status: number) => accessLog === 'all' || (accessLog === 'errors' && status >= firstError)
   return {
     onAnswered(answered) {
       const { method, route, status, durationMs } = answered
-      // A method that no route has is the client's choice.
+      // A client may send any method, so unknown routes share one label.
       const labels = route === undefined ? ['other', 'none'] : [method, route]
       ofApi.of(...labels, String(status)).observe(durationMs / 1000)
       if (isWanted(status))

@@ -1,6 +1,8 @@
 /** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+import type { GpuCapacity } from '../../core/ports/driver.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
+import type { MachineMemoryGuard } from '../../core/sandbox/capacity/machine-memory-guard.ts'
 import type { RouteTable } from '../../core/sandbox/network/routes.ts'
 import type { WarmPool } from '../../core/sandbox/warm-pool/warm-pool.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
@@ -13,13 +15,16 @@ export type GaugeParts = {
   admission: Pick<Admission, 'waiting' | 'capacity'>
   routes: Pick<RouteTable, 'values'>
   diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
+  memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts'>
+  /** As it is now; undefined: sandboxes cannot have a GPU. */
+  gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
   version: string
 }
 
 export function addServerGauges(measures: Measures, parts: GaugeParts): void {
-  const { stores, warm, admission, routes, diskGuard, freeBytes, version } = parts
+  const { stores, warm, admission, routes, diskGuard, memoryGuard, gpus, freeBytes, version } = parts
   const single = (value: number) => [{ labels: [], value }]
   measures.gauge({
     name: 'warren_info',
@@ -68,6 +73,18 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     read: async () => single((await capacity()).freeCPU),
   })
   measures.gauge({
+    name: 'warren_gpus',
+    help: 'GPUs that sandboxes may have, each counted as often as sandboxes can share it.',
+    labelNames: ['state'],
+    read: () => {
+      const { total, free } = gpus() ?? { total: 0, free: 0 }
+      return [
+        { labels: ['free'], value: free },
+        { labels: ['in_use'], value: total - free },
+      ]
+    },
+  })
+  measures.gauge({
     name: 'warren_disk_free_bytes',
     help: 'Free space on the disk of the data folder.',
     labelNames: [],
@@ -83,9 +100,24 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     name: 'warren_disk_guard_acts',
     help: 'Sandboxes that the guard of the disk made stand still, or ended, since the start of the server.',
     labelNames: ['act'],
-    read: () =>
-      Object.entries({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }).map(
-        ([act, value]) => ({ labels: [act], value }),
-      ),
+    read: () => acts({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
+  })
+  measures.gauge({
+    name: 'warren_memory_held_sandboxes',
+    help: 'Sandboxes that stand still because the memory is nearly used up.',
+    labelNames: [],
+    read: () => single(memoryGuard.heldCount),
+  })
+  measures.gauge({
+    name: 'warren_memory_guard_acts',
+    help: 'Sandboxes that the guard of the memory made stand still, paused, or ended, since the start of the server.',
+    labelNames: ['act'],
+    read: () => {
+      const { stoodStill, paused, ended } = memoryGuard.counts
+      return acts({ stand_still: stoodStill, pause: paused, end: ended })
+    },
   })
 }
+
+const acts = (counts: Record<string, number>) =>
+  Object.entries(counts).map(([act, value]) => ({ labels: [act], value }))

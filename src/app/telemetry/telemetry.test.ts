@@ -149,6 +149,7 @@ test('the page of figures and the dashboard for Grafana name figures that there 
         },
       } as never,
     },
+    gpus: () => ({ model: 'M', total: 4, free: 1, mostPerSandbox: 4 }),
     admission: {
       waiting: 3,
       capacity: ({ cpuCount, memoryMB }) => ({
@@ -161,6 +162,7 @@ test('the page of figures and the dashboard for Grafana name figures that there 
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
     diskGuard: { heldCount: 2, counts: { stoodStill: 3, ended: 1 } },
+    memoryGuard: { heldCount: 1, counts: { stoodStill: 4, paused: 2, ended: 1 } },
     version: '1',
   })
   const { text } = await createPrometheus(measures)()
@@ -168,6 +170,9 @@ test('the page of figures and the dashboard for Grafana name figures that there 
   assert.match(text, /^warren_starts_waiting 3$/m)
   assert.match(text, /^warren_memory_free_bytes 536870912$/m)
   assert.match(text, /^warren_cpus_free 7$/m)
+  assert.match(text, /^warren_gpus\{state="free"\} 1$/m)
+  assert.match(text, /^warren_gpus\{state="in_use"\} 3$/m)
+  assert.match(text, /^warren_memory_guard_acts\{act="pause"\} 2$/m)
   assert.equal(sums, 1, 'the promised sizes are summed once')
   const known = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   const docs = join(import.meta.dirname, '../../../docs')

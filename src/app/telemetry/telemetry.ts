@@ -1,4 +1,4 @@
-/** What the process knows of itself, and how it is told: figures always, traces where the operator wants them. */
+/** The telemetry of the process: metrics always, traces if the operator wants them. */
 import { systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { Measures } from '../../lib/measures.ts'
@@ -20,7 +20,7 @@ export async function openTelemetry(log: Log, closers: Closers): Promise<Telemet
   return { measures, tracer: creates, creates }
 }
 
-/** The library is loaded only where it is used. */
+/** Loads the library only if it is used. */
 async function openTraces(log: Log, closers: Closers): Promise<Tracer | undefined> {
   if (!wantsTraces()) return undefined
   const { openSpans } = await import('./opentelemetry.ts')
@@ -29,7 +29,7 @@ async function openTraces(log: Log, closers: Closers): Promise<Tracer | undefine
   return spans
 }
 
-/** prom-client is loaded when somebody asks for the first time; until then nothing watches the event loop. */
+/** Loads prom-client at the first request for metrics; until then nothing watches the event loop. */
 export function createRenderMetrics(
   measures: Measures,
 ): () => Promise<{ contentType: string; text: string }> {

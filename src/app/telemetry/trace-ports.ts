@@ -1,4 +1,4 @@
-/** What is followed of the domain and of the ports it works with. */
+/** The traced operations of the domain and of its ports. */
 import type { AgentPort } from '../../core/ports/agent.ts'
 import type { CanFreeze, CanLimitEgress, CanSnapshot, Driver, SandboxSpec } from '../../core/ports/driver.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
@@ -32,7 +32,7 @@ export function tracedStores(stores: Stores, tracer: Tracer): Stores {
   return Object.fromEntries(entries) as Stores
 }
 
-/** Not what follows a log for as long as its sandbox lives. */
+/** Excludes following a log, which lasts as long as its sandbox. */
 export function tracedAgent(agent: AgentPort, tracer: Tracer): AgentPort {
   return traced(agent, 'agent', tracer, ['initialize', 'isHealthy', 'hasOtherNetworks', 'run', 'writeFile'])
 }
@@ -41,7 +41,7 @@ export function tracedAdmission(admission: Admission, tracer: Tracer): Admission
   return traced(admission, 'admission', tracer, ['enter'])
 }
 
-/** The verbs that clients ask for; what they are made of shows up as operations of the ports. */
+/** The verbs that clients call; their parts appear as operations of the ports. */
 export function tracedSandboxes(service: SandboxService, tracer: Tracer): SandboxService {
   return traced(
     service,

@@ -84,9 +84,9 @@ describe('what a COPY takes', () => {
     await assert.rejects(selected(folder, 'none'), /there is no 'none' in/)
     await assert.rejects(selected(folder, 'a.txt/none'), /there is no/)
     await assert.rejects(selected(folder, '*.none'), /there is no/)
-    await assert.rejects(selected(folder, 'b.md'), /there, but \.dockerignore leaves it out/)
+    await assert.rejects(selected(folder, 'b.md'), /exists, but \.dockerignore excludes it/)
     execFileSync('mkfifo', [join(folder, 'pipe')])
-    await assert.rejects(selected(folder, '.'), /'pipe' is no file, folder or link/)
+    await assert.rejects(selected(folder, '.'), /'pipe' is not a file, folder or link/)
   })
 
   it('is without what .dockerignore names, and with its exceptions', async () => {
@@ -133,7 +133,7 @@ describe('patterns', () => {
     })
   }
 
-  it('that are none are rejected', () => assert.throws(() => patternOf('[z-a]'), /no pattern of paths/))
+  it('that are none are rejected', () => assert.throws(() => patternOf('[z-a]'), /not a pattern of paths/))
 
   const ignored: [rules: string, path: string, isIgnored: boolean][] = [
     ['node_modules', 'node_modules/a', true],

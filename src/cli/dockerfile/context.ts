@@ -1,4 +1,7 @@
-/** The folder of a Dockerfile: which of its files a COPY takes, their hash, and the archive that is sent. */
+/**
+ * The folder of a Dockerfile: selects the files of a COPY, computes their hash, and makes the archive for the
+ * upload.
+ */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { createReadStream, type Stats } from 'node:fs'
@@ -32,7 +35,10 @@ export class BuildContext {
     return new BuildContext(folder, ignoreOf(rules))
   }
 
-  /** What a source means, folders with all that is in them; sorted. Links are taken as links and never followed. */
+  /**
+   * Returns the entries of a source, sorted; folders include everything in them. Links are copied as links
+   * and never followed.
+   */
   async select(source: string): Promise<ContextEntry[]> {
     const names = source === '.' ? [] : source.split('/')
     // A file may be named like a pattern.
@@ -47,14 +53,14 @@ export class BuildContext {
       const isThere = isPlain && (await this.#stats(source)) !== undefined
       throw refusal(
         isThere
-          ? `'${source}' is there, but .dockerignore leaves it out.`
+          ? `'${source}' exists, but .dockerignore excludes it.`
           : `there is no '${source}' in ${this.#folder}.`,
       )
     }
     return entries.sort((a, b) => (a.path < b.path ? -1 : 1))
   }
 
-  /** Changes when the files, their names or their modes do, not with their times or owners. */
+  /** Changes if the files, their names or their modes change, not with their times or owners. */
   async hash(source: string, target: string, entries: readonly ContextEntry[]): Promise<string> {
     const hash = createHash('sha256').update(`COPY ${source} ${target}`)
     for (const { path, stats } of entries) {
@@ -68,7 +74,7 @@ export class BuildContext {
     return hash.digest('hex')
   }
 
-  /** In a file without a name, so that nothing of it is left however this ends. */
+  /** Uses a file without a name, so that nothing of it is left behind however this ends. */
   async pack(entries: readonly ContextEntry[]): Promise<Archive> {
     const path = join(tmpdir(), `warren-context-${randomHex(8)}`)
     const file = await open(path, 'wx+', 0o600)
@@ -90,7 +96,7 @@ export class BuildContext {
     const isIgnored = path !== '' && this.#ignore(path)
     if (path !== '' && !isIgnored) {
       if (!stats.isFile() && !stats.isDirectory() && !stats.isSymbolicLink()) {
-        throw refusal(`'${path}' is no file, folder or link: leave it out with .dockerignore.`)
+        throw refusal(`'${path}' is not a file, folder or link: exclude it with .dockerignore.`)
       }
       found.push({ path, stats })
     }

@@ -7,8 +7,8 @@ const escaped = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')
 export const isPattern = (text: string): boolean => /[*?[]/.test(text)
 
 /**
- * `*` and `?` stay within a name and match a dot at its beginning, `**` goes across folders, `[a-z]` is one of these.
- * A folder that matches takes along what is in it.
+ * `*` and `?` stay within a name and match a leading dot, `**` matches across folders, `[a-z]` matches one of
+ * these characters. A matching folder includes everything in it.
  */
 export function patternOf(glob: string): RegExp {
   const parts = glob.matchAll(/\*\*\/?|[*?]|\[([!^]?)(\]?[^\]]*)\]|\\?([\s\S])/g)
@@ -22,17 +22,20 @@ export function patternOf(glob: string): RegExp {
   try {
     return new RegExp(`^(?:${source.join('')})(?:/.*)?$`, 's')
   } catch {
-    throw new AppError('invalid_argument', `'${glob.slice(0, 60)}' is no pattern of paths.`)
+    throw new AppError('invalid_argument', `'${glob.slice(0, 60)}' is not a pattern of paths.`)
   }
 }
 
 export type Ignore = {
   (path: string): boolean
-  /** Within a folder that is ignored there may be something that is not. */
+  /** An ignored folder may contain something that is not ignored. */
   hasExceptions: boolean
 }
 
-/** The rules of a .dockerignore. They hold from the folder on, and the last rule that matches a path decides. */
+/**
+ * Parses the rules of a .dockerignore. They are relative to the folder, and the last rule that matches a path
+ * decides.
+ */
 export function ignoreOf(text: string): Ignore {
   const rules = text
     .replace(/^\uFEFF/, '')
@@ -47,7 +50,10 @@ export function ignoreOf(text: string): Ignore {
   return Object.assign(isIgnored, { hasExceptions: rules.some(({ isKept }) => isKept) })
 }
 
-/** Without `.`, `..` and doubled slashes, as Docker reads a rule. The folder itself, `.`, is no rule there. */
+/**
+ * Removes `.`, `..` and doubled slashes, as Docker does in a rule. The folder itself, `.`, is not a rule
+ * there.
+ */
 function cleaned(rule: string): string {
   const path = posix.normalize(rule).replace(/\/+$/, '').replace(/^\/+/, '')
   return path === '.' ? '' : path

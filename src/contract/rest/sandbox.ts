@@ -109,6 +109,7 @@ export const ListedSandbox = Type.Object({
   cpuCount: Type.Integer(),
   memoryMB: Type.Integer(),
   diskSizeMB: Type.Integer(),
+  gpuCount: Type.Optional(Type.Integer({ description: 'An addition of Warren; missing: none' })),
   state: Type.Union([Type.Literal('running'), Type.Literal('paused')]),
   envdVersion: Type.String(),
   alias: Type.Optional(Type.String()),
@@ -150,6 +151,9 @@ export const SandboxMetric = Type.Object({
   memCache: Type.Integer(),
   diskUsed: Type.Integer(),
   diskTotal: Type.Integer(),
+  gpuUsedPct: Type.Optional(Type.Number({ description: 'Like the following an addition of Warren' })),
+  gpuMemUsed: Type.Optional(Type.Integer()),
+  gpuMemTotal: Type.Optional(Type.Integer()),
 })
 export type SandboxMetric = Static<typeof SandboxMetric>
 

@@ -9,6 +9,7 @@ export const TeamLimits = Type.Object({
   maxCPU: PositiveInteger,
   maxMemoryMB: PositiveInteger,
   maxLifetimeHours: PositiveInteger,
+  maxGPUs: Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 }),
 })
 
 export const Team = Type.Object({

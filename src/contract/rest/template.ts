@@ -10,6 +10,7 @@ const BuildStatus = Type.Union([
   Type.Literal('error'),
 ])
 const count = { minimum: 0, maximum: 2 ** 31 - 1 }
+const gpus = { minimum: 0, maximum: 16, description: 'An addition of Warren: the GPUs of each sandbox' }
 
 const Tags = Type.Array(Type.String(), { maxItems: 100 })
 
@@ -21,6 +22,7 @@ export const NewTemplate = Type.Object({
   cpuCount: Type.Optional(Type.Integer(count)),
   memoryMB: Type.Optional(Type.Integer(count)),
   minFreeDiskMb: Type.Optional(Type.Integer(count)),
+  gpuCount: Type.Optional(Type.Integer(gpus)),
 })
 
 export const RequestedTemplate = Type.Object({
@@ -55,6 +57,7 @@ export const NewTemplateV1 = Type.Object({
   readyCmd: Type.Optional(Type.String()),
   cpuCount: Type.Optional(Type.Integer(count)),
   memoryMB: Type.Optional(Type.Integer(count)),
+  gpuCount: Type.Optional(Type.Integer(gpus)),
 })
 export type NewTemplateV1 = Static<typeof NewTemplateV1>
 
@@ -64,6 +67,7 @@ const legacy = {
   cpuCount: Type.Integer(),
   memoryMB: Type.Integer(),
   diskSizeMB: Type.Integer(),
+  gpuCount: Type.Optional(Type.Integer({ description: 'An addition of Warren; missing: none' })),
   public: Type.Boolean(),
   aliases: Type.Array(Type.String(), { description: 'Deprecated: use names' }),
   createdAt: DateTime,
@@ -91,6 +95,7 @@ export const TemplateBuild = Type.Object({
   cpuCount: Type.Integer(),
   memoryMB: Type.Integer(),
   diskSizeMB: Type.Optional(Type.Integer()),
+  gpuCount: Type.Optional(Type.Integer({ description: 'An addition of Warren; missing: none' })),
   envdVersion: Type.Optional(Type.String()),
 })
 export type TemplateBuild = Static<typeof TemplateBuild>

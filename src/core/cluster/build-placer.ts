@@ -1,4 +1,4 @@
-/** A build on top of a template is carried out where the template is, if only one node has that. */
+/** Sends a build that starts from a template to the node that has the template, if only one node has it. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from '../template/catalog.ts'
@@ -19,7 +19,7 @@ export type BuildPlacerParts<Exchange extends DoorExchange> = {
 export type PlacedBuild = {
   buildID: string
   start: Pick<StartRequest, 'from' | 'steps'>
-  /** The body as it goes on. */
+  /** Makes the request body for the other node. */
   body: () => Buffer
 }
 
@@ -30,7 +30,7 @@ export class BuildPlacer<Exchange extends DoorExchange> {
     this.#parts = parts
   }
 
-  /** False: the build is to be started here. True: the request is answered. */
+  /** Returns false if the build must be started here, and true if the request has been answered. */
   async place(team: Team, { buildID, start, body }: PlacedBuild, exchange: Exchange): Promise<boolean> {
     const { membership, owners, forwarder } = this.#parts
     const source = 'template' in start.from ? await this.#locate(team, start.from.template) : undefined
@@ -38,10 +38,11 @@ export class BuildPlacer<Exchange extends DoorExchange> {
     const node = await membership.find(source.nodeID)
     if (!node || isAway(node)) throw sourceIsAway(source)
     if (start.steps.some(({ filesHash }) => filesHash !== null)) throw filesAreHere(source, membership.nodeID)
-    // Until it starts, a build is nothing but its row. If that has moved on, the start here tells why it cannot be.
+    // Until it starts, a build is only a row. If the row has moved on, the start on this node reports why it
+    // cannot start.
     if (!(await owners.giveBuild(buildID, membership.nodeID, source.nodeID))) return false
     if (forwarder.isFromPeer(exchange.request)) {
-      // The peer looks again who has the build.
+      // The peer looks up the build's owner again.
       forwarder.refuseAsMisdirected(exchange)
       return true
     }
@@ -50,7 +51,10 @@ export class BuildPlacer<Exchange extends DoorExchange> {
     throw sourceIsAway(source)
   }
 
-  /** Undefined also for the base, of which each node has its own build, and for what is told where the build starts. */
+  /**
+   * Undefined also for the base template, which every node builds itself, and for errors that the start of
+   * the build reports.
+   */
   async #locate(team: Team, reference: string): Promise<LocatedBuild | undefined> {
     const template = await this.#parts.catalog.find(team, reference)
     if (!template || template.teamID === null) return undefined
@@ -61,15 +65,15 @@ export class BuildPlacer<Exchange extends DoorExchange> {
 const sourceIsAway = ({ nodeID }: LocatedBuild): AppError =>
   new AppError(
     'unavailable',
-    `The template that the build begins with is on node ${nodeID} alone, which is away. Try again when it is back.`,
+    `The template that the build starts from is on node ${nodeID} only, which is away. Try again when it is back.`,
     { retry: { should: true, afterSeconds: 5 } },
   )
 
 const filesAreHere = ({ nodeID }: LocatedBuild, here: string): AppError =>
   new AppError(
     'conflict',
-    `The template that the build begins with is on node ${nodeID} alone, and the files of its COPY steps are on node ` +
-      `${here}. Request the build at the door of node ${nodeID}, or give the machines an object store, which ` +
+    `The template that the build starts from is on node ${nodeID} only, and the files of its COPY steps are on node ` +
+      `${here}. Request the build from node ${nodeID}, or give the machines an object store, which ` +
       'brings templates and files to all of them (docs/object-store.md).',
     { retry: { should: false } },
   )

@@ -71,7 +71,7 @@ test('what a process paused that then crashed runs on, elsewhere or here', async
 test('where the node that took it dies before it resumes it, another one lets it run on', async (t) => {
   const { one, other, drainer, newDrainer, nodes, clock, peer, open } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.archive!.mover.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)
@@ -91,7 +91,7 @@ test('where the node that took it dies before it resumes it, another one lets it
 test('where no other node is left, it goes back to the node that is drained', async (t) => {
   const { one, other, drainer, nodes, clock, peer } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.archive!.mover.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)
@@ -127,7 +127,7 @@ test('a client that pauses what a drain has just paused gets that, and it stays 
     one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false }),
     /already paused/,
   )
-  await one.archive!.archiver.run()
+  await one.objectStorage!.uploader.run()
   await again().run()
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
   const second = await departed(one)

@@ -1,14 +1,16 @@
 /**
- * A sandbox that a drain has paused, and that is to run again until the time that its row says (`runUntil`). Whichever node
- * has the row resumes it, also one that has just started and knows nothing of the drain.
+ * Resumes a sandbox that a drain has paused and that is to run again until the time in its row (`runUntil`).
+ * The node that has the row does it, even one that has just started and knows nothing of the drain.
  */
 import type { Clock } from '../../lib/clock.ts'
-import type { PausedSandbox } from '../archive/archive-store.ts'
+import type { PausedSandbox } from '../object-storage/stored-bytes-store.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxService } from '../sandbox/service.ts'
 import type { TeamStore } from '../team/team-store.ts'
 
-/** If its time is over by now, it runs for so long, and ends or is paused as any other. */
+/**
+ * Minimum run time of a resumed sandbox whose time is already over. Then it ends or pauses like any other.
+ */
 const leastMs = 1000
 
 export type DepartureParts = {
@@ -18,7 +20,7 @@ export type DepartureParts = {
   clock: Clock
 }
 
-/** False: it is not paused on this node in that run any more, or not to run again. */
+/** False if the sandbox is no longer paused on this node in this run, or is not to run again. */
 export async function resumeDeparted(
   { sandboxes, teams, service, clock }: DepartureParts,
   { sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>,

@@ -30,7 +30,7 @@ test('a paused sandbox goes to another node paused', async (t) => {
   const { one, other, drainer } = await openDraining(t)
   const sandboxID = await startRunning(one)
   await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
-  await one.archive!.archiver.run()
+  await one.objectStorage!.uploader.run()
   await drainer.run()
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
 })

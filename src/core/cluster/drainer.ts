@@ -1,17 +1,18 @@
 /**
- * Empties this node while it is draining. A running sandbox is paused with its memory, brought to the object store, and
- * another node resumes it; a paused one goes as it is. Only the row moves, by compare and set, so there are never two of a
- * sandbox. That it is to run again is written into its row with the first step of the pause. So whatever fails, and
- * whichever process dies, the node that has the row then lets it go on: it offers the sandbox to another node while it is
- * draining itself, or resumes it. What fails is told once and tried again.
+ * Empties this node while it is draining. A running sandbox is paused with its memory, stored in the object
+ * store, and resumed by another node; a paused one is handed over as it is. Only the row moves, by compare
+ * and set, so a sandbox never runs twice. The first step of the pause writes into the row that the sandbox is
+ * to run again. Whatever fails, and whichever process dies, the node that has the row continues: it offers
+ * the sandbox to another node while it is draining itself, or resumes it. A failure is logged once and tried
+ * again.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { ArchiveStore, PausedSandbox } from '../archive/archive-store.ts'
-import type { Archiver } from '../archive/archiver.ts'
-import type { SandboxMover } from '../archive/mover.ts'
+import type { SandboxMover } from '../object-storage/mover.ts'
+import type { PausedSandbox, StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
+import type { Uploader } from '../object-storage/uploader.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxService } from '../sandbox/service.ts'
@@ -23,26 +24,26 @@ import { rankNodes } from './rank-nodes.ts'
 
 /** A move loads the disk and the network, and its sandbox stands still meanwhile. */
 const movesAtOnce = 2
-/** After a failure a sandbox is left alone for so long: each try makes it stand still. */
+/** Delay before a sandbox is tried again after a failure: each try makes it stand still. */
 const retryAfterMs = 60_000
-/** What ends sooner is not worth a move. */
+/** A sandbox that ends sooner than this is not moved. */
 const leastLeftMs = 60_000
-/** Requests for a sandbox wait no longer than this for the end of its move. */
+/** Maximum time that a request for a sandbox waits for the end of its move. */
 const mostWaitMs = 30_000
-/** How often a sandbox whose timeout is changed meanwhile is paused anew. */
+/** Maximum number of attempts to pause a sandbox whose timeout changes meanwhile. */
 const mostPauses = 3
-/** A node that is not draining looks this often for sandboxes that a drain has paused. */
+/** How often a node that is not draining looks for sandboxes that a drain has paused. */
 const lookEveryMs = 30_000
 
 export type DrainerParts = DepartureParts & {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
-  rows: Pick<ArchiveStore, 'findPaused' | 'findArchivedBuild' | 'listDepartures'>
-  archiver: Pick<Archiver, 'archiveSandbox'>
+  rows: Pick<StoredBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
+  uploader: Pick<Uploader, 'storeSandbox'>
   mover: Pick<SandboxMover, 'take'>
   service: Pick<SandboxService, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
-  /** Snapshots of running sandboxes hold their memory, and other machines can use them. */
+  /** True if snapshots of running sandboxes hold memory that other machines can use. */
   canMoveMemory: boolean
   drawBelow: (count: number) => number
   clock: Clock
@@ -55,9 +56,9 @@ export class Drainer {
   readonly #parts: DrainerParts
   readonly #closing = new AbortController()
   readonly #moves = new JoinedWork<void>()
-  /** What was logged of which sandbox, and when it is tried again. */
+  /** For each sandbox the last problem that was logged, and when to try again. */
   readonly #problems = new Map<string, { text: string; retryAt: number }>()
-  /** Sandboxes whose memory another node cannot use: they are not moved again. */
+  /** Sandboxes whose memory another node cannot use. They are not moved again. */
   readonly #unfit = new Set<string>()
   #nextLookAt = Number.NEGATIVE_INFINITY
 
@@ -65,7 +66,10 @@ export class Drainer {
     this.#parts = parts
   }
 
-  /** One round: first what earlier moves have left, here or on a node that is away, then what is to leave this one. */
+  /**
+   * Runs one round: first the sandboxes that earlier moves left paused, here or on a node that is away, then
+   * those that must leave this node.
+   */
   async run(): Promise<void> {
     const departures = await this.#departures()
     await this.#takeSteps(departures)
@@ -77,13 +81,13 @@ export class Drainer {
     for (const sandboxID of this.#unfit) if (!listed.has(sandboxID)) this.#unfit.delete(sandboxID)
   }
 
-  /** Resolves when the sandbox is not being moved, or after a while. */
+  /** Resolves when the sandbox is not being moved, or after `mostWaitMs`. */
   async settled(sandboxID: string): Promise<void> {
     const move = this.#moves.get(sandboxID)
     if (move) await Promise.race([move.catch(() => {}), sleep(this.#parts.clock, mostWaitMs)])
   }
 
-  /** What is under way is called off; the sandboxes go on here. */
+  /** Cancels the moves under way. Their sandboxes continue on this node. */
   close(): void {
     this.#closing.abort(new Error('closing'))
   }
@@ -116,12 +120,12 @@ export class Drainer {
       if (before?.text !== text && !this.#closing.signal.aborted)
         log.warn(
           { sandboxID, err: error },
-          'A sandbox could not be moved from a node that is drained; it is tried again every minute.',
+          'A sandbox could not be moved from a draining node. It is tried again every minute.',
         )
     }
   }
 
-  /** What runs or is paused on this node, and is not on its way already. */
+  /** Sandboxes that run or are paused on this node and are not being moved already. */
   async #moveSteps(): Promise<Step[]> {
     const rows = await this.#parts.sandboxes.listUnended(['running', 'paused'])
     const movable = rows.filter(({ options, runUntil }) => !options.volumeMounts?.length && runUntil === null)
@@ -131,7 +135,10 @@ export class Drainer {
     }))
   }
 
-  /** Sandboxes that a drain has paused and nobody has resumed yet: this node's own, and those of nodes that are away. */
+  /**
+   * Sandboxes that a drain has paused and nobody has resumed yet: this node's own, and those of nodes that
+   * are away.
+   */
   async #departures(): Promise<Step[]> {
     const { membership, rows, clock } = this.#parts
     if (!membership.isDraining && clock.now() < this.#nextLookAt) return []
@@ -146,13 +153,16 @@ export class Drainer {
   async #move(seen: Sandbox): Promise<void> {
     const { rows, canMoveMemory, clock } = this.#parts
     if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs || this.#unfit.has(seen.sandboxID)) return
-    if (!(await rows.findArchivedBuild(seen.buildID))) return
+    if (!(await rows.findStoredBuild(seen.buildID))) return
     const node = await this.#nodeFor(seen, { withRoom: true })
     const paused = await this.#pause(seen)
     if (paused) await this.#handOver(paused, async () => node)
   }
 
-  /** A timeout that a client was told since the sandbox was listed holds: it is read again then. */
+  /**
+   * Reads the row again if a client has changed the timeout since the sandbox was listed: the new timeout
+   * applies.
+   */
   async #pause(seen: Sandbox): Promise<Sandbox | undefined> {
     const { service, sandboxes } = this.#parts
     let row: Sandbox | undefined = seen
@@ -165,23 +175,22 @@ export class Drainer {
     return undefined
   }
 
-  /** The node is chosen anew with each try. */
+  /** Chooses the target node again with each attempt. */
   async #finish({ sandboxID, runID }: PausedSandbox): Promise<void> {
     const { sandboxes, rows } = this.#parts
     const row = await sandboxes.find(sandboxID)
     if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return
-    const mayMove =
-      this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findArchivedBuild(row.buildID))
+    const mayMove = this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findStoredBuild(row.buildID))
     if (mayMove) await this.#handOver(row, () => this.#nodeFor(row, { withRoom: true }))
     else await resumeDeparted(this.#parts, row)
   }
 
-  /** Where that fails, the sandbox goes on here, unless the other node has its row by now. */
+  /** If the hand-over fails, the sandbox continues here, unless the other node has its row by now. */
   async #handOver({ sandboxID, runID }: Sandbox, choose: () => Promise<ClusterNode>): Promise<void> {
-    const { archiver, handOver, membership } = this.#parts
+    const { uploader, handOver, membership } = this.#parts
     try {
       const node = await choose()
-      await archiver.archiveSandbox({ sandboxID, runID })
+      await uploader.storeSandbox({ sandboxID, runID })
       await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal)
     } catch (error) {
       if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
@@ -190,12 +199,15 @@ export class Drainer {
     }
   }
 
-  /** The node that took it is away before it resumed it. One whose memory cannot be used here is left to others. */
-  async #rescue({ sandboxID, runID, nodeID, archived }: PausedSandbox): Promise<void> {
+  /**
+   * Takes over a sandbox whose new owner went away before it resumed it. Leaves the sandbox to other nodes if
+   * this machine cannot use its memory.
+   */
+  async #rescue({ sandboxID, runID, nodeID, stored }: PausedSandbox): Promise<void> {
     const { membership, mover, log } = this.#parts
     const nodes = await membership.nodes()
     const owner = nodes.find((node) => node.nodeID === nodeID)
-    if (!archived || (owner && !isAway(owner))) return
+    if (!stored || (owner && !isAway(owner))) return
     const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
     if (membership.isDraining && isLeftToOthers) return
     const isMine = await mover.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
@@ -205,16 +217,16 @@ export class Drainer {
     if (isMine && (await resumeDeparted(this.#parts, { sandboxID, runID })))
       log.info(
         { sandboxID, from: nodeID },
-        'A sandbox that was on its way to a node that is away runs here now.',
+        'This node resumed a sandbox that was being moved to a node that is away.',
       )
   }
 
-  /** A paused sandbox that the object store does not have yet is left for a later round. */
+  /** Leaves a paused sandbox that is not stored yet for a later round. */
   async #give(row: Sandbox): Promise<void> {
     const { rows, handOver, membership } = this.#parts
     const { sandboxID, runID, buildID } = row
     if (this.#unfit.has(sandboxID)) return
-    if (!(await rows.findPaused(sandboxID))?.archived || !(await rows.findArchivedBuild(buildID))) return
+    if (!(await rows.findPaused(sandboxID))?.stored || !(await rows.findStoredBuild(buildID))) return
     const node = await this.#nodeFor(row, { withRoom: false })
     await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal).catch(
       (error) => {
@@ -226,13 +238,17 @@ export class Drainer {
 
   async #nodeFor(row: Sandbox, { withRoom }: { withRoom: boolean }): Promise<ClusterNode> {
     const { membership, drawBelow } = this.#parts
-    const { templateID, cpuCount, memoryMB, buildID } = row
+    const { templateID, cpuCount, memoryMB, gpuCount = 0, buildID } = row
     const nodes = await membership.nodes()
     const self = nodes.find(({ nodeID }) => nodeID === membership.nodeID)
     const like = nodes.filter(({ facts }) => facts.version === self?.facts.version)
-    const demand = { templateID, cpuCount, memoryMB, builder: membership.nodeID, buildID, isBound: false }
+    const sizes = { cpuCount, memoryMB, gpuCount }
+    const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
     const [best] = rankNodes(like, demand, () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow)
     if (best && (best.hasRoom || !withRoom)) return best.node
-    throw new AppError('unavailable', 'No other node of this kind and version has room for it now.')
+    throw new AppError(
+      'unavailable',
+      'No other node of this kind and version has capacity for the sandbox now.',
+    )
   }
 }

@@ -1,12 +1,18 @@
-/** Work that every node does its own part of: it is asked of the others with the same request, and added up at the door. */
+/**
+ * Sends a request that every node carries out for its own part to the other nodes, and collects their
+ * answers.
+ */
 import type { Log } from '../../lib/log.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 
-/** The request at this node's door, which the others get too. Core knows no more of it than what to call it in the log. */
+/**
+ * The request at this node's door, which the others get too. Core reads nothing of it but the URL, for the
+ * log.
+ */
 export type SharedRequest = { url?: string | undefined }
 
-/** Asks a node for its part. Rejects when it does not answer, or answers with a failure. */
+/** Asks a node for its part. Rejects if the node does not answer or reports a failure. */
 export type AskNode<Request extends SharedRequest> = (
   node: ClusterNode,
   request: Request,
@@ -20,9 +26,9 @@ export type EveryNodeParts<Request extends SharedRequest> = {
 }
 
 export type OtherNodes = {
-  /** What the others answered. */
+  /** The answers of the nodes that succeeded. */
   answers: unknown[]
-  /** Ids of the nodes that are away or failed, or whose answer was lost: it is not known that their part is done. */
+  /** IDs of nodes that are away or failed, or whose answer was lost. Their part may or may not be done. */
   missing: string[]
 }
 
@@ -33,10 +39,10 @@ export class EveryNode<Request extends SharedRequest> {
     this.#parts = parts
   }
 
-  /** Never rejects because of a node that is away or fails. */
+  /** Never rejects because a node is away or fails. */
   async askOthers(request: Request, body: unknown): Promise<OtherNodes> {
     const { membership } = this.#parts
-    // One that has just joined may have a part already.
+    // Reads the list anew, because a node that has just joined may have a part already.
     const others = (await membership.nodesNow()).filter(({ nodeID }) => nodeID !== membership.nodeID)
     const missing: string[] = []
     const asked = others.map(async (node) => {
@@ -54,7 +60,7 @@ export class EveryNode<Request extends SharedRequest> {
       return [await ask(node, request, body)]
     } catch (error) {
       const { nodeID } = node
-      log.warn({ nodeID, path: request.url, err: error }, 'A node did not do its part of a request.')
+      log.warn({ nodeID, path: request.url, err: error }, 'A node failed to do its part of a request.')
       return undefined
     }
   }

@@ -1,6 +1,7 @@
 /**
- * Which node has the sandbox that a signed file URL is for, where neither host nor header names one. Only the signature
- * tells, and each node can try it on the sandboxes that it has; so all are asked, and what was found is remembered.
+ * Finds the node of the sandbox that a signed file URL is for, when neither host nor header names the
+ * sandbox. A node can check the signature only against its own sandboxes, so all nodes are asked; results are
+ * cached.
  */
 import { AppError } from '../../lib/app-error.ts'
 import type { Membership } from './membership.ts'
@@ -8,14 +9,14 @@ import { type ClusterNode, isAway } from './node.ts'
 
 export type SignedFile = { method: string; path: string }
 
-/** Undefined: that node has no sandbox which the signature fits. */
+/** Undefined if no sandbox of that node fits the signature. */
 export type AskForFile = (
   node: ClusterNode,
   file: SignedFile,
   signal: AbortSignal,
 ) => Promise<string | undefined>
 
-/** Anybody may send a signature, and each makes every node work. */
+/** Limits concurrent searches: anybody may send a signature, and each search makes every node work. */
 const mostAtOnce = 16
 const mostRemembered = 1000
 
@@ -30,7 +31,9 @@ export class FileSearch {
     this.#ask = ask
   }
 
-  /** The id of the sandbox, on another node. Rejects with `unavailable` while too many are looked for. */
+  /**
+   * Returns the ID of the sandbox, on another node. Rejects with `unavailable` while too many searches run.
+   */
   async find(file: SignedFile): Promise<string | undefined> {
     const key = `${file.method} ${file.path}`
     const known = this.#found.get(key)
@@ -46,14 +49,14 @@ export class FileSearch {
     }
   }
 
-  /** The first that has it ends the search. A node that does not answer has nothing that could be reached. */
+  /** The first hit ends the search. A sandbox on a node that does not answer could not be reached anyway. */
   async #search(file: SignedFile): Promise<string | undefined> {
     const { nodeID: selfID } = this.#membership
     const nodes = (await this.#membership.nodes()).filter((node) => node.nodeID !== selfID && !isAway(node))
     const done = new AbortController()
     const asked = nodes.map(async (node) => {
       const found = await this.#ask(node, file, done.signal)
-      if (found === undefined) throw new Error('It is not there.')
+      if (found === undefined) throw new Error('The node has no sandbox for this signature.')
       return found
     })
     return Promise.any(asked)
@@ -69,10 +72,6 @@ export class FileSearch {
 }
 
 const tooMany = () =>
-  new AppError(
-    'unavailable',
-    'The sandboxes of too many links are being looked for; try again in a moment.',
-    {
-      retry: { should: true, afterSeconds: 1 },
-    },
-  )
+  new AppError('unavailable', 'Too many signed file links are being looked up. Try again in a moment.', {
+    retry: { should: true, afterSeconds: 1 },
+  })

@@ -1,4 +1,7 @@
-/** A Warren on its own whose database others use too, each for itself: what those have it can only tell. */
+/**
+ * A Warren without a cluster whose database other Warrens use too. It cannot reach what they own, and says
+ * so.
+ */
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Owned, OwnerStore } from './owner-store.ts'
 import { isOutOfReach } from './request-router.ts'
@@ -17,7 +20,7 @@ export class LoneNode implements Pick<Forwarder<DoorExchange>, 'forward'> {
     return 'here'
   }
 
-  /** Rejects with `misdirected` when another Warren has it. */
+  /** Rejects with `misdirected` if another Warren owns it. */
   async requireReachable(what: Owned): Promise<void> {
     const owner = await this.#owners.ownerOf(what)
     if (owner && owner.nodeID !== this.#nodeID) throw isOutOfReach(what, owner, 'this one')

@@ -1,7 +1,7 @@
 /**
- * This Warren as a node of its cluster: it joins with an id that no other living process has, gives signs of life, and
- * knows the other nodes. While the database cannot be reached, what was last known of them holds; and since nobody could
- * give a sign of life meanwhile, their silence counts from when it is back.
+ * This Warren as a node of its cluster: it joins with an ID that no other living process has, gives signs of
+ * life, and knows the other nodes. While the database cannot be reached, the last list of nodes stays valid.
+ * No node can give a sign of life then, so silence is counted from the return of the database.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
@@ -17,21 +17,23 @@ import {
 } from './node.ts'
 import type { JoiningNode, NodeStore } from './node-store.ts'
 
-/** Whoever could not ask the database for longer takes it as away: a node asks it every `renewEveryMs`. */
+/** The database counts as away if it has not answered for this long; a node asks it every `renewEveryMs`. */
 const databaseAwayAfterMs = 3 * renewEveryMs
-/** What was read of the nodes is good for so long; whoever asks later waits for news, but not for longer than this. */
+/** How long a list of nodes is fresh, and how long a caller waits for a newer list at most. */
 const goodForMs = 3 * renewEveryMs
 const waitForNewsMs = 1000
-/** That a node is away is good for less: it may have just come back. */
+/**
+ * How long the report that a node is away is fresh. It is shorter, because the node may have just come back.
+ */
 const awayGoodForMs = 500
-/** While another process has the id of this one, it is looked at this often whether that one lives. */
+/** How often to check whether another process with this node's ID still lives. */
 const lookAgainMs = 500
 
 export type MembershipParts = {
   nodes: NodeStore
   self: Omit<JoiningNode, 'load'>
   readLoad: () => Promise<NodeLoad>
-  /** The node was forgotten while it lived: what it still has is nobody's. */
+  /** Called when the operator has forgotten this node while it lives: nobody owns its sandboxes any more. */
   onForgotten: () => Promise<void>
   clock: Clock
   log: Log
@@ -43,12 +45,12 @@ export class Membership {
   #known: readonly ClusterNode[] = []
   #readAt = Number.NEGATIVE_INFINITY
   #status: NodeStatus = 'ready'
-  /** When the database answered last, and since when it has done so without a pause. */
+  /** When the database answered last, and since when it has answered without a gap. */
   #answeredAt = Number.NEGATIVE_INFINITY
   #steadySince = Number.POSITIVE_INFINITY
-  /** The nodes that lived when the database last went away, as far as this one knew, and this one. */
+  /** This node, and the nodes that it knew to be alive when the database last went away. */
   #livedBefore: ReadonlySet<string> = new Set()
-  /** Somebody wanted to know the nodes since they were last read. */
+  /** Somebody asked for the nodes since they were last read. */
   #isAsked = false
 
   constructor(parts: MembershipParts) {
@@ -59,17 +61,23 @@ export class Membership {
     return this.#parts.self.nodeID
   }
 
-  /** As the last sign of life found it. */
+  /** True if the last sign of life found the node draining. */
   get isDraining(): boolean {
     return this.#status === 'draining'
   }
 
-  /** For how long the database has answered this node: every node that lives and reaches it could give signs of life. */
+  /**
+   * How long the database has answered this node. In that time every living node that reaches it could give
+   * signs of life.
+   */
   get steadyForMs(): number {
     return Math.max(0, this.#parts.clock.now() - this.#steadySince)
   }
 
-  /** Rejects with `conflict` when another process with this id gives signs of life; one that was killed gives none. */
+  /**
+   * Rejects with `conflict` if another process with this ID gives signs of life. A killed process gives none,
+   * so its ID becomes free.
+   */
   async join(): Promise<void> {
     const { nodes, self, readLoad, clock } = this.#parts
     const load = await readLoad()
@@ -83,7 +91,7 @@ export class Membership {
     await this.renew()
   }
 
-  /** To be called every `renewEveryMs`. */
+  /** Call this every `renewEveryMs`. */
   async renew(): Promise<void> {
     const { nodes, self, readLoad, onForgotten, log } = this.#parts
     const load = await readLoad()
@@ -100,7 +108,7 @@ export class Membership {
       log.error({ other: other.address }, idInUse(self.nodeID).message)
       return
     }
-    log.warn({}, 'The operator has forgotten this node. It ends what it still has, and joins anew.')
+    log.warn({}, 'The operator has forgotten this node. The node ends its sandboxes and joins again.')
     await onForgotten()
     await nodes.join({ ...self, load })
   }
@@ -109,7 +117,7 @@ export class Membership {
     return this.#parts.nodes.leave(this.#parts.self)
   }
 
-  /** All nodes, this one among them, as they were a few seconds ago. */
+  /** All nodes including this one, as of a few seconds ago. */
   async nodes(): Promise<readonly ClusterNode[]> {
     const { clock } = this.#parts
     this.#isAsked = true
@@ -119,12 +127,15 @@ export class Membership {
     return this.#known
   }
 
-  /** All nodes as they are now, for what must leave none out. Rejects while the database does not answer. */
+  /** All nodes as of now, for work that must not miss any. Rejects while the database does not answer. */
   async nodesNow(): Promise<readonly ClusterNode[]> {
     return this.#withoutOutage(await this.#parts.nodes.list())
   }
 
-  /** One that is not known may have just joined, and one that is away may be back, so the nodes are read again for it. */
+  /**
+   * Reads the list again for an unknown node, which may have just joined, and for one that is away, which may
+   * be back.
+   */
   async find(nodeID: string): Promise<ClusterNode | undefined> {
     const known = findIn(await this.nodes(), nodeID)
     const knownForMs = this.#parts.clock.now() - this.#readAt
@@ -143,7 +154,10 @@ export class Membership {
     this.#livedBefore = new Set([this.nodeID, ...living])
   }
 
-  /** A node that lived when the database went away has until `awayAfterMs` after its return for a sign of life. */
+  /**
+   * A node that was alive when the database went away has `awayAfterMs` after its return to give a sign of
+   * life.
+   */
   #withoutOutage(listed: readonly ClusterNode[]): readonly ClusterNode[] {
     const { steadyForMs } = this
     if (steadyForMs > awayAfterMs) return listed
@@ -160,7 +174,8 @@ export class Membership {
     const { nodes, clock, log } = this.#parts
     return this.#reading.run('nodes', async () => {
       const readAt = clock.now()
-      // Set before: while the database is away, only one request now and then waits for news.
+      // Set before the read: while the database is away, only one request per interval waits for a newer
+      // list.
       if (this.#known.length > 0) this.#readAt = readAt
       try {
         const listed = await nodes.list()
@@ -168,8 +183,8 @@ export class Membership {
         this.#known = this.#withoutOutage(listed)
         this.#readAt = readAt
       } catch (error) {
-        // The silence of the database says nothing of the nodes.
-        log.debug({ err: error }, 'The nodes could not be read.')
+        // A database that does not answer says nothing about the nodes.
+        log.debug({ err: error }, 'The list of nodes could not be read.')
         if (this.#known.length === 0) throw error
       }
     })
@@ -181,6 +196,6 @@ const findIn = (nodes: readonly ClusterNode[], nodeID: string) => nodes.find((no
 const idInUse = (nodeID: string) =>
   new AppError(
     'conflict',
-    `Another Warren that is running has the node id ${nodeID}: its data folder may be a copy of this one. Stop that ` +
-      'one, or delete node.json in one of the two data folders, which makes it a new node without sandboxes.',
+    `Another running Warren has the node ID ${nodeID}. Its data folder may be a copy of this one. Stop that ` +
+      'Warren, or delete node.json in one of the two data folders, which makes it a new node without sandboxes.',
   )

@@ -1,4 +1,4 @@
-/** The nodes as the operator sees and directs them. A Warren on its own is its only node. */
+/** The nodes as the operator sees and directs them. A Warren without a cluster is its only node. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { awayAfterMs, type ClusterNode, isAway, type NodeStatus } from './node.ts'
@@ -8,7 +8,7 @@ import type { OwnerStore } from './owner-store.ts'
 export type NodeDirectoryParts = {
   nodes: NodeStore
   owners: Pick<OwnerStore, 'readyBuildsOf'>
-  /** This Warren, where it is on its own; undefined: it is in a cluster. */
+  /** Reads this Warren's own state if it has no cluster; undefined in a cluster. */
   readSelf: (() => Promise<ClusterNode>) | undefined
   clock: Clock
 }
@@ -31,7 +31,7 @@ export class NodeDirectory {
     return found
   }
 
-  /** The ids of the builds whose bytes lie on its disk: its own, and those that it has fetched. */
+  /** IDs of the builds whose bytes lie on the node's disk: its own, and those it has fetched. */
   async cachedBuilds({ nodeID, load }: ClusterNode): Promise<string[]> {
     return [...(await this.#parts.owners.readyBuildsOf(nodeID)), ...load.buildsAtHand]
   }
@@ -39,12 +39,15 @@ export class NodeDirectory {
   async setStatus(nodeID: string, status: NodeStatus): Promise<void> {
     if (this.#parts.readSelf) {
       await this.get(nodeID)
-      throw new AppError('conflict', 'This Warren is on its own: no other node could take what it does.')
+      throw new AppError(
+        'conflict',
+        'This Warren is not in a cluster, so no other node could take over its work.',
+      )
     }
     if (!(await this.#parts.nodes.setStatus(nodeID, status))) throw noSuchNode(nodeID)
   }
 
-  /** For a node that does not come back: whatever only its disk had is lost. */
+  /** For a node that does not come back: everything that only its disk had is lost. */
   async forget(nodeID: string): Promise<ForgottenNode> {
     const { nodes, clock } = this.#parts
     if (!isAway(await this.get(nodeID))) throw stillLives(nodeID)
@@ -55,7 +58,7 @@ export class NodeDirectory {
 }
 
 const noSuchNode = (nodeID: string) =>
-  new AppError('not_found', `There is no node '${nodeID}'; \`warren node list\` shows those there are.`)
+  new AppError('not_found', `There is no node '${nodeID}'; \`warren node list\` lists all nodes.`)
 
 const stillLives = (nodeID: string) =>
-  new AppError('conflict', `Node ${nodeID} lives: stop its Warren first, and forget it then.`)
+  new AppError('conflict', `Node ${nodeID} is alive. Stop its Warren first, then forget the node.`)

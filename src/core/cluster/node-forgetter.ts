@@ -1,4 +1,7 @@
-/** Forgets nodes that were away for longer than the operator waits for them. One Warren of a cluster does it at a time. */
+/**
+ * Forgets nodes that are away for longer than the operator allows. A lease lets one Warren of a cluster do it
+ * at a time.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LeaseStore } from '../ports/lease-store.ts'
@@ -8,8 +11,9 @@ import type { NodeStore } from './node-store.ts'
 const lease = 'forget nodes'
 const leaseMs = 5 * 60_000
 /**
- * While the database is away, no node can give a sign of life. So a Warren forgets nobody before the database has answered it
- * for as long as the operator waits for a node, or for this long if that is longer.
+ * While the database is away, no node can give a sign of life. A Warren therefore forgets no node before the
+ * database has answered it for as long as the operator allows a node to be away, or for this long if that is
+ * shorter.
  */
 const mostSteadyMs = 5 * 60_000
 
@@ -17,7 +21,7 @@ export type NodeForgetterParts = {
   nodes: Pick<NodeStore, 'list' | 'forget'>
   leases: LeaseStore
   membership: Pick<Membership, 'steadyForMs'>
-  /** Longer than it takes a node to be away at all. */
+  /** Must be longer than `awayAfterMs`. */
   afterMs: number
   clock: Clock
   log: Log
@@ -37,9 +41,9 @@ export class NodeForgetter {
     if (!(await leases.take(lease, leaseMs))) return
     try {
       for (const { nodeID, silentMs } of await nodes.list()) {
-        // To forget the ones before may have taken long.
+        // Forgetting the nodes before this one may have taken long.
         if (silentMs <= afterMs || !isSteady()) continue
-        // Undefined: it gave a sign of life since it was listed.
+        // Undefined if the node gave a sign of life since it was listed.
         const lost = await nodes.forget(nodeID, clock.now(), afterMs)
         if (lost) log.warn({ nodeID, silentMs, ...lost }, 'A node that was away for too long was forgotten.')
       }

@@ -1,28 +1,29 @@
-/** What the database that the nodes share knows of them. */
+/** The nodes of the cluster in their shared database. */
 import type { ClusterNode, NodeStatus } from './node.ts'
 
 export type JoiningNode = Pick<ClusterNode, 'nodeID' | 'runID' | 'address' | 'facts' | 'load'>
 
-/** What was ended with the node that had it. */
+/** Number of objects that ended with the forgotten node. */
 export type ForgottenNode = { sandboxes: number; builds: number; volumes: number }
 
 export interface NodeStore {
-  /** False: another process that has given a sign of life within `awayAfterMs` has this id. */
+  /** False if another process that gave a sign of life within `awayAfterMs` has this ID. */
   join(node: JoiningNode): Promise<boolean>
-  /** A sign of life. Undefined: the node was forgotten, or another process has its id. */
+  /** Records a sign of life. Undefined if the node was forgotten or another process has its ID. */
   renew(node: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<NodeStatus | undefined>
-  /** The process ends: the node is away from now on, and no longer than since now. */
+  /** Called when the process ends: the node counts as away from now on, with its silence starting now. */
   leave(node: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void>
   find(nodeID: string): Promise<ClusterNode | undefined>
-  /** By id. */
+  /** Ordered by ID. */
   list(): Promise<ClusterNode[]>
-  /** False: there is no such node. */
+  /** False if there is no such node. */
   setStatus(nodeID: string, status: NodeStatus): Promise<boolean>
   /**
-   * Removes an away node. What ran on it ends as `lost`; so do its paused sandboxes, its builds and its volumes, unless
-   * other nodes can have them. Undefined: there is no such node, or it has given a sign of life within `silentForMs`.
+   * Removes a node that is away. Its running sandboxes end as `lost`; so do its paused sandboxes, builds and
+   * volumes, unless other nodes can use them. Undefined if there is no such node, or if it gave a sign of
+   * life within `silentForMs`.
    */
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined>
-  /** Keeps the value under the name unless one is there; resolves with the one that is there then. */
+  /** Stores the value under the name unless the name has a value already. Returns the value of the name. */
   share(name: string, value: string): Promise<string>
 }

@@ -1,9 +1,10 @@
-/** The Warrens of a cluster, as the database that they share knows them. */
+/** The Warrens of a cluster, as their shared database knows them. */
+import type { GpuCapacity } from '../ports/driver.ts'
 
-/** `draining`: it keeps what it has and gets nothing new. */
+/** `draining`: the node gets no new sandboxes and hands over those it has. */
 export type NodeStatus = 'ready' | 'draining'
 
-/** What holds for the life of a Warren's process. */
+/** Facts that do not change while a Warren's process lives. */
 export type NodeFacts = {
   version: string
   isolation: 'gvisor' | 'container'
@@ -12,13 +13,13 @@ export type NodeFacts = {
   memoryMB: number
 }
 
-/** What a node says of itself with every sign of life. */
+/** The report of a node with every sign of life. */
 export type NodeLoad = {
-  /** What it may still promise to sandboxes, and how much of its memory nothing uses. */
+  /** CPU and memory that can still be allocated, and memory that nothing uses. */
   freeCPU: number
   freeMemoryMB: number
   availableMemoryMB: number
-  /** What its sandboxes were promised. */
+  /** CPU and memory allocated to sandboxes. */
   allocatedCPU: number
   allocatedMemoryMB: number
   sandboxes: number
@@ -27,29 +28,31 @@ export type NodeLoad = {
   createFails: number
   cpuPercent: number
   disk: { mountPoint: string; filesystemType: string; device: string; usedBytes: number; totalBytes: number }
-  /** Templates of which a sandbox waits in its warm pool. */
+  /** Missing if the node's sandboxes have no GPUs, or if its version does not report them. */
+  gpus?: Pick<GpuCapacity, 'free' | 'mostPerSandbox'>
+  /** Templates of which a sandbox waits in the warm pool. */
   warmTemplates: readonly string[]
-  /** Builds of other nodes whose layers and snapshots lie on its disk. */
+  /** Builds of other nodes whose layers and snapshots are on this node's disk. */
   buildsAtHand: readonly string[]
 }
 
 export type ClusterNode = {
   nodeID: string
-  /** A new one for each process of the node. */
+  /** New for each process of the node. */
   runID: string
-  /** Where peers reach it: host:port. */
+  /** The host:port at which peers reach it. */
   address: string
   status: NodeStatus
   statusChangedAt: number
   facts: NodeFacts
   load: NodeLoad
-  /** How long ago it gave a sign of life, by the clock of the database. */
+  /** Time since the last sign of life, by the clock of the database. */
   silentMs: number
 }
 
-/** A node gives a sign of life this often. */
+/** How often a node gives a sign of life. */
 export const renewEveryMs = 2000
-/** A node that was silent for longer is away. */
+/** A node that is silent for longer is away. */
 export const awayAfterMs = 10_000
 
 export const isAway = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean => silentMs > awayAfterMs

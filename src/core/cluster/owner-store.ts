@@ -1,9 +1,9 @@
-/** Which node has what, by the rows of all nodes. */
+/** Finds out which node owns an object, from the rows of all nodes. */
 import type { SandboxFinder } from '../sandbox/row/sandbox-store.ts'
 
 /**
- * What a request is for, where one node alone can do it. A log is that of a sandbox, a template stands for its newest
- * build that is not finished, what is quarantined is a snapshot, and a node stands for itself.
+ * The object of a request that only one node can carry out. `log`: the log of a sandbox. `template`: its
+ * newest unfinished build. `quarantined`: a snapshot in quarantine. `node`: the node itself.
  */
 export type Owned = {
   kind: 'sandbox' | 'log' | 'build' | 'volume' | 'template' | 'quarantined' | 'node'
@@ -12,34 +12,39 @@ export type Owned = {
 
 export type Owner = {
   nodeID: string
-  /** It is a paused sandbox without volumes whose snapshot is in the object store: any node can take it. */
+  /**
+   * True for a paused sandbox without volumes whose snapshot is in the object store: any node can take it
+   * over.
+   */
   isMovable: boolean
 }
 
-/** The newest ready build that a template's tag stands for, on whichever node. */
+/** The newest ready build of a template's tag, on any node. */
 export type LocatedBuild = {
   buildID: string
   cpuCount: number
   memoryMB: number
+  /** Missing: none. */
+  gpuCount?: number
   nodeID: string
-  /** Its bytes are in the object store too. */
+  /** The object store has its bytes too. */
   isStored: boolean
 }
 
 export type UnfinishedCount = { sandboxes: number; builds: number }
 
 export interface OwnerStore extends SandboxFinder {
-  /** Undefined: there is no such thing, or it is a sandbox that has ended. */
+  /** Undefined if there is no such object, or if it is a sandbox that has ended. */
   ownerOf(what: Owned): Promise<Owner | undefined>
   locateBuild(templateID: string, tagOrBuildID: string): Promise<LocatedBuild | undefined>
-  /** Makes another node the owner of a build of this one that still waits. False: it does not any more. */
+  /** Makes another node the owner of a build that waits on this node. False if the build no longer waits. */
   giveBuild(buildID: string, from: string, to: string): Promise<boolean>
-  /** The builds of a node that are ready, the newest thousand. */
+  /** The newest thousand ready builds of a node. */
   readyBuildsOf(nodeID: string): Promise<string[]>
-  /** The nodes that have the team's volumes of these names; names that the team has no volume of are left out. */
+  /** The nodes that have the team's volumes of these names. Names without a volume are ignored. */
   nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]>
-  /** The node on which an earlier request with this idempotency key was carried out. */
+  /** The node that carried out an earlier request with this idempotency key. */
   nodeOfClaim(teamID: string, key: string): Promise<string | undefined>
-  /** How many sandboxes of the team have not ended on these nodes, and how many of its builds have not. */
+  /** Counts the team's sandboxes and builds on these nodes that have not ended. */
   countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount>
 }

@@ -1,6 +1,6 @@
 /**
- * Who owns what, remembered: an owner changes rarely, and a peer that is none any more says so. What this node owns is
- * not remembered, since nobody tells it when another takes that over.
+ * Caches the owners of objects: an owner changes rarely, and a peer that is not the owner any more says so.
+ * Objects of this node are not cached, because nobody tells this node when another takes one over.
  */
 import type { Owned, Owner, OwnerStore } from './owner-store.ts'
 
@@ -9,7 +9,7 @@ const mostRemembered = 100_000
 export class Owners {
   readonly #store: Pick<OwnerStore, 'ownerOf'>
   readonly #nodeID: string
-  /** The one that was used last comes last. */
+  /** Ordered by last use, the most recent last. */
   readonly #remembered = new Map<string, Owner>()
 
   constructor(store: Pick<OwnerStore, 'ownerOf'>, nodeID: string) {
@@ -17,7 +17,7 @@ export class Owners {
     this.#nodeID = nodeID
   }
 
-  /** Undefined: there is no such thing. */
+  /** Undefined if there is no such object. */
   async find(what: Owned): Promise<Owner | undefined> {
     const key = keyOf(what)
     const known = this.#remembered.get(key)
@@ -27,16 +27,16 @@ export class Owners {
     return known
   }
 
-  /** As the row says at this moment. */
+  /** Reads the owner from its row. */
   async read(what: Owned): Promise<Owner | undefined> {
     const owner = await this.#store.ownerOf(what)
     this.forget(what)
-    // The newest build of a template is another one soon.
+    // A template's newest build changes soon, so its owner is not cached.
     if (owner && what.kind !== 'template') this.remember(what, owner)
     return owner
   }
 
-  /** As the owner itself has said. */
+  /** Caches an owner that the owner itself reported. */
   remember(what: Owned, owner: Owner): void {
     if (owner.nodeID === this.#nodeID) return
     const key = keyOf(what)
@@ -45,7 +45,7 @@ export class Owners {
     this.#remembered.set(key, owner)
   }
 
-  /** Its owner has changed, as this node knows by itself. */
+  /** Drops an owner that this node knows to have changed. */
   forget(what: Owned): void {
     this.#remembered.delete(keyOf(what))
   }

@@ -1,18 +1,19 @@
-/** Chooses the node for a new sandbox where the request came in, and passes the request on if that is another one. */
+/** Chooses the node for a new sandbox on the node that got the request, and passes the request on to it. */
 import { AppError } from '../../lib/app-error.ts'
 import { randomBelow } from '../../lib/ids.ts'
 import type { Admission } from '../sandbox/capacity/admission.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
+import { wantedGpus } from '../template/gpu-count.ts'
 import { parseTemplateReference } from '../template/reference.ts'
 import type { Template } from '../template/template.ts'
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
-import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+import { hasGpusFor, type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
 
-/** So many nodes are asked whether they have room at once; then the best one is asked to wait for room. */
+/** Number of nodes to ask for capacity before the request waits for capacity on the best one. */
 const mostAsked = 3
 
 export type PlacerParts<Exchange extends DoorExchange> = {
@@ -26,14 +27,15 @@ export type PlacerParts<Exchange extends DoorExchange> = {
 export type PlacedRequest = {
   template: string
   volumeNames: readonly string[]
+  metadata: Readonly<Record<string, string>>
   idempotencyKey: string | undefined
-  /** The body as it goes on. */
+  /** Makes the request body for the other node. */
   body: () => Buffer
 }
 
 export class Placer<Exchange extends DoorExchange> {
   readonly #parts: PlacerParts<Exchange>
-  /** What was sent to each node since the nodes were read. */
+  /** CPU and memory of the requests that were sent to each node since the list of nodes was read. */
   #sent = new Map<string, SentDemand>()
   #seen: readonly ClusterNode[] = []
 
@@ -41,7 +43,7 @@ export class Placer<Exchange extends DoorExchange> {
     this.#parts = parts
   }
 
-  /** False: the sandbox is to be made here. True: the request is answered. */
+  /** Returns false if the sandbox must be created here, and true if the request has been answered. */
   async place(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
     const { forwarder } = this.#parts
     if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
@@ -59,7 +61,7 @@ export class Placer<Exchange extends DoorExchange> {
     const bound = earlier ?? (await this.#nodeOfVolumes(team, wanted.volumeNames))
     if (bound !== undefined) return this.#sendTo(bound, wanted, exchange)
     const template = await this.#template(team, wanted.template)
-    // What is wrong with the request is told here.
+    // An error in the request is reported by this node.
     if (!template) return false
     const { tag } = parseTemplateReference(wanted.template)
     const build = await owners.locateBuild(template.templateID, tag)
@@ -68,7 +70,7 @@ export class Placer<Exchange extends DoorExchange> {
       return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : false
     }
     const nodes = await membership.nodes()
-    const demand = demandOf(template, build)
+    const demand = demandOf(template, build, wanted.metadata)
     const ranked = rankNodes(nodes, demand, (nodeID) => this.#sentTo(nodes, nodeID), randomBelow)
     if (ranked.length === 0) throw noNode(demand, nodes)
     for (const { node, hasRoom } of ranked.slice(0, mostAsked)) {
@@ -91,7 +93,7 @@ export class Placer<Exchange extends DoorExchange> {
     return forwarder.send(nodeID, exchange, { body: wanted.body(), needs: demand })
   }
 
-  /** To this node and no other, however long it has to wait there. */
+  /** Sends the request to this node only, which lets it wait for capacity. */
   async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
     const { membership, forwarder } = this.#parts
     if (nodeID === membership.nodeID) return false
@@ -99,7 +101,7 @@ export class Placer<Exchange extends DoorExchange> {
     if (outcome === 'answered') return true
     throw new AppError(
       'unavailable',
-      `Node ${nodeID}, which has what the sandbox needs, is away.`,
+      `Node ${nodeID}, which has the volumes or the template of the sandbox, is away.`,
       retryLater,
     )
   }
@@ -109,7 +111,7 @@ export class Placer<Exchange extends DoorExchange> {
     if (other === undefined) return node
     throw new AppError(
       'conflict',
-      'The volumes lie on different nodes: a sandbox can have only volumes of one node mounted.',
+      'The volumes are on different nodes. A sandbox can mount volumes of one node only.',
     )
   }
 
@@ -126,29 +128,39 @@ export class Placer<Exchange extends DoorExchange> {
     return this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
   }
 
-  #note(nodeID: string, { cpuCount, memoryMB }: SentDemand): void {
+  #note(nodeID: string, { cpuCount, memoryMB, gpuCount = 0 }: SentDemand): void {
     const before = this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
     this.#sent.set(nodeID, {
       cpuCount: before.cpuCount + cpuCount,
       memoryMB: before.memoryMB + memoryMB,
+      gpuCount: (before.gpuCount ?? 0) + gpuCount,
     })
   }
 }
 
-/** Each node has a build of its own of the base template. */
-function demandOf({ templateID, teamID }: Template, build: LocatedBuild): PlacementDemand {
+/** Every node has its own build of the base template, so any node can start it. */
+function demandOf(
+  { templateID, teamID }: Template,
+  build: LocatedBuild,
+  metadata: PlacedRequest['metadata'],
+): PlacementDemand {
   const { buildID, cpuCount, memoryMB, nodeID, isStored } = build
-  const sizes = { templateID, cpuCount, memoryMB }
+  const sizes = { templateID, cpuCount, memoryMB, gpuCount: wantedGpus(build, metadata) }
   if (teamID === null) return { ...sizes, builder: undefined, buildID: undefined, isBound: false }
   return { ...sizes, builder: nodeID, buildID, isBound: !isStored }
 }
 
 const retryLater = { retry: { should: true, afterSeconds: 5 } }
 
-function noNode({ builder, isBound }: PlacementDemand, nodes: readonly ClusterNode[]): AppError {
+function noNode(demand: PlacementDemand, nodes: readonly ClusterNode[]): AppError {
+  const { builder, isBound, gpuCount = 0 } = demand
+  if (!nodes.some((node) => hasGpusFor(node, demand))) {
+    const message = `No machine of this cluster gives a sandbox ${gpuCount} GPUs. The operator turns them on with WARREN_GPUS.`
+    return new AppError('invalid_argument', message)
+  }
   const node = nodes.find(({ nodeID }) => nodeID === builder)
   const why = !isBound
-    ? 'No node takes new sandboxes of this template now: all that could are away or draining.'
-    : `The template is on node ${builder} alone, which is ${node && !isAway(node) ? 'draining' : 'away'}.`
+    ? 'No node accepts new sandboxes of this template now: all nodes that could are away or draining.'
+    : `The template is on node ${builder} only, which is ${node && !isAway(node) ? 'draining' : 'away'}.`
   return new AppError('unavailable', `${why} Try again later, or ask the operator.`, retryLater)
 }

@@ -119,3 +119,19 @@ test('a thousand creates on ten equal nodes spread within a few percent', () => 
   assert.equal(counts.length, 10)
   assert.ok(Math.max(...counts) - Math.min(...counts) <= 10, counts.join(' '))
 })
+
+test('a sandbox with GPUs goes to a node that has as many free, and never to one that has none', () => {
+  const gpus = (free: number, mostPerSandbox = 2) => ({ load: { gpus: { free, mostPerSandbox } } })
+  const nodes = [node('none'), node('busy', gpus(0)), node('free', gpus(2)), node('small', gpus(1, 1))]
+  const ranked = rankNodes(nodes, { ...demand, gpuCount: 2 }, nothing, first)
+  assert.deepEqual(
+    ranked.map(({ node: { nodeID }, hasRoom }) => [nodeID, hasRoom]),
+    [
+      ['free', true],
+      ['busy', false],
+    ],
+  )
+  const sent = (nodeID: string) => (nodeID === 'free' ? { ...nothing(), gpuCount: 1 } : nothing())
+  assert.equal(rankNodes(nodes, { ...demand, gpuCount: 2 }, sent, first)[0]!.hasRoom, false)
+  assert.equal(rankNodes(nodes, demand, nothing, first).length, 4)
+})

@@ -1,23 +1,28 @@
-/** Which nodes a new sandbox may start on, the best first. Decides by what the nodes said of themselves last. */
+/** Ranks the nodes that may start a new sandbox, best first, by the last report of each node. */
 import { type ClusterNode, isAway, type NodeFacts } from './node.ts'
 
 export type PlacementDemand = {
   templateID: string
   cpuCount: number
   memoryMB: number
-  /** The node that built the template, and whose memory and isolation it is made for; undefined: each has its own build. */
+  /** Missing if the sandbox needs no GPU. */
+  gpuCount?: number
+  /**
+   * The node that built the template and whose CPU and isolation its memory needs. Undefined if every node
+   * has its own build.
+   */
   builder: string | undefined
   buildID: string | undefined
-  /** Only the builder has its bytes. */
+  /** Only the builder has the build's bytes. */
   isBound: boolean
 }
 
-/** What was sent to a node since it last said how much room it has. */
-export type SentDemand = { cpuCount: number; memoryMB: number }
+/** CPU, memory and GPUs of requests that were sent to a node since its last report. */
+export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
 export type RankedNode = { node: ClusterNode; hasRoom: boolean }
 
-/** `drawBelow` draws a whole number from 0 on, below what it is given. */
+/** `drawBelow(n)` draws a random integer from 0 to n - 1. */
 export function rankNodes(
   nodes: readonly ClusterNode[],
   demand: PlacementDemand,
@@ -28,12 +33,17 @@ export function rankNodes(
   const canRun = builder ? createCanRun(builder.facts) : () => true
   const fitting = nodes.filter(
     (node) =>
-      !isAway(node) && node.status === 'ready' && (!demand.isBound || node === builder) && canRun(node.facts),
+      !isAway(node) &&
+      node.status === 'ready' &&
+      (!demand.isBound || node === builder) &&
+      canRun(node.facts) &&
+      hasGpusFor(node, demand),
   )
   const ranked = fitting.map((node) => {
     const sent = sentTo(node.nodeID)
     const room = roomOf(node, sent)
-    const hasRoom = room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB
+    const hasRoom =
+      room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
     return { node, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
   })
   ranked.sort((a, b) => Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier || a.fullness - b.fullness)
@@ -45,14 +55,14 @@ export function rankNodes(
   return order.map(({ node, hasRoom }) => ({ node, hasRoom }))
 }
 
-/** Memory that one machine wrote another reads only if it knows the same instructions. */
+/** A memory image needs a CPU that has every instruction of the CPU it was written on. */
 function canRunOn(facts: NodeFacts, built: NodeFacts): boolean {
   if (facts.isolation !== built.isolation || facts.cpu.architecture !== built.cpu.architecture) return false
   const known = new Set(facts.cpu.features)
   return built.cpu.features.every((feature) => known.has(feature))
 }
 
-/** A cluster has many machines of few kinds: each kind is compared once. */
+/** Compares each kind of machine once, because a cluster has many machines of few kinds. */
 function createCanRun(built: NodeFacts): (facts: NodeFacts) => boolean {
   const byKind = new Map<string, boolean>()
   return (facts) => {
@@ -65,7 +75,7 @@ function createCanRun(built: NodeFacts): (facts: NodeFacts) => boolean {
 
 const kinds = new WeakMap<NodeFacts, string>()
 
-/** Remembered for as long as the facts are: to put it together takes longer than all else of a choice. */
+/** Cached per facts object: joining the features takes longer than the rest of the ranking. */
 function kindOf(facts: NodeFacts): string {
   const { isolation, cpu } = facts
   const kind = kinds.get(facts) ?? [isolation, cpu.architecture, ...cpu.features].join(' ')
@@ -73,7 +83,7 @@ function kindOf(facts: NodeFacts): string {
   return kind
 }
 
-/** A warm sandbox is worth more than bytes at hand. */
+/** A warm sandbox ranks above bytes on the local disk. */
 function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number {
   if (load.warmTemplates.includes(demand.templateID)) return 2
   const isAtHand =
@@ -81,11 +91,21 @@ function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number 
   return isAtHand ? 1 : 0
 }
 
-function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number } {
-  return { cpu: load.freeCPU - sent.cpuCount, memoryMB: load.freeMemoryMB - sent.memoryMB }
+function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number; gpus: number } {
+  return {
+    cpu: load.freeCPU - sent.cpuCount,
+    memoryMB: load.freeMemoryMB - sent.memoryMB,
+    gpus: (load.gpus?.free ?? 0) - (sent.gpuCount ?? 0),
+  }
 }
 
-/** The share of what it may promise that is promised, of CPU or memory, whichever is scarcer. */
+/** True if a sandbox of that node can ever have as many GPUs. */
+export const hasGpusFor = (
+  { load }: ClusterNode,
+  { gpuCount = 0 }: Pick<PlacementDemand, 'gpuCount'>,
+): boolean => gpuCount === 0 || (load.gpus?.mostPerSandbox ?? 0) >= gpuCount
+
+/** The allocated share of the node's CPU or memory, whichever is larger. */
 function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {
   const share = (taken: number, free: number) => taken / Math.max(1, taken + free)
   const cpu = share(load.allocatedCPU + sent.cpuCount, load.freeCPU - sent.cpuCount)
@@ -93,7 +113,10 @@ function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {
   return Math.max(cpu, memory)
 }
 
-/** The better of two drawn at random: nodes that all know the same do not all choose the same. */
+/**
+ * The emptier of two nodes drawn at random, so that doors with the same reports do not all choose the same
+ * node.
+ */
 function emptierOfTwo<T extends { fullness: number }>(
   best: readonly T[],
   drawBelow: (count: number) => number,

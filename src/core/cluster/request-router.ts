@@ -1,6 +1,6 @@
 /**
- * Which node answers a request, by the row of what it is for and by the nodes' signs of life. Nothing is carried here:
- * src/peers does that, and asks again when a peer says that it is no owner any more.
+ * Decides which node answers a request, by the row of the object it is about and by the nodes' signs of life.
+ * Sends nothing: src/peers does that, and asks again if a peer reports that it is not the owner.
  */
 import { AppError } from '../../lib/app-error.ts'
 import type { TakeOver } from './forwarder.ts'
@@ -12,19 +12,22 @@ import type { Owners } from './owners.ts'
 const retryAwayAfterSeconds = 5
 const retryMovedAfterSeconds = 1
 
-/** What a node does about a request at its door. */
+/** How a node handles a request at its door. */
 export type Course =
   | { kind: 'answer' }
   | { kind: 'pass on'; node: ClusterNode }
-  /** Its owner is away, and any node can take it: this one does, once it is known that who asks may use it. */
+  /**
+   * The owner is away and any node can take the sandbox over: this node does so, after it has authorized the
+   * client.
+   */
   | { kind: 'take over' }
   | { kind: 'tell that it is away' }
-  /** A Warren has it that shares the database and is no node of the cluster. */
+  /** The owner is a Warren that shares the database but is not a node of the cluster. */
   | { kind: 'tell that it is out of reach' }
 
 /**
- * By what is known of the owner; `ownerNode` is undefined where no row of a node has its id. What such a node had was
- * ended with it when it was forgotten, so that nothing but rows is left of it.
+ * `ownerNode` is undefined if no node has the owner's ID. A forgotten node leaves nothing but rows: its
+ * sandboxes, builds and volumes ended when it was forgotten.
  */
 export function chooseCourse(
   selfID: string,
@@ -32,7 +35,7 @@ export function chooseCourse(
   owner: Owner | undefined,
   ownerNode: ClusterNode | undefined,
 ): Course {
-  // What is not there at all is told by whoever was asked.
+  // If the object does not exist, the node that was asked reports that.
   if (!owner || owner.nodeID === selfID) return { kind: 'answer' }
   if (ownerNode && !isAway(ownerNode)) return { kind: 'pass on', node: ownerNode }
   if (what.kind === 'sandbox' && owner.isMovable) return { kind: 'take over' }
@@ -50,8 +53,8 @@ export type RequestRouterParts = {
 }
 
 /**
- * `misdirected`: a peer passed it on to this node, which is no owner. `absent`: its owner is away, and this node is to take
- * it over before it answers.
+ * `misdirected`: a peer passed the request to this node, which is not the owner. `absent`: the owner is away,
+ * and this node must take the sandbox over before it answers.
  */
 export type Answerer = 'here' | 'misdirected' | 'absent' | ClusterNode
 
@@ -62,14 +65,17 @@ export class RequestRouter {
     this.#parts = parts
   }
 
-  /** Rejects with `unavailable` where the owner is away. Changes nothing: it is not known yet who asks. */
+  /**
+   * Rejects with `unavailable` if the owner is away. Changes nothing, because the client is not authorized
+   * yet.
+   */
   async route(what: Owned, { isFromPeer }: { isFromPeer: boolean }): Promise<Answerer> {
     const { owners, settled } = this.#parts
     if (what.kind === 'sandbox') await settled(what.id)
     const remembered = await this.#courseFor(what, await owners.find(what))
     if (remembered.kind === 'answer') return 'here'
     if (remembered.kind === 'pass on' && !isFromPeer) return remembered.node
-    // It may have moved since the owner was remembered.
+    // The object may have moved since its owner was remembered.
     const owner = await owners.read(what)
     const course = await this.#courseFor(what, owner)
     if (course.kind === 'answer') return 'here'
@@ -79,11 +85,14 @@ export class RequestRouter {
     throw await this.#whyNot(what, owner!, course)
   }
 
-  /** For somebody who may use the sandbox, which was found `absent`. Rejects as `Forwarder.takeOver` says. */
+  /**
+   * Takes over a sandbox that `route` found `absent`, for an authorized client. Rejects as
+   * `Forwarder.takeOver` says.
+   */
   async takeOver(sandboxID: string, { memory }: { memory: boolean }): Promise<void> {
     const { owners, takeOver } = this.#parts
     const what = { kind: 'sandbox', id: sandboxID } as const
-    // Its owner may be back, and another may have taken it.
+    // The owner may be back, or another node may have taken the sandbox.
     const owner = await owners.read(what)
     const course = await this.#courseFor(what, owner)
     if (course.kind === 'answer') return
@@ -93,14 +102,14 @@ export class RequestRouter {
     owners.forget(what)
   }
 
-  /** Another node may have taken it between the choice of this one and its answer. */
+  /** Another node may have taken the sandbox after `route` chose this node and before it answered. */
   async whyMissing(what: Owned): Promise<AppError | undefined> {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
     return owner && owner.nodeID !== membership.nodeID ? isMoving(what) : undefined
   }
 
-  /** A peer said that it is no owner: who is one now, which may be this node. */
+  /** Finds the owner after a peer reported that it is not. The owner may be this node. */
   async routeAgain(what: Owned): Promise<ClusterNode> {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
@@ -109,7 +118,10 @@ export class RequestRouter {
     return node
   }
 
-  /** A peer made the sandbox for a request of this door, which then reaches it without the database. */
+  /**
+   * Remembers which peer created a sandbox for a request of this door, so that later requests find it without
+   * the database.
+   */
   rememberMade(sandboxID: string, nodeID: string): void {
     this.#parts.owners.remember({ kind: 'sandbox', id: sandboxID }, { nodeID, isMovable: false })
   }
@@ -132,8 +144,8 @@ export class RequestRouter {
     const silent = node ? ` for ${Math.round(node.silentMs / 1000)} s` : ''
     return new AppError(
       'unavailable',
-      `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. It is as it was when the ` +
-        'node comes back; try again in a while.',
+      `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. Nothing is lost; it can be used ` +
+        'again when the node is back. Try again later.',
       { retry: { should: true, afterSeconds: retryAwayAfterSeconds } },
     )
   }

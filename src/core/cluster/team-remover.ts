@@ -1,4 +1,4 @@
-/** Deletes teams, and ends what they still have when that is asked for: each node what it has. */
+/** Deletes teams, and on request everything that they still have. Each node removes its own part. */
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
@@ -17,7 +17,7 @@ export type TeamRemoverParts = {
   owners: Pick<OwnerStore, 'countUnfinished'>
   killSandbox: (team: Team, sandboxID: string) => Promise<void>
   removeTemplate: (team: Team, templateID: string) => Promise<void>
-  /** Those of this node. */
+  /** Removes the team's volumes on this node. */
   removeVolumes: (team: Team) => Promise<void>
   clock: Clock
 }
@@ -46,29 +46,29 @@ export class TeamRemover {
     return { killedCount: own.length - failed.length, failedCount: failed.length }
   }
 
-  /** What these nodes have of the team that has not ended. */
+  /** Counts the team's sandboxes and builds on these nodes that have not ended. */
   async leftOn(team: Team, nodeIDs: readonly string[]): Promise<UnfinishedCount> {
     if (nodeIDs.length === 0) return { sandboxes: 0, builds: 0 }
     return this.#parts.owners.countUnfinished(team.teamID, nodeIDs)
   }
 
-  /** Ends and deletes what only this node can: the team's sandboxes and volumes here. */
+  /** Ends and deletes everything of the team that only this node can: its sandboxes and volumes here. */
   async clearNode(team: Team): Promise<void> {
     await this.killSandboxes(team)
     await this.#parts.removeVolumes(team)
   }
 
   /**
-   * Rejects with `conflict` while the team has sandboxes, templates or volumes, on any node. With `force` its templates go
-   * first; every node is to be cleared before.
+   * Rejects with `conflict` while the team has sandboxes, templates or volumes on any node. With `force`,
+   * deletes its templates first; call `clearNode` on every node before.
    */
   async remove(team: Team, { force, missing }: TeamRemoval): Promise<void> {
-    // A template whose sandboxes another node still has cannot go.
+    // A template that still has sandboxes on another node cannot be deleted.
     if (force && (await this.leftOn(team, missing)).sandboxes === 0) await this.#removeTemplates(team)
     const { teams, clock } = this.#parts
     const result = await retryPassing(clock, async (attempt) => {
       const outcome = await teams.deleteUnused(team.teamID)
-      // An earlier try has deleted it.
+      // An earlier attempt has deleted the team.
       return outcome ?? (attempt > 0 ? ({ deleted: true } as const) : undefined)
     })
     if (!result)
@@ -89,7 +89,7 @@ export class TeamRemover {
     const { templates } = this.#parts
     const removeTemplate = (templateID: string) =>
       this.#parts.removeTemplate(team, templateID).catch((error) => {
-        // Somebody else has deleted it since it was listed.
+        // Another request has deleted the template since it was listed.
         if (!isAppError(error, 'not_found')) throw error
       })
     const listed = await templates.listTemplates(team.teamID, { order: 'asc', limit: 1_000_000 })

@@ -1,6 +1,6 @@
 /**
- * A volume is made where it is asked for, and stays there. A node that is draining lets another make it: the volume would
- * keep sandboxes on a machine that is to be emptied.
+ * Creates a volume on the node that gets the request; it stays there. A draining node lets another node
+ * create it, because the volume would keep sandboxes on a machine that is to be emptied.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { randomBelow } from '../../lib/ids.ts'
@@ -20,12 +20,12 @@ export class VolumePlacer<Exchange extends DoorExchange> {
     this.#parts = parts
   }
 
-  /** False: the volume is to be made here. True: the request is answered. */
+  /** Returns false if the volume must be created here, and true if the request has been answered. */
   async place(body: () => Buffer, exchange: Exchange): Promise<boolean> {
     const { membership, forwarder } = this.#parts
     if (!membership.isDraining) return false
     if (forwarder.isFromPeer(exchange.request)) {
-      // The peer did not know it yet, and asks another.
+      // The peer did not know yet that this node is draining, and asks another node.
       forwarder.refuseForRoom(exchange)
       return true
     }
@@ -39,7 +39,7 @@ export class VolumePlacer<Exchange extends DoorExchange> {
     }
     throw new AppError(
       'unavailable',
-      'No node makes new volumes now: this one is draining, and all others are away or draining. Try again later, or ' +
+      'No node creates volumes now: this node is draining, and all others are away or draining. Try again later, or ' +
         'ask the operator.',
       { retry: { should: true, afterSeconds: 5 } },
     )

@@ -1,4 +1,4 @@
-/** Keeps a part of the disk free: it prunes, oldest use first, and rejects builds where that is not enough. */
+/** Keeps a part of the disk free: prunes, oldest use first, and rejects builds if that is not enough. */
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
@@ -11,7 +11,7 @@ export type DiskSpaceParts = {
   log: Log
 }
 
-/** So many steps or files are removed before the free space is measured again. */
+/** Number of steps or files to remove before the free space is measured again. */
 const atOnce = 10
 
 export class DiskSpace {
@@ -23,12 +23,12 @@ export class DiskSpace {
     this.#parts = parts
   }
 
-  /** Prunes until enough is free. False: pruning could not help, or failed. Never rejects. */
+  /** Prunes until enough disk space is free. False if pruning could not help or failed. Never rejects. */
   free(): Promise<boolean> {
     return this.#work.run('', () => this.#free())
   }
 
-  /** Rejects with `no_space` while there is too little for a new build. */
+  /** Rejects with `no_space` while there is too little disk space for a new build. */
   async require(): Promise<void> {
     if (await this.free()) return
     throw new AppError(
@@ -66,14 +66,14 @@ export class DiskSpace {
 
   async #prune(): Promise<void> {
     const { pruner, freeBytes, minFreeBytes } = this.#parts
-    // First what nobody can use again.
+    // Things that nobody can use again come first.
     this.#tell(await pruner.run({ before: 0, dryRun: false }))
     while ((await freeBytes()) < minFreeBytes) {
       const last = (await pruner.oldestUses(atOnce)).at(-1)
       if (last === undefined) return
       const report = await pruner.run({ before: last + 1, dryRun: false })
       this.#tell(report)
-      // Everything that was listed came into use meanwhile.
+      // All listed steps and files came into use meanwhile.
       if (report.steps.count + report.files.count === 0) return
     }
   }

@@ -1,7 +1,7 @@
 /**
- * Removes what can be made or fetched again: cached build steps with their snapshots, image layers that nothing
- * stands on, files uploaded for COPY. What a template, a running build, a sandbox or a snapshot needs stays. Each
- * removal checks once more, in one step, that nobody has begun to use the thing meanwhile.
+ * Removes what can be made or fetched again: cached build steps with their snapshots, image layers that
+ * nothing uses, files uploaded for COPY. Everything that a template, a running build, a sandbox or a snapshot
+ * needs stays. Each removal checks again, atomically, that nobody has begun to use the thing meanwhile.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -28,7 +28,7 @@ export type PrunerParts = {
 }
 
 export type PruneOptions = {
-  /** Only steps and files that were last used before this time. */
+  /** Prunes only steps and files that were last used before this time. */
   before: number
   dryRun: boolean
 }
@@ -70,7 +70,7 @@ export class Pruner {
     })
   }
 
-  /** The times of last use of what can be pruned, the earliest first. */
+  /** Times of last use of everything that can be pruned, earliest first. */
   async oldestUses(most: number): Promise<number[]> {
     const { steps, files } = await this.#unused(Number.MAX_SAFE_INTEGER)
     const times = [...steps, ...files].map(({ usedAt }) => usedAt)
@@ -95,11 +95,14 @@ export class Pruner {
     }
   }
 
-  /** The layers of sandboxes and snapshots are read from these themselves: their template may be deleted. */
+  /**
+   * Reads the layers of sandboxes and snapshots from their own records, because their template may be
+   * deleted.
+   */
   async #usedLayers(isGone: (step: CacheUse) => boolean, sweptNames: ReadonlySet<string>) {
     const { templates, cache, snapshots, driver } = this.#parts
     const folders = (await driver.list()).flatMap((found) => {
-      // Which layers a sandbox with an unreadable record stands on is unknown, so none may be removed now.
+      // The layers of a sandbox with an unreadable record are unknown, so no layer may be removed now.
       if (found.unreadable) throw found.unreadable
       return found.roots
     })

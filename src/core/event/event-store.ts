@@ -1,14 +1,14 @@
-/** What is remembered of the events of a team's sandboxes. */
+/** The stored events of a team's sandboxes. */
 import type { EventType, LifecycleEvent } from './event.ts'
 
 export type EventFilter = { teamID: string; sandboxID?: string; types?: readonly EventType[] }
 
 export type EventPage = { order: 'asc' | 'desc'; offset: number; limit: number }
 
-/** Events are written by the `SandboxStore`, with the changes that they tell. */
+/** The `SandboxStore` writes events, in one transaction with the changes that they report. */
 export interface EventStore {
-  /** Those of one sandbox in their order, those of a team by their time. */
+  /** Events of one sandbox are ordered by number, events of a team by time. */
   list(filter: EventFilter, page: EventPage): Promise<LifecycleEvent[]>
-  /** Forgets those from before `before`, and of each team all but the newest so many. */
+  /** Removes events from before `before`, and all but the newest `mostPerTeam` of each team. */
   prune(before: number, mostPerTeam: number): Promise<void>
 }

@@ -1,4 +1,4 @@
-/** What a team is told of the life of its sandboxes: one event for each change that its clients can see. */
+/** Lifecycle events: one for each change of a sandbox that its team's clients can see. */
 import type { Sandbox, SandboxState } from '../sandbox/row/sandbox.ts'
 
 export const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'] as const
@@ -6,7 +6,7 @@ export type EventType = (typeof eventTypes)[number]
 
 export type LifecycleEvent = {
   eventID: string
-  /** Counts the events of its sandbox from 1, without gaps: their order does not depend on a clock. */
+  /** Counts the events of a sandbox from 1, without gaps, so that their order does not depend on a clock. */
   number: number
   type: EventType
   sandboxID: string
@@ -14,12 +14,12 @@ export type LifecycleEvent = {
   templateID: string
   buildID: string
   runID: string
-  /** As it goes out; the names in it are the wire's. */
+  /** The event's data as sent to clients, with the field names of the wire. */
   data: Record<string, unknown>
   at: number
 }
 
-/** Which change of a row is told as which event. What is not here is no news for clients. */
+/** The event for each change of state. Clients see no other changes of state. */
 const eventOfMoves: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>> = {
   'creating running': 'created',
   'pausing paused': 'paused',
@@ -31,18 +31,18 @@ const eventOfMoves: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>
   'resuming killing': 'killed',
 }
 
-/** A sandbox that ends while it is created was never there for its team, so its end is no event. */
+/** Undefined for a sandbox that ends while it is created: its team never saw it, so its end is no event. */
 export function eventOfMove(from: SandboxState, to: SandboxState): EventType | undefined {
   return eventOfMoves[`${from} ${to}`]
 }
 
-/** What happened, beside what the row of the sandbox says. */
+/** The cause of an event, in addition to the sandbox's row. */
 export type EventCause = {
   type: EventType
-  /** The state it happened in. */
+  /** The state in which the event happened. */
   from: SandboxState
   at: number
-  /** For `updated`: what was changed. */
+  /** For `updated`: the part that was changed. */
   changed?: 'timeout' | 'network'
 }
 
@@ -52,14 +52,14 @@ export function eventData(sandbox: Sandbox, cause: EventCause): Record<string, u
   return {
     sandbox_metadata: metadata,
     ...(changed === 'timeout' && { set_timeout: new Date(endAt).toISOString() }),
-    // Which hosts it may reach is not told: rules may hold credentials.
+    // The rules themselves are left out: they may hold credentials.
     ...(changed === 'network' && { set_network: true }),
     ...((type === 'paused' || type === 'killed') && executionOf(sandbox, cause)),
     ...(type === 'killed' && { reason: endReason }),
   }
 }
 
-/** What the run that ends here used. A sandbox that ends while it is paused has told that before. */
+/** The run that ends with this event. A paused sandbox that ends has reported its run when it was paused. */
 function executionOf({ startedAt, cpuCount, memoryMB }: Sandbox, { from, at }: EventCause): object {
   if (!(from === 'running' || from === 'pausing' || from === 'snapshotting')) return {}
   return {

@@ -120,7 +120,7 @@ describe('an egress policy', () => {
     refuses({ rules: { 'a.test': rule({ a: 'b' }), 'A.test': rule({ a: 'b' }) } }, /named twice/)
     refuses({ rules: { 'a.test:1': rule({ a: 'b' }), 'A.test:01': rule({ a: 'b' }) } }, /named twice/)
     for (const domain of ['1.2.3.4', '', 'a b', '10.0.0.0/8', 'a.test:0', 'a.test:65536', 'a.test:', ':80'])
-      refuses({ rules: { [domain]: [] } }, /is no domain/)
+      refuses({ rules: { [domain]: [] } }, /is not a domain/)
     for (const name of ['', 'a b', 'a:', 'ä', 'a'.repeat(129)])
       refuses({ rules: { 'a.test': rule({ [name]: 'x' }) } }, /cannot set a header/)
     for (const name of ['Host', 'content-length', 'Transfer-Encoding', 'Connection'])
@@ -156,7 +156,7 @@ describe('an egress policy', () => {
       egressProxy: { address: 'a.test:1', tls: { enabled: true, ...tls } },
     })
     refuses(withTls({ enabled: false, serverName: 'a.test' }), /no other field/)
-    refuses(withTls({ serverName: 'a b' }), /no name of a server/)
+    refuses(withTls({ serverName: 'a b' }), /not a server name/)
     refuses(withTls({ caCert: 'x' }), /in PEM form/)
     refuses(withTls({ caCert: 'x'.repeat(8193) }), /at most 8192/)
     refuses(

@@ -1,4 +1,4 @@
-/** Makes the egress policy of a sandbox of what its owner asked for, and address rules of the policy. */
+/** Makes a sandbox's egress policy from its owner's options, and address rules from the policy. */
 import { parseRange } from '../../lib/ipv4.ts'
 import { type AddressRules, closedToAll, type EgressPolicy } from '../ports/egress.ts'
 import { parseHeaderRules } from './header-rules.ts'
@@ -11,12 +11,12 @@ export const mostEntries = 256
 const mostDnsServers = 10
 
 export type RequestedEgress = {
-  /** Null: the client did not say. */
+  /** Null if the client did not set it. */
   allowInternetAccess: boolean | null
   network: NetworkOptions | null
 }
 
-/** Throws an `invalid_argument` where no policy can be made of the wish. */
+/** Throws `invalid_argument` if the options do not make a policy. */
 export function egressPolicy({ allowInternetAccess, network }: RequestedEgress): EgressPolicy {
   const allowed = parseAllowed(network?.allowOut ?? [])
   const denyAddresses = parseDenied(network?.denyOut ?? [])

@@ -1,4 +1,4 @@
-/** Header rules: for requests to a name, headers that are set outside the sandbox. */
+/** Header rules: headers that are set, outside the sandbox, on requests to a name. */
 import type { HeaderRule } from '../ports/egress.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'
@@ -8,7 +8,7 @@ const mostDomains = 10
 const mostHeaders = 20
 const longestName = 128
 const longestValue = 4096
-/** They frame or steer the request itself: changing one would let a request hide in another. */
+/** Headers that frame or route the request itself: changing one would let a request hide in another. */
 const kept = new Set([
   ...['connection', 'content-length', 'expect', 'host', 'http2-settings', 'keep-alive', 'proxy-connection'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
@@ -25,7 +25,7 @@ export function parseHeaderRules(
     throw invalidNetwork(`network.rules may name at most ${mostDomains} domains`)
   const parsed = domains.flatMap(([domain, list]) => {
     const host = parseHost(domain)
-    if (host === undefined) throw invalidNetwork(`network.rules: "${domain}" is no domain`)
+    if (host === undefined) throw invalidNetwork(`network.rules: "${domain}" is not a domain`)
     if (list.length > 1) throw invalidNetwork(`network.rules: "${domain}" may have only one rule`)
     const headers = Object.entries(list[0]?.transform?.headers ?? {})
     if (headers.length === 0) return []
@@ -38,7 +38,7 @@ export function parseHeaderRules(
   return parsed
 }
 
-/** `getHost()` of the clients gives a name with a port where the domain of the server has one. */
+/** The clients' `getHost()` returns a name with a port if the server's domain has a port. */
 function parseHost(text: string): Pick<HeaderRule, 'name' | 'port'> | undefined {
   const [, host = '', digits] = /^(.*?)(?::(\d{1,5}))?$/s.exec(text) ?? []
   const name = parseNamePattern(host)
@@ -60,7 +60,7 @@ function parseHeaders(domain: string, headers: [string, string][]): Record<strin
     if (value.length > longestValue) throw say(`gives ${name} more than ${longestValue} characters`)
     if (!fieldValue.test(value)) throw say(`gives ${name} a value that is empty or not plain ASCII`)
     if (value.includes(`\${e2b.identity.`)) {
-      throw say(`uses a workload token in ${name}, and there are none in this version of Warren`)
+      throw say(`uses a workload token in ${name}; this version of Warren has no workload tokens`)
     }
   }
   return Object.fromEntries(headers)

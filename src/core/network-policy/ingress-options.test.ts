@@ -38,5 +38,5 @@ it('https ports are at most 128 different ports, and not the agent’s', () => {
   refuses({ httpsPorts: Array.from({ length: 129 }, (_, at) => at + 1) }, /at most 128/)
   refuses({ httpsPorts: [80, 80] }, /twice/)
   refuses({ httpsPorts: [49983] }, /agent/)
-  for (const port of [0, -1, 65536, 1.5]) refuses({ httpsPorts: [port] }, /no port/)
+  for (const port of [0, -1, 65536, 1.5]) refuses({ httpsPorts: [port] }, /not a port/)
 })

@@ -1,13 +1,16 @@
-/** Patterns of host names, as policies write them. */
+/** Patterns of host names in network policies. */
 import { readHostName } from '../../lib/host-name.ts'
 
-/** Lower case, in ASCII, without a final dot. Undefined: no name, such as an address in one of its spellings. */
+/**
+ * Returns the name in lower case and ASCII, without a final dot. Undefined if the text is not a name, for
+ * instance an address.
+ */
 export function parseHostName(text: string): string | undefined {
   const host = readHostName(text)
   return host && 'name' in host ? host.name : undefined
 }
 
-/** The same, `*.name` for every name below it, or `*` for any. */
+/** A pattern is a name, `*.name` for every name below it, or `*` for any name. */
 export function parseNamePattern(text: string): string | undefined {
   if (text === '*') return text
   if (!text.startsWith('*.')) return parseHostName(text)
@@ -15,7 +18,7 @@ export function parseNamePattern(text: string): string | undefined {
   return below && `*.${below}`
 }
 
-/** `x.com` is that name alone, `*.x.com` is everything below it, `*` is every name. */
+/** `x.com` matches that name only, `*.x.com` every name below it, `*` every name. */
 export function matchesName(pattern: string, name: string): boolean {
   if (pattern === '*') return true
   return pattern.startsWith('*.') ? name.endsWith(pattern.slice(1)) : name === pattern

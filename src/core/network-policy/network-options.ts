@@ -1,6 +1,6 @@
-/** What a client says about a sandbox's network, as it was sent. */
+/** A client's options for a sandbox's network, as they were sent. */
 
-/** What it may send, replaced as a whole while it runs. */
+/** Options for outgoing traffic. An update replaces all of them while the sandbox runs. */
 export type EgressOptions = {
   allowOut?: string[] | null
   denyOut?: string[] | null
@@ -19,12 +19,12 @@ export type EgressProxyOptions = {
 export type HeaderRuleOptions = {
   transform?: {
     headers?: Record<string, string> | null
-    /** Warren's own: without it a rule holds on TLS alone. */
+    /** Only Warren has this option. Without it a rule applies to TLS only. */
     allowPlainHttp?: boolean | null
   } | null
 }
 
-/** How it is reached, said once when it is created. */
+/** Options for incoming traffic, set once when the sandbox is created. */
 export type IngressOptions = {
   /** False: requests need the sandbox's traffic token. */
   allowPublicTraffic?: boolean | null
@@ -35,8 +35,8 @@ export type IngressOptions = {
 export type NetworkOptions = EgressOptions & IngressOptions
 
 /**
- * For showing it to its team: the proxy's password and certificate are only ever taken in. What is null was not
- * said, and clients that may send it cannot all read it.
+ * The options as shown to the team. The proxy's password and certificate are never shown. Null fields are
+ * left out, because not all clients that may send null can read it.
  */
 export function shownNetwork(options: NetworkOptions): NetworkOptions {
   const said: NetworkOptions = JSON.parse(JSON.stringify(options), (_, value) => value ?? undefined)
@@ -49,7 +49,7 @@ export function shownNetwork(options: NetworkOptions): NetworkOptions {
   }
 }
 
-/** Everything about what leaves is new, and what is not said is cleared; how it is reached stays. */
+/** Replaces all egress options, clearing those that are not given, and keeps the ingress options. */
 export function replaceEgress(before: NetworkOptions | null, egress: EgressOptions): NetworkOptions | null {
   const { allowPublicTraffic, maskRequestHost, httpsPorts } = before ?? {}
   const { allowOut, denyOut, egressProxy, rules, dnsServers } = egress

@@ -6,7 +6,7 @@ import { invalidNetwork } from './invalid-network.ts'
 import { parseHostName } from './name-patterns.ts'
 import type { EgressProxyOptions } from './network-options.ts'
 
-/** One byte says how long a name or password of SOCKS5 is. */
+/** SOCKS5 stores the length of a name or password in one byte. */
 const longestCredential = 255
 const longestCertificates = 8192
 
@@ -49,7 +49,7 @@ function parseTls(tls: EgressProxyOptions['tls']): EgressProxy['tls'] {
     throw invalidNetwork('egressProxy.tls with enabled: false may have no other field')
   }
   if (serverName && parseHostName(serverName) === undefined && addressToNumber(serverName) === undefined) {
-    throw invalidNetwork(`egressProxy.tls.serverName: "${serverName}" is no name of a server`)
+    throw invalidNetwork(`egressProxy.tls.serverName: "${serverName}" is not a server name`)
   }
   if (caCert) checkCertificates(caCert)
   return { ...(serverName && { serverName }), ...(caCert && { caCert }) }

@@ -1,22 +1,25 @@
-/** What the control plane asks of the agent inside a sandbox. */
+/** The control plane's port to the agent inside a sandbox. */
 import type { Readable } from 'node:stream'
 import type { Endpoint } from './driver.ts'
 import type { NumberedLogEntry } from './logs.ts'
 
 export type AgentIdentity = {
   accessToken: string
-  /** Whether callers other than the control plane must show the token. */
+  /** Callers other than the control plane must show the token. */
   secure: boolean
   envVars: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
-  /** The certificates of authorities that programs inside shall trust, in PEM form, in place of those given before. */
+  /**
+   * Certificates of authorities that programs inside must trust, in PEM form. They replace those given
+   * before.
+   */
   caBundle?: string
-  /** False: the sandbox is made ready before anybody owns it. */
+  /** False for a sandbox that is booted before anybody owns it. */
   hasOwner?: boolean
 }
 
-/** For `bash -l -c`, or for `sh -c` where nothing is known of the image yet. */
+/** A command for `bash -l -c`, or for `sh -c` if it is unknown whether the image has bash. */
 export type AgentCommand = {
   command: string
   shell?: 'bash' | 'sh'
@@ -24,7 +27,7 @@ export type AgentCommand = {
   /** Empty: the agent's default folder. */
   cwd: string
   envs: Record<string, string>
-  /** Under which clients find it among the processes. */
+  /** The tag under which clients find the process. */
   tag?: string
 }
 
@@ -33,19 +36,19 @@ export type CommandEnd = { exitCode: number; status: string }
 
 export type InitializeOptions = {
   deadlineMs: number
-  /** Needed once the agent has a token: only who knows it may change anything. */
+  /** Required once the agent has a token: only its holder may change anything. */
   currentToken?: string
   signal?: AbortSignal
 }
 
 export interface AgentPort {
-  /** Waits until the agent answers, then hands it its identity, or the parts of it that change. */
+  /** Waits until the agent answers, then hands over its identity or the parts of it that change. */
   initialize(agent: Endpoint, identity: Partial<AgentIdentity>, options: InitializeOptions): Promise<void>
-  /** False also when `signal` aborts first. */
+  /** Also false if `signal` aborts first. */
   isHealthy(agent: Endpoint, options?: { withinMs?: number; signal?: AbortSignal }): Promise<boolean>
   /**
-   * Whether a thread inside has a network namespace of its own. False also when the agent does not answer in time, or does not
-   * know the question: it may be older than this control plane.
+   * True if a thread inside has its own network namespace. Also false if the agent does not answer in time, or if it is
+   * older than this server and does not know the question.
    */
   hasOtherNetworks(
     agent: Endpoint,
@@ -53,8 +56,8 @@ export interface AgentPort {
     options: { withinMs: number; signal: AbortSignal },
   ): Promise<boolean>
   /**
-   * Resolves with how the command ended. When `signal` aborts, nobody listens any more, but the command goes on.
-   * Rejects with `unprocessable` and the agent's words when it could not be started.
+   * Resolves with the end of the command. If `signal` aborts, nobody listens any more, but the command keeps
+   * running. Rejects with `unprocessable` and the agent's message if the command could not be started.
    */
   run(
     agent: Endpoint,
@@ -62,7 +65,7 @@ export interface AgentPort {
     command: AgentCommand,
     options: { onOutput?: (output: CommandOutput) => void; signal: AbortSignal },
   ): Promise<CommandEnd>
-  /** As root; folders above are made. */
+  /** Writes as root and creates missing folders. */
   writeFile(
     agent: Endpoint,
     accessToken: string,
@@ -70,7 +73,7 @@ export interface AgentPort {
     body: Readable,
     signal: AbortSignal,
   ): Promise<void>
-  /** What happened inside since the entry numbered `after`, then everything as it happens, until `signal`. */
+  /** Yields the log entries after number `after`, then new entries as they come, until `signal` aborts. */
   followLogs(
     agent: Endpoint,
     accessToken: string,
@@ -79,5 +82,5 @@ export interface AgentPort {
   ): AsyncIterable<NumberedLogEntry[]>
 }
 
-/** The agent listens here inside every sandbox. */
+/** The port on which the agent listens inside every sandbox. */
 export const agentPort = 49983

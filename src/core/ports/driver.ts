@@ -30,6 +30,8 @@ export type SandboxSize = {
   memoryMB: number
   /** How much the sandbox may write, in MiB. */
   diskMB: number
+  /** Missing: none. */
+  gpuCount?: number
 }
 
 export type SandboxSpec = SandboxSize & {
@@ -53,8 +55,8 @@ export type SandboxSpec = SandboxSize & {
    */
   mounts?: readonly DiskMount[]
   /**
-   * A snapshot to start from. Its root replaces the root given here. Processes that go on from memory keep the CPUs and the
-   * memory that they were saved with; a boot gets what is given here. The snapshot's own disk keeps its size, a copy of it
+   * A snapshot to start from. Its root replaces the root given here. Processes that go on from memory keep the CPUs, the
+   * memory and as many GPUs as they were saved with; a boot gets what is given here. The snapshot's own disk keeps its size, a copy of it
    * may grow.
    */
   fromSnapshot?: RestoreSpec
@@ -102,6 +104,26 @@ export type SandboxStats = {
   memoryTotalBytes: number
   diskUsedBytes: number
   diskTotalBytes: number
+  /** Missing: it has no GPU, or what it does cannot be read. */
+  gpu?: GpuUse
+}
+
+/** Of all GPUs of a sandbox together. Where sandboxes share a GPU, each is told what all of them use of it. */
+export type GpuUse = {
+  /** How much of the time something ran on them, in percent. */
+  busyPct: number
+  memoryUsedBytes: number
+  memoryTotalBytes: number
+}
+
+/** The GPUs that sandboxes can have on this machine. */
+export type GpuCapacity = {
+  model: string
+  /** A GPU that sandboxes share counts as often as sandboxes can have it. */
+  total: number
+  free: number
+  /** The most that one sandbox can have. */
+  mostPerSandbox: number
 }
 
 /** What the disk of a sandbox takes of the machine's. */
@@ -110,6 +132,15 @@ export type DiskUse = {
   allocatedBytes: number
   /** Written by its processes, and still on the way to the disk. */
   unwrittenBytes: number
+}
+
+/** What a sandbox takes of the machine's memory. */
+export type MemoryUse = {
+  sandboxID: string
+  /** Without what the kernel can drop at any time. */
+  usedBytes: number
+  /** The most that it may take, with what its runtime needs itself. */
+  promisedBytes: number
 }
 
 /** Whether the driver can work here; where it cannot, why, and what to do about it. */
@@ -158,6 +189,8 @@ export type DriverCapabilities = {
 export interface Driver {
   readonly name: string
   readonly capabilities: DriverCapabilities
+  /** As it is at this moment. Missing: no sandbox can have a GPU here, and a start that asks for one rejects. */
+  readonly gpus?: GpuCapacity | undefined
   probe(): Promise<ProbeResult>
   /** Makes this process the one that starts sandboxes here; what an earlier one prepared and left is cleared. */
   open(): Promise<void>
@@ -197,6 +230,8 @@ export interface Driver {
    * cannot be told.
    */
   diskUse?(): Promise<DiskUse[]>
+  /** The same for the memory of all sandboxes. */
+  memoryUse?(): Promise<MemoryUse[]>
   /**
    * Everything of this driver that is really there, half-made things included. An entry that could not be read is
    * listed as such; rejects when it is not certain that all was seen.
@@ -255,7 +290,8 @@ export type PortableSnapshot = {
 export interface CanSnapshot {
   /**
    * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
-   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was.
+   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was. One that stands still because of
+   * `freeze` is a `conflict`, unless it did so `whileBusy` and is to end with a snapshot of its memory.
    */
   takeSnapshot(
     handle: DriverHandle,

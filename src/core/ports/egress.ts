@@ -1,34 +1,36 @@
 /**
- * The egress policy of a sandbox is what its owner asked for; the domain splits it in two: address rules
- * that the driver holds in the kernel for every packet, and names that the gate reads from connections which
- * the driver hands to it. What the operator closed stays closed, whatever a policy says.
+ * The egress policy of a sandbox. The domain splits it in two: address rules that the driver applies in the
+ * kernel to every packet, and names that the gate reads from connections which the driver redirects to it.
+ * Destinations that the operator closed stay closed, whatever a policy says.
  */
 
 export type EgressPolicy = {
   /** False: everything that is not allowed by name or address is denied. */
   internet: boolean
-  /** IPv4 addresses and ranges in CIDR form; they win over everything denied. */
+  /** IPv4 addresses and CIDR ranges. They override all denied ones. */
   allowAddresses: readonly string[]
-  /** Names in lower case without a final dot: `x.com`, `*.x.com`, or `*`. They win over everything denied. */
+  /** Names in lower case without a final dot: `x.com`, `*.x.com`, or `*`. They override everything denied. */
   allowNames: readonly string[]
   denyAddresses: readonly string[]
-  /** Who answers DNS when names are allowed; null is the server's own choice, empty is nobody. */
+  /** The DNS servers to use when names are allowed. Null: the server's own choice. Empty: no DNS. */
   dnsServers: readonly string[] | null
-  /** Headers to set on requests to a name, with placeholders still in them. */
+  /** Headers to set on requests to a name, with unresolved placeholders. */
   headerRules: readonly HeaderRule[]
   proxy: EgressProxy | null
 }
 
 export type HeaderRule = {
   name: string
-  /** The rule is for connections to this port alone; unset: for all that the gate reads. */
+  /**
+   * Limits the rule to connections to this port. Unset: the rule applies to all ports that the gate reads.
+   */
   port?: number
   headers: Readonly<Record<string, string>>
-  /** The headers are set on requests in the clear too, where everybody on the way can read them. */
+  /** Sets the headers on unencrypted requests too, where everybody on the path can read them. */
   onPlainHttp?: boolean
 }
 
-/** A SOCKS5 server that all TCP connections go through; when it is down, nothing leaves. */
+/** A SOCKS5 server for all TCP connections. If it is down, no connection leaves the sandbox. */
 export type EgressProxy = {
   /** A name or an IPv4 address. */
   host: string
@@ -38,37 +40,40 @@ export type EgressProxy = {
   tls?: { serverName?: string; caCert?: string }
 }
 
-/** The part of a policy that is decided by address alone. An allowed address wins over a denied one. */
+/** The part of a policy that is decided by address alone. An allowed address overrides a denied one. */
 export type AddressRules = {
   allow: readonly string[]
   deny: readonly string[]
-  /** Connections that go to the gate instead of their destination: those to ports 80 and 443, or all TCP; DNS always with them. */
+  /**
+   * Which connections go to the gate instead of their destination: those to ports 80 and 443, or all TCP. DNS
+   * always goes with them.
+   */
   toGate: 'none' | 'web' | 'all'
   /** Further ports whose connections go to the gate. */
   webPorts?: readonly number[]
 }
 
-/** The rules of a sandbox that may send anywhere but to what is closed. */
+/** Rules of a sandbox that may reach everything but closed destinations. */
 export const openRules: AddressRules = { allow: [], deny: [], toGate: 'none' }
 
 export const closedToAll = '0.0.0.0/0'
 
-/** Where connections that are handed over arrive: both ports take TCP, the second UDP too. */
+/** The ports at which redirected connections arrive. Both accept TCP, the second also UDP. */
 export type GatePorts = { proxy: number; dns: number }
 
-/** A sandbox as the gate knows it: by the address its packets come from. */
+/** A sandbox as the gate knows it, by the source address of its packets. */
 export type GateClient = { sandboxID: string; teamID: string; policy: EgressPolicy }
 
-/** The gate: reads the names of connections that the driver hands over, and lets through what policy allows. */
+/** The gate reads the names of redirected connections and lets through those that the policy allows. */
 export interface EgressGate {
-  /** From now on; open connections that the new policy does not allow are cut. */
+  /** Applies the policy from now on. Cuts open connections that the new policy does not allow. */
   admit(address: string, client: GateClient): void
-  /** Ends all connections of an address and knows it no more. */
+  /** Closes all connections of an address and rejects new ones. */
   forget(address: string): void
   close(): Promise<void>
 }
 
-/** Values for `${e2b.secrets.…}` in header rules. Null: there is no such secret. */
+/** Resolves `${e2b.secrets.…}` in header rules. Null if there is no such secret. */
 export interface SecretReader {
   readSecret(teamID: string, name: string): Promise<string | null>
 }

@@ -1,4 +1,4 @@
-/** The images port: container images as layers on this machine's disk. Knows no template, no team and no build. */
+/** The images port: container images as layers on this machine's disk. Knows no template, team or build. */
 
 export type RegistryCredentials =
   | { type: 'registry'; username: string; password: string }
@@ -7,14 +7,14 @@ export type RegistryCredentials =
 
 export type ImageConfig = {
   env: Record<string, string>
-  /** As the image says it: a name or a number, with or without a group. Empty: root. */
+  /** The user of the image: a name or a number, with or without a group. Empty: root. */
   user: string
   /** Empty: the root folder. */
   workdir: string
 }
 
 export type PulledImage = {
-  /** The digest of the manifest for this platform: equal digests are equal images, to the byte. */
+  /** The digest of the manifest for this platform. Equal digests are byte-identical images. */
   digest: string
   /** Digests of the unpacked layers, lowest first. */
   layers: string[]
@@ -22,40 +22,50 @@ export type PulledImage = {
 }
 
 export type PullOptions = {
-  /** Who asks: a layer that took somebody's credentials to fetch is not reused for others on their word alone. */
+  /**
+   * The team that asks. A layer that was fetched with one team's credentials is not given to another that
+   * merely names it.
+   */
   owner: string
   credentials?: RegistryCredentials
-  /** Lines for the build log; never with a credential in them. */
+  /** Receives lines for the build log, never with a credential in them. */
   onProgress: (line: string) => void
   signal: AbortSignal
 }
 
-/** By digest, or by where they lie. */
+/** Layers in use, by digest or by folder. */
 export type UsedLayers = { layers: Iterable<string>; folders: Iterable<string> }
 
-/** How many things were removed, and the disk space that this gave back. */
+/** Number of removed things, and the disk space that was freed. */
 export type Freed = { count: number; bytes: number }
 
 export interface Images {
   /**
-   * Resolves a name such as `debian:12`, `ghcr.io/a/b@sha256:…` or `localhost:5000/x` and brings every layer that
-   * is missing to this machine, each verified and whole or not there. Callers that need the same layer share it.
+   * Resolves a name such as `debian:12`, `ghcr.io/a/b@sha256:…` or `localhost:5000/x` and fetches every
+   * missing layer. Each layer is verified, and exists completely or not at all. Concurrent callers share the
+   * fetch of a layer.
    */
   pull(reference: string, options: PullOptions): Promise<PulledImage>
-  /** Where the unpacked layers lie, in the order given. Throws `not_found` for one that is not here. */
+  /**
+   * Returns the folders of the unpacked layers, in the given order. Throws `not_found` for a layer that is
+   * not on this machine.
+   */
   layerFolders(layers: readonly string[]): string[]
-  /** Keeps them from being pruned until the returned function is called. */
+  /** Protects the layers from pruning until the returned function is called. */
   hold(layers: readonly string[]): () => void
-  /** Those of them that are not on this machine. */
+  /** Returns those layers that are not on this machine. */
   missing(layers: readonly string[]): string[]
-  /** Removes the layers that nothing of `used` needs, nobody holds, and nobody asked for a moment ago. */
+  /** Removes layers that `used` does not name, that nobody holds, and that nobody asked for recently. */
   prune(used: UsedLayers, options: { dryRun: boolean }): Promise<Freed>
 }
 
-/** Layers in the object store, for all machines. */
-export interface LayerArchive {
-  /** Puts those of them there that are not. Rejects with `unprocessable` for one that is good on this machine alone. */
-  archive(layers: readonly string[], signal: AbortSignal): Promise<void>
-  /** Fetches those that are not on this machine; callers that need the same one share it. */
-  bring(layers: readonly string[], signal: AbortSignal): Promise<void>
+/** Stores layers in the object store for all machines. */
+export interface StoredLayers {
+  /**
+   * Uploads the layers that the object store lacks. Rejects with `unprocessable` for a layer that only this
+   * machine can use.
+   */
+  store(layers: readonly string[], signal: AbortSignal): Promise<void>
+  /** Fetches the layers that are not on this machine. Concurrent callers share the fetch of a layer. */
+  fetch(layers: readonly string[], signal: AbortSignal): Promise<void>
 }

@@ -1,6 +1,9 @@
-/** What only one of the Warrens on a database does at a time. Its time is that of the database. */
+/**
+ * Leases for work that only one of the Warrens on a database may do at a time. Times are those of the
+ * database's clock.
+ */
 export interface LeaseStore {
-  /** True: this node holds the lease for so long from now on. */
+  /** True if this node holds the lease for `forMs` from now on. */
   take(name: string, forMs: number): Promise<boolean>
   release(name: string): Promise<void>
 }

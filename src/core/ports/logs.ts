@@ -1,4 +1,4 @@
-/** What happened in a sandbox, as it can be read afterwards. */
+/** The log of a sandbox, as it can be read afterwards. */
 export const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
@@ -10,16 +10,16 @@ export type LogEntry = {
 }
 
 /**
- * As the agent numbers them: what was read once is not asked for again after a restart. What the control plane
- * itself tells has the number 0.
+ * A log entry with the agent's number, so that entries are not read twice after a restart. Entries of the
+ * control plane have the number 0.
  */
 export type NumberedLogEntry = LogEntry & { sequence: number }
 
-/** The latest moment that a date can name, in milliseconds. */
+/** The latest time that a JavaScript date can represent, in milliseconds. */
 const latestTime = 8_640_000_000_000_000
 const mostFields = 32
 
-/** The entry in a line of JSON that a sandbox or another machine wrote; undefined if that is none. */
+/** Parses a line of JSON that a sandbox or another machine wrote. Undefined if it is not a log entry. */
 export function parseLogEntry(line: string): NumberedLogEntry | undefined {
   const { sequence, at, level, message, fields } = parseObject(line)
   const isEntry =
@@ -60,25 +60,28 @@ export type LogQuery = {
   before?: number
   direction: 'forward' | 'backward'
   limit: number
-  /** This level and the graver ones. */
+  /** Selects this level and the more severe ones. */
   level?: LogLevel
   /** A case-sensitive part of the message. */
   search?: string
 }
 
 export interface LogStore {
-  /** Bounded: the oldest entries of a sandbox are dropped first, then the logs of the longest silent sandboxes. */
+  /**
+   * Limits the size: drops the oldest entries of a sandbox first, then the logs of the sandboxes that were
+   * silent longest.
+   */
   append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void>
   read(sandboxID: string, query: LogQuery): Promise<LogEntry[]>
-  /** As many of the newest entries as take no more than so many bytes, the oldest of them first. */
+  /** Returns the newest entries that together take at most `mostBytes`, the oldest of them first. */
   newest(sandboxID: string, mostBytes: number): Promise<NumberedLogEntry[]>
-  /** The number of the last entry that came from the agent; 0 when there is none. */
+  /** The number of the last entry from the agent; 0 if there is none. */
   lastSequence(sandboxID: string): Promise<number>
-  /** Forgets the logs that were last written before this time. */
+  /** Removes logs that were last written before this time. */
   prune(before: number): Promise<void>
 }
 
-/** Entries of this level and the graver ones; all of them without a level. */
+/** Returns the entries of this level and the more severe ones, or all entries without a level. */
 export function atLeast(entries: readonly LogEntry[], level: LogLevel | undefined): LogEntry[] {
   return entries.filter((entry) => matches(entry, { ...(level && { level }) }))
 }

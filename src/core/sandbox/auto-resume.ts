@@ -1,4 +1,4 @@
-/** Lets traffic wake a paused sandbox, where its team wanted that. Who may is for the edge to check. */
+/** Lets traffic wake a paused sandbox if its team wants that. The edge checks whether a caller may. */
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { TeamStore } from '../team/team-store.ts'
 import type { FindDemand, FindResumable } from './network/resumable-route.ts'
@@ -7,6 +7,7 @@ import { sandboxIsBusy, sandboxNotFound } from './row/errors.ts'
 import { longestLifetime } from './row/lifetime.ts'
 import { isVisible, type Sandbox, wireStates } from './row/sandbox.ts'
 import type { SandboxFinder, SandboxReader } from './row/sandbox-store.ts'
+import type { SandboxTurns } from './row/sandbox-turns.ts'
 import type { SandboxTokens } from './row/tokens.ts'
 import type { SandboxService } from './service.ts'
 
@@ -17,15 +18,19 @@ export type AutoResumeParts = {
   sandboxes: SandboxReader
   teams: TeamStore
   routes: RouteTable
+  turns: Pick<SandboxTurns, 'finished'>
   tokens: SandboxTokens
 }
 
 export function createAutoResume(parts: AutoResumeParts): FindResumable {
-  const { sandboxes, tokens } = parts
+  const { sandboxes, routes, turns, tokens } = parts
   const waking = new JoinedWork<Route>()
   return async (sandboxID) => {
     const row = await sandboxes.find(sandboxID)
-    if (!row || !mayWake(row)) return undefined
+    if (!row) return undefined
+    // A resume moves the row before it opens the route. Whoever asks in between must not be told that there is no sandbox.
+    if (row.state === 'running' && !routes.get(sandboxID)) await turns.finished(sandboxID)
+    if (!mayWake(row)) return undefined
     return {
       sandboxID,
       agentToken: tokens.agentOf(row),
@@ -35,7 +40,9 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
   }
 }
 
-/** Also of a sandbox that another node has: who may wake it is known before this one takes it over. */
+/**
+ * Also finds a sandbox of another node: the edge must know who may wake it before this node takes it over.
+ */
 export function createFindDemand(parts: {
   owners: Pick<SandboxFinder, 'findSandbox'>
   tokens: SandboxTokens
@@ -51,7 +58,7 @@ export function createFindDemand(parts: {
 
 const isPaused = ({ state }: Sandbox): boolean => wireStates.paused.some((one) => one === state)
 
-/** What a pause kept without memory does not hold the service that the traffic is for. */
+/** A snapshot without memory does not hold the service that the traffic is for. */
 function mayWake(row: Sandbox): boolean {
   return isPaused(row) && row.options.autoResume && row.snapshot?.memory !== false
 }

@@ -1,4 +1,7 @@
-/** Ends or pauses sandboxes when their time is over: one timer over two queries, one for each kind of end. */
+/**
+ * Ends or pauses sandboxes when their timeout is over: one timer over two queries, one for kills and one for
+ * pauses.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Sandbox } from './row/sandbox.ts'
@@ -10,9 +13,9 @@ import type { Pauser } from './verbs/pauser.ts'
 const longestSleepMs = 60_000
 const mostAtOnce = 50
 const retryAfterMs = 1000
-/** Snapshots of memory load disk and CPU; a sandbox that is due later is paused as soon as one of these is done. */
+/** Snapshots of memory load disk and CPU. Further sandboxes are paused as soon as one of these is done. */
 const mostPausesAtOnce = 8
-/** Between two looks at what is due. */
+/** Minimum time between two queries for due sandboxes. */
 const shortestSleepMs = 50
 
 export type ExpiryParts = {
@@ -35,7 +38,7 @@ export class Expiry {
     this.#parts = parts
   }
 
-  /** Some sandbox now ends at `at`: wake no later than that. */
+  /** Makes the timer fire at `at` or earlier, because some sandbox ends then. */
   arm(at: number): void {
     const { clock } = this.#parts
     if (this.#closed || at >= this.#armedFor) return
@@ -45,7 +48,7 @@ export class Expiry {
     this.#cancel = clock.after(delayMs, () => void this.#fire())
   }
 
-  /** To be called once the rows may have changed behind the timer's back. */
+  /** Call it when rows may have changed without the timer's knowledge. */
   async armNext(): Promise<void> {
     const { sandboxes } = this.#parts
     for (const kind of ['kill', 'pause'] as const) {
@@ -64,7 +67,7 @@ export class Expiry {
     this.#armedFor = Number.POSITIVE_INFINITY
     let next: number
     try {
-      // Kills are looked for apart: they do not wait behind pauses that wait for a place.
+      // Kills are queried separately, so that they do not wait behind pauses that wait for a free slot.
       next = Math.min(await this.#killDue(), await this.#pauseDue())
     } catch (error) {
       log.error({ err: error }, 'The expiry could not read the store; it tries again.')
@@ -73,12 +76,12 @@ export class Expiry {
     this.arm(Math.min(next, clock.now() + longestSleepMs))
   }
 
-  /** Returns when to look again. */
+  /** Returns when to query again. */
   async #killDue(): Promise<number> {
     const { sandboxes, ender, clock, log } = this.#parts
     const due = await sandboxes.listExpired(clock.now(), 'kill', mostAtOnce)
     const outcomes = await Promise.allSettled(
-      // A row of an older version may be listed here though its options say that it is paused.
+      // The query may return a row of an older version whose options say that it is paused instead.
       due.map((row) => (row.options.autoPause ? this.#pauseIfFree(row) : ender.beginAsSeen(row, 'timeout'))),
     )
     const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
@@ -87,7 +90,9 @@ export class Expiry {
     return this.#nextLook('kill', failed.length > 0)
   }
 
-  /** The same. While all places are taken, whoever leaves one looks again. */
+  /**
+   * Returns when to query again. While all pause slots are taken, the end of a pause starts the next query.
+   */
   async #pauseDue(): Promise<number> {
     const { sandboxes, clock } = this.#parts
     if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
@@ -100,7 +105,7 @@ export class Expiry {
     return this.#nextLook('pause', isSkipped)
   }
 
-  /** False: all places are taken, or something else is done to it just now. */
+  /** False if all pause slots are taken, or if something else holds the sandbox's turn. */
   #pauseIfFree(row: Sandbox): boolean {
     if (this.#pausing >= mostPausesAtOnce || this.#parts.turns.has(row.sandboxID)) return false
     void this.#pause(row)
@@ -110,12 +115,12 @@ export class Expiry {
   async #nextLook(kind: ExpiryKind, isAnyLeft: boolean): Promise<number> {
     const { sandboxes, clock } = this.#parts
     const next = await sandboxes.nextEnd(kind)
-    // What is still due is on its way; the later look is for the case that it was not.
+    // Due sandboxes are being handled already; the later query is a safeguard in case they are not.
     const soonest = clock.now() + (isAnyLeft ? retryAfterMs : shortestSleepMs)
     return next === undefined ? Number.POSITIVE_INFINITY : Math.max(next, soonest)
   }
 
-  /** A pause takes as long as it takes: the ends of others must not wait for it. */
+  /** Runs in the background, because other expiries must not wait for a long pause. */
   async #pause(seen: Sandbox): Promise<void> {
     const { turns, pauser, clock, log } = this.#parts
     const { sandboxID } = seen

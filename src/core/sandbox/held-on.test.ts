@@ -232,10 +232,10 @@ describe('a create', () => {
   it('neither fails nor waits when the use of its template cannot be counted', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, stores } = fixture
-    const record = stores.templates.recordSpawns.bind(stores.templates)
+    const record = stores.templates.recordCreates.bind(stores.templates)
     const hang = gate()
     let tries = 0
-    stores.templates.recordSpawns = async (...args) => {
+    stores.templates.recordCreates = async (...args) => {
       if (++tries === 1) throw connectionLost()
       await hang.opened
       return record(...args)

@@ -16,7 +16,7 @@ import {
 } from '../ports/driver.ts'
 import type { BuildCacheStore } from '../template/build-cache-store.ts'
 import type { TemplateStore } from '../template/template-store.ts'
-import type { DiskGuard } from './capacity/disk-guard.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import type { EndReason, Sandbox } from './row/sandbox.ts'
 import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
@@ -44,9 +44,9 @@ export type ReconcilerParts = {
   quarantine: Quarantine
   warm: WarmPool
   turns: SandboxTurns
-  diskGuard: Pick<DiskGuard, 'keepsFrozen'>
+  held: Pick<HeldSandboxes, 'keepsFrozen'>
   /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
-  archive: CopyFinder | undefined
+  copies: CopyFinder | undefined
   clock: Clock
   log: Log
 }
@@ -146,8 +146,10 @@ export class Reconciler {
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, service, diskGuard } = this.#parts
-    if (there === 'paused' && !diskGuard.keepsFrozen(row)) await launcher.thaw(row.handle!)
+    const { launcher, service, held } = this.#parts
+    // A copy that was cut off has frozen it for itself.
+    const isOfCopy = row.state === 'snapshotting'
+    if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
   }
@@ -187,25 +189,25 @@ export class Reconciler {
    * rest.
    */
   async #withoutCopies(found: readonly FoundSandbox[]): Promise<readonly FoundSandbox[]> {
-    const { archive } = this.#parts
-    if (!archive || found.length === 0) return found
-    const elsewhere = new Set(await archive.listElsewhere(found.map(({ sandboxID }) => sandboxID)))
+    const { copies } = this.#parts
+    if (!copies || found.length === 0) return found
+    const elsewhere = new Set(await copies.listElsewhere(found.map(({ sandboxID }) => sandboxID)))
     for (const one of found) {
       if (!elsewhere.has(one.sandboxID)) continue
       await this.#attempt(one.sandboxID, async () => {
         if (one.unreadable) throw one.unreadable
-        await this.#stopCopy(archive, one)
+        await this.#stopCopy(copies, one)
       })
     }
     return found.filter(({ sandboxID }) => !elsewhere.has(sandboxID))
   }
 
   /** Unless this node has taken the sandbox over since it was listed. */
-  async #stopCopy(archive: CopyFinder, { sandboxID, handle }: ReadableSandbox): Promise<void> {
+  async #stopCopy(copies: CopyFinder, { sandboxID, handle }: ReadableSandbox): Promise<void> {
     const { driver, turns, log } = this.#parts
     await turns.takeIfFree(sandboxID, async ({ row }) => {
       if (row && row.state !== 'ended') return
-      if ((await archive.listElsewhere([sandboxID])).length === 0) return
+      if ((await copies.listElsewhere([sandboxID])).length === 0) return
       await driver.stop(handle)
       log.warn({ sandboxID }, 'The copy of a sandbox that another node owns was stopped.')
     })
@@ -252,7 +254,7 @@ export class Reconciler {
       await snapshots.holding(name, async () => {
         // One that was cut off earlier is from an earlier moment.
         await snapshots.remove(name)
-        const memory = snapshots.keepMemory
+        const memory = snapshots.takesMemory
         await snapshots.take(handle, name, { memory, afterwards: 'end', lasting: true })
         await quarantine.add(name, 'Its sandbox was running although no row owned it.')
       })
@@ -264,7 +266,7 @@ export class Reconciler {
   async #reconcileSnapshots(): Promise<void> {
     const { snapshots, quarantine, log } = this.#parts
     const moved = await this.#movedAway()
-    const discarded = await quarantine.discarded()
+    const removable = await quarantine.removable()
     const inUse = async () => (await this.#namesInUse()).filter((name) => !moved.includes(name))
     const worthless: string[] = []
     const judge = async (name: string) => {
@@ -275,22 +277,22 @@ export class Reconciler {
       else worthless.push(name)
     }
     const { names } = await snapshots.sweep(inUse, {
-      deleted: [...moved, ...discarded],
+      deleted: [...moved, ...removable],
       onUnowned: async (unowned) => {
         for (const name of unowned) await this.#attempt(name, () => judge(name))
       },
     })
-    await this.#forgetDiscarded(discarded)
+    await this.#forgetRemoved(removable)
     if (names.length > 0) log.warn({ removed: names }, 'Snapshots that nothing owned were removed.')
     for (const name of worthless) await this.#attempt(name, () => this.removeSnapshots([name]))
   }
 
   /** One that something still uses stays on the disk, and is looked at again in the next round. */
-  async #forgetDiscarded(discarded: readonly string[]): Promise<void> {
-    if (discarded.length === 0) return
+  async #forgetRemoved(removable: readonly string[]): Promise<void> {
+    if (removable.length === 0) return
     const { snapshots, quarantine } = this.#parts
     const there = new Set(await snapshots.names())
-    await quarantine.forgetDiscarded(discarded.filter((name) => !there.has(name)))
+    await quarantine.forgetRemoved(removable.filter((name) => !there.has(name)))
   }
 
   /** A template may have been deleted through another node, which knows nothing of the pool of this one. */
@@ -302,8 +304,8 @@ export class Reconciler {
 
   /** Snapshots of sandboxes that another node took over: it has them from the object store, and theirs is the row. */
   async #movedAway(): Promise<string[]> {
-    const { archive, snapshots, quarantine } = this.#parts
-    if (!archive) return []
+    const { copies, snapshots, quarantine } = this.#parts
+    if (!copies) return []
     // An earlier snapshot of the same sandbox may be there that only the quarantine of this node has.
     const quarantined = await quarantine.names()
     const names = (await snapshots.names()).filter(
@@ -311,7 +313,7 @@ export class Reconciler {
     )
     if (names.length === 0) return []
     const elsewhere = new Set(
-      await archive.listElsewhere([...new Set(names.map((name) => pausedSandboxOf(name)!))]),
+      await copies.listElsewhere([...new Set(names.map((name) => pausedSandboxOf(name)!))]),
     )
     return names.filter((name) => elsewhere.has(pausedSandboxOf(name)!))
   }

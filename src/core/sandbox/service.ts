@@ -12,10 +12,12 @@ import type { TemplateStore } from '../template/template-store.ts'
 import type { VolumeService } from '../volume/service.ts'
 import type { Admission } from './capacity/admission.ts'
 import type { DiskGuard } from './capacity/disk-guard.ts'
+import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
 import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import type { SandboxEgress } from './network/egress.ts'
 import * as errors from './row/errors.ts'
+import { pausedForMemoryEntry } from './row/life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './row/lifetime.ts'
 import { type EndReason, isVisible, type Sandbox } from './row/sandbox.ts'
 import type {
@@ -36,12 +38,12 @@ import {
   type SnapshotRequest,
   type SnapshotTemplate,
 } from './verbs/copier.ts'
+import { CreateCounter } from './verbs/create-counter.ts'
 import { type CreateRequest, SandboxCreator } from './verbs/creator.ts'
 import { SandboxEnder } from './verbs/ender.ts'
 import { type NetworkUpdate, NetworkUpdater } from './verbs/network-updater.ts'
 import { type PauseOptions, Pauser } from './verbs/pauser.ts'
 import { Resumer } from './verbs/resumer.ts'
-import { SpawnCounter } from './verbs/spawn-counter.ts'
 import type { WarmPool } from './warm-pool/warm-pool.ts'
 
 export type SandboxServiceParts = {
@@ -59,10 +61,11 @@ export type SandboxServiceParts = {
   quarantine: Quarantine
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  held: Pick<HeldSandboxes, 'whyHeld'>
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
-  onKept: () => void
+  onSnapshotTaken: () => void
   clock: Clock
   /** Adds to the log of a sandbox, without anybody waiting for it. */
   appendLog: (sandboxID: string, entry: LogEntry) => void
@@ -78,7 +81,7 @@ export type ConnectRequest = {
 export class SandboxService {
   readonly #parts: SandboxServiceParts
   readonly #turns: SandboxTurns
-  readonly #spawns: SpawnCounter
+  readonly #createCounter: CreateCounter
   readonly #creator: SandboxCreator
   readonly #pauser: Pauser
   readonly #resumer: Resumer
@@ -91,8 +94,8 @@ export class SandboxService {
     this.#parts = parts
     this.#turns = parts.turns
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
-    this.#spawns = new SpawnCounter(parts)
-    const shared = { ...parts, onRunning, spawns: this.#spawns }
+    this.#createCounter = new CreateCounter(parts)
+    const shared = { ...parts, onRunning, createCounter: this.#createCounter }
     this.#creator = new SandboxCreator(shared)
     this.#pauser = new Pauser(shared)
     this.#resumer = new Resumer(shared)
@@ -212,6 +215,20 @@ export class SandboxService {
     )
   }
 
+  /**
+   * Pauses a running sandbox with its memory for a reason of the machine's. Undefined: something else has its turn. False: it
+   * does not run.
+   */
+  pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
+    const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
+    return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      const paused = row?.state === 'running' && (await this.#pauser.pause(row, options, signal))
+      if (!paused) return false
+      this.#parts.appendLog(sandboxID, pausedForMemoryEntry(this.#parts.clock.now()))
+      return true
+    })
+  }
+
   /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
     return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
@@ -292,7 +309,7 @@ export class SandboxService {
   async close(): Promise<void> {
     this.#expiry.close()
     await this.#turns.allFinished()
-    await this.#spawns.close()
+    await this.#createCounter.close()
   }
 
   /** Not ended, and the team's. */

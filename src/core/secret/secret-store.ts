@@ -1,33 +1,34 @@
-/** What secrets need remembered; the rules of stores.ts hold here too. */
+/** The stored secrets; the rules of stores.ts apply here too. */
 import type { Secret, SecretReference } from './secret.ts'
 import type { SealedValue } from './vault.ts'
 
 export type SecretPage = { limit: number; after?: { createdAt: number; secretID: string } }
 
 export type SecretChange = {
-  /** Replaces all metadata; undefined leaves them as they are. */
+  /** Replaces all metadata. Undefined leaves it unchanged. */
   metadata?: Record<string, string>
   at: number
-  /** How many versions stay, the new one included. */
+  /** Number of versions to retain, including the new one. */
   keep: number
-  /** Called once, with the secret as it will be: the value is sealed for its version. */
+  /** Called once with the changed secret, because a value is sealed for its version. */
   seal: (secret: Secret) => SealedValue
 }
 
 export interface SecretStore {
   /**
-   * Inserts the secret with its first value if the team has fewer than `most`, in one step that parallel creates
-   * cannot pass together; false when the team has as many. Rejects with `already_exists` when the team has the name.
+   * Inserts the secret with its first value if the team has fewer than `most`, atomically, so that concurrent
+   * creates cannot exceed the limit together. False if the team has reached the limit. Rejects with
+   * `already_exists` if the team has the name.
    */
   insert(secret: Secret, value: SealedValue, most: number): Promise<boolean>
   find(teamID: string, reference: SecretReference): Promise<Secret | undefined>
-  /** Newest first, then by id. */
+  /** Newest first, then by ID. */
   list(teamID: string, page: SecretPage): Promise<Secret[]>
-  /** Makes the next version the current one. Undefined when the team has no such secret. */
+  /** Makes the next version the current one. Undefined if the team has no such secret. */
   append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined>
-  /** Deletes the secret with all its versions. False when the team has no such secret. */
+  /** Deletes the secret with all its versions. False if the team has no such secret. */
   delete(teamID: string, reference: SecretReference): Promise<boolean>
   readCurrent(teamID: string, name: string): Promise<{ secret: Secret; value: SealedValue } | undefined>
-  /** How many secrets of all teams have a current value that was sealed with another key. */
+  /** Counts the secrets of all teams whose current value was sealed with another key. */
   countSealedByOthers(keyID: string): Promise<number>
 }

@@ -1,23 +1,23 @@
 /**
- * What a secret is, and what may be in one. Failures are fixed sentences: nothing that a caller sent comes back
- * in one, so no log and no screen shows a value that was put in the wrong field.
+ * A secret and its limits. Errors are fixed sentences that never repeat the caller's input, so that no log or
+ * screen shows a value that was put into the wrong field.
  */
 import { AppError } from '../../lib/app-error.ts'
 import type { Place } from './vault.ts'
 
-/** What clients are shown of a secret; the value is not part of it. */
+/** A secret as clients see it, without its value. */
 export type Secret = {
   secretID: string
   teamID: string
   name: string
-  /** Counts from 1; each new value is the next. */
+  /** Counts from 1; each new value gets the next number. */
   currentVersion: number
   metadata: Record<string, string>
   createdAt: number
   updatedAt: number
 }
 
-/** One version of a secret's value. */
+/** Identifies one version of a secret's value for the vault. */
 export const placeOf = ({
   teamID,
   secretID,
@@ -32,9 +32,9 @@ export type SecretReference = { secretID: string } | { name: string }
 
 export const secretLimits = {
   perTeam: 1000,
-  /** So many versions of one secret are kept; older values are deleted. */
+  /** Versions of one secret to retain. Older values are deleted. */
   keptVersions: 10,
-  /** More than this fits the headers of no common web server. */
+  /** Larger values do not fit into the headers of any common web server. */
   valueBytes: 16 * 1024,
   metadataEntries: 32,
   metadataKeyBytes: 128,
@@ -45,13 +45,16 @@ export const secretLimits = {
 const idPrefix = 'sec_'
 const idPattern = /^sec_[0-7][0-9a-hjkmnp-tv-z]{25}$/
 const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
-/** What no header can hold: control characters, but for the tab. */
+/** Characters that no header can hold: control characters except the tab. */
 const unsendable = /[^\P{Cc}\t]/u
 
 export const invalidSecret = (why: string): AppError =>
   new AppError('invalid_argument', `Invalid secrets request: ${why}`)
 
-/** The name as it is stored. ASCII is checked before lowercasing, because some other letters become ASCII by it. */
+/**
+ * Returns the name as it is stored. ASCII is checked before lowercasing, because some other letters become
+ * ASCII by it.
+ */
 export function secretName(text: string): string {
   if (!namePattern.test(text)) {
     throw invalidSecret("a name is 1 to 128 letters, digits, '-' and '_'")
@@ -61,7 +64,7 @@ export function secretName(text: string): string {
   return name
 }
 
-/** A text that begins like an id is read as an id, never as a name. */
+/** A text that begins like an ID is read as an ID, never as a name. */
 export function secretReference(text: string): SecretReference {
   const lowered = text.toLowerCase()
   if (!lowered.startsWith(idPrefix)) return { name: secretName(text) }

@@ -113,7 +113,7 @@ describe('secrets', () => {
     assert.equal(await service.countLocked(), 0)
     const lost = withKey(otherKey)
     assert.equal(await lost.countLocked(), 2)
-    await assert.rejects(lost.readSecret(team.teamID, 'one'), /put back the secret-key\.json/)
+    await assert.rejects(lost.readSecret(team.teamID, 'one'), /restore the secret-key\.json/)
     assert.equal((await lost.get(team, 'one')).currentVersion, 1)
     await lost.update(team, 'one', { value: 'anew' })
     assert.equal(await lost.readSecret(team.teamID, 'one'), 'anew')
@@ -130,10 +130,16 @@ describe('secrets', () => {
       (await db.selectFrom('secret_versions').selectAll().where('secret_id', '=', secretID).execute())[0]!
     const { sealed } = await sealedOf(theirs.secretID)
     await db.updateTable('secret_versions').set({ sealed }).where('secret_id', '=', mine.secretID).execute()
-    await assert.rejects(service.readSecret(team.teamID, 'mine'), /was changed outside of Warren/)
+    await assert.rejects(
+      service.readSecret(team.teamID, 'mine'),
+      /was changed in the database by something other than Warren/,
+    )
     // Handing the whole secret to another team is no way either.
     await db.updateTable('secrets').set({ team_id: team.teamID }).where('id', '=', theirs.secretID).execute()
-    await assert.rejects(service.readSecret(team.teamID, 'theirs'), /was changed outside of Warren/)
+    await assert.rejects(
+      service.readSecret(team.teamID, 'theirs'),
+      /was changed in the database by something other than Warren/,
+    )
   })
 
   it('are made and deleted once when the answer to that is lost', async () => {

@@ -1,4 +1,6 @@
-/** The secrets of teams. Values go in and are sealed at once; the one way out is `readSecret`, for the egress gate. */
+/**
+ * The secrets of teams. A value is sealed when it comes in; only `readSecret` opens it, for the egress gate.
+ */
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newSecretID } from '../../lib/ids.ts'
@@ -47,12 +49,12 @@ export class SecretService implements SecretReader {
     if (inserted) return secret
     throw new AppError(
       'conflict',
-      `The team has ${secretLimits.perTeam} secrets, which is the most: delete those it does not need`,
+      `The team has ${secretLimits.perTeam} secrets, which is the limit: delete those it does not need`,
       { slug: 'secret_limit_reached', retry: { should: false } },
     )
   }
 
-  /** Appends a version. Metadata that is not given stays as it was. */
+  /** Appends a version. Metadata that is not given stays unchanged. */
   async update({ teamID }: Team, idOrName: string, { value, metadata }: NewValue): Promise<Secret> {
     const reference = secretReference(idOrName)
     checkValue(value)
@@ -74,7 +76,7 @@ export class SecretService implements SecretReader {
     const reference = secretReference(idOrName)
     const isDeleted = await retryPassing(
       this.#clock,
-      // After the first try it may be gone because of an earlier one.
+      // After the first attempt the secret may be missing because an earlier attempt deleted it.
       async (attempt) => (await this.#secrets.delete(teamID, reference)) || attempt > 0,
     )
     if (!isDeleted) notFound()
@@ -95,7 +97,7 @@ export class SecretService implements SecretReader {
     return found ? this.#vault.open(placeOf(found.secret), found.value) : null
   }
 
-  /** How many secrets were sealed with another key than this Warren has. */
+  /** Counts the secrets that were sealed with a key other than this Warren's. */
   countLocked(): Promise<number> {
     return this.#secrets.countSealedByOthers(this.#vault.keyID)
   }

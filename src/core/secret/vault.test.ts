@@ -46,7 +46,10 @@ describe('the vault', () => {
       // The parts cannot be shifted into each other either.
       { ...secret, teamID: 'teamsec_', secretID: 'one' },
     ]) {
-      refuses(() => vault.open(placeOf(elsewhere), sealed), /was changed outside of Warren/)
+      refuses(
+        () => vault.open(placeOf(elsewhere), sealed),
+        /was changed in the database by something other than Warren/,
+      )
     }
   })
 
@@ -56,20 +59,23 @@ describe('the vault', () => {
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes)
       changed[at]! ^= 1
-      refuses(() => vault.open(place, { keyID, sealed: changed.toString('base64') }), /was changed outside/)
+      refuses(
+        () => vault.open(place, { keyID, sealed: changed.toString('base64') }),
+        /was changed in the database/,
+      )
       const cut = bytes.subarray(0, at).toString('base64')
-      refuses(() => vault.open(place, { keyID, sealed: cut }), /was changed outside/)
+      refuses(() => vault.open(place, { keyID, sealed: cut }), /was changed in the database/)
     }
   })
 
   it('names both keys when it has the wrong one, and says what to do', () => {
     const other = new SecretVault('0c'.repeat(32))
     assert.notEqual(other.keyID, vault.keyID)
-    const both = new RegExp(`${vault.keyID}.*${other.keyID}.*put back the secret-key.json`)
+    const both = new RegExp(`${vault.keyID}.*${other.keyID}.*restore the secret-key.json`)
     refuses(() => other.open(place, vault.seal(place, value)), both)
     // A row that lies about its key is no way around.
     const lie = { ...vault.seal(place, value), keyID: other.keyID }
-    refuses(() => other.open(place, lie), /was changed outside/)
+    refuses(() => other.open(place, lie), /was changed in the database/)
   })
 
   it('takes no key of another size', () => {

@@ -1,19 +1,20 @@
 /**
- * Seals texts with AES-256-GCM. What they belong to goes in as authenticated data, so a sealed text opens only in
- * its own row: whoever can write to the database can destroy one, but put none in another's place.
+ * Seals texts with AES-256-GCM. The owner of a text is part of the authenticated data, so a sealed text opens
+ * only in its own row: whoever can write to the database can destroy a text, but cannot move one to another
+ * row.
  */
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto'
 import { AppError } from '../../lib/app-error.ts'
 import { randomHex } from '../../lib/ids.ts'
 
-/** A text as it is stored, and the id of the key that opens it. */
+/** A sealed text, and the ID of the key that opens it. */
 export type SealedValue = { keyID: string; sealed: string }
 
-/** What a sealed text belongs to. */
+/** The owner of a sealed text. */
 export type Place = {
   /** Unique among all places; the first part names the kind of place. */
   identity: readonly (string | number)[]
-  /** For error messages: what was sealed, and what helps when neither the old key nor a backup can be had. */
+  /** For error messages: the sealed thing, and what to do if both the old key and a backup are missing. */
   name: string
   remedy: string
 }
@@ -28,11 +29,11 @@ export class SecretVault {
   /** Identifies the key without revealing anything of it. */
   readonly keyID: string
 
-  /** The key is 64 hexadecimal digits. */
+  /** The key consists of 64 hexadecimal digits. */
   constructor(key: string) {
     this.#key = Buffer.from(key, 'hex')
     if (this.#key.length !== keyBytes) {
-      throw new AppError('internal', `A key for secrets has ${keyBytes * 2} hexadecimal digits`)
+      throw new AppError('internal', `A key for secrets must have ${keyBytes * 2} hexadecimal digits`)
     }
     this.keyID = createHash('sha256')
       .update('id of a key for secrets')
@@ -53,7 +54,7 @@ export class SecretVault {
     if (keyID !== this.keyID) {
       throw new AppError(
         'internal',
-        `${name} was sealed with the key ${keyID}, and this Warren has ${this.keyID}: put back the ` +
+        `${name} was sealed with the key ${keyID}, and this Warren has the key ${this.keyID}: restore the ` +
           `secret-key.json of that time, or ${remedy}`,
       )
     }
@@ -68,7 +69,7 @@ export class SecretVault {
     } catch (cause) {
       throw new AppError(
         'internal',
-        `${name}, as it is stored, was changed outside of Warren: restore the database from a backup, or ${remedy}`,
+        `${name} was changed in the database by something other than Warren: restore the database from a backup, or ${remedy}`,
         { cause },
       )
     }

@@ -1,4 +1,7 @@
-/** Access tokens: what a person signs in with on the command line. Shown once, at their making. */
+/**
+ * Access tokens, with which a person signs in on the command line. A token is shown only once, when it is
+ * created.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'

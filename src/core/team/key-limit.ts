@@ -1,4 +1,4 @@
-/** How many keys and access tokens a team may have at a time: each is a row that every list shows. */
+/** Limits the number of keys and access tokens of a team: each is a row that every list shows. */
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { KeyStore } from './team-store.ts'
@@ -13,13 +13,15 @@ export class KeyLimit {
     this.#keys = keys
   }
 
-  /** Makes a key of the team by `make`, one after another, so that requests at once cannot pass the limit together. */
+  /**
+   * Creates the team's keys one after another, so that concurrent requests cannot exceed the limit together.
+   */
   within<T>(teamID: string, make: () => Promise<T>): Promise<T> {
     return this.#turn.run(teamID, async () => {
       if ((await this.#keys.countLiveKeys(teamID)) < mostLiveKeys) return make()
       throw new AppError(
         'limit_reached',
-        `A team can have at most ${mostLiveKeys} keys and access tokens: revoke those that are not used any more`,
+        `A team can have at most ${mostLiveKeys} keys and access tokens: revoke those that are no longer used`,
         { retry: { should: false } },
       )
     })

@@ -1,12 +1,12 @@
-/** What a team used at one moment. */
+/** The usage of a team at one moment. */
 export type TeamMetric = {
   teamID: string
   at: number
-  /** Sandboxes that ran. */
+  /** Running sandboxes. */
   concurrentSandboxes: number
-  /** Sandboxes that began to run since the sample before. */
+  /** Sandboxes that started since the previous sample. */
   startedSandboxes: number
 }
 
-/** The time from one sample to the next. Samples lie on multiples of it, so that those of several nodes add up. */
+/** Interval between samples. Samples lie on multiples of it, so that those of several nodes add up. */
 export const teamSampleEveryMs = 30_000

@@ -1,4 +1,4 @@
-/** Teams and their keys. A key is shown once, at its making; afterwards only its hash is known. */
+/** Teams and their keys. A key is shown only once, when it is created; afterwards only its hash is stored. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
@@ -33,7 +33,7 @@ export class TeamService {
     this.#clock = parts.clock
   }
 
-  /** The key is looked up for every request, so a revoked key stops working at once. */
+  /** Looks the key up for every request, so a revoked key stops working at once. */
   async authenticate(key: string): Promise<Caller> {
     const invalid = (detail: string) =>
       new AppError('unauthenticated', `Invalid API key: ${detail}. 'warren key create' makes a new one.`)
@@ -43,7 +43,7 @@ export class TeamService {
     if (!found || !sameSecret(found.hash, hash)) throw invalid('no team has this key')
     const now = this.#clock.now()
     if (now - (found.key.lastUsedAt ?? 0) > touchEveryMs) {
-      // Nobody is turned away because the time of use cannot be written, as on a full disk.
+      // A request must not fail because the time of use cannot be written, for instance on a full disk.
       await this.#keys.touchKey(found.key.keyID, now).catch(() => {})
     }
     return { team: found.team, credential: { kind: 'api key', id: found.key.keyID } }

@@ -2,13 +2,15 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { randomHex } from '../../lib/ids.ts'
 
 export type TeamLimits = {
-  /** Sandboxes that are not ended and not paused. */
+  /** Sandboxes that are neither ended nor paused. */
   maxSandboxes: number
-  /** Sums over the sandboxes that are not ended and not paused. */
+  /** Sums over the sandboxes that are neither ended nor paused. */
   maxCPU: number
   maxMemoryMB: number
-  /** How long one run of a sandbox may last. */
+  /** Maximum duration of one run of a sandbox. */
   maxLifetimeHours: number
+  /** Sum over the sandboxes that are not ended and not paused. */
+  maxGPUs: number
 }
 
 export type Team = {
@@ -33,8 +35,8 @@ export type ApiKey = {
 }
 
 /**
- * What a person signs in with on the command line. It opens the API like a key of its team, and brings an API key of
- * its own, which ends with it.
+ * A credential with which a person signs in on the command line. It opens the API like a key of its team, and
+ * has an API key of its own, which is revoked with it.
  */
 export type AccessToken = {
   tokenID: string
@@ -44,11 +46,11 @@ export type AccessToken = {
   maskSuffix: string
   createdAt: number
   revokedAt: number | null
-  /** The API key that it brings. */
+  /** The token's own API key. */
   keyID: string
 }
 
-/** Who makes a request: a team, and which of its credentials it was made with. */
+/** The team that makes a request, and the credential it used. */
 export type Caller = {
   team: Team
   credential: { kind: 'api key' | 'access token' | 'admin token'; id: string | null }
@@ -59,6 +61,7 @@ export const defaultTeamLimits: TeamLimits = {
   maxCPU: 400,
   maxMemoryMB: 400 * 1024,
   maxLifetimeHours: 24,
+  maxGPUs: 8,
 }
 
 const keyPrefix = 'e2b_'
@@ -70,13 +73,13 @@ export const newApiKey = (): string => keyPrefix + randomHex(20)
 export const newAccessToken = (): string => tokenPrefix + randomHex(20)
 export const isApiKeyShaped = (key: string): boolean => keyForm.test(key)
 export const isAccessTokenShaped = (token: string): boolean => tokenForm.test(token)
-/** As the data folder's secrets have it. */
+/** The form in which the data folder stores the admin token. */
 export const isAdminTokenShaped = (token: string): boolean => /^[0-9a-f]{64}$/.test(token)
 export const hashSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex')
 
 /**
- * The API key that an access token brings. It follows from the token, so that whoever shows the token can be told the
- * key though only hashes are stored; the token does not follow from the key.
+ * Derives the API key of an access token. Only hashes are stored, so the key is computed from the token that
+ * a caller shows; the token cannot be computed from the key.
  */
 export function apiKeyOf(accessToken: string): string {
   return keyPrefix + hashSecret(`api key of ${accessToken}`).slice(0, 40)

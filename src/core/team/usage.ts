@@ -1,11 +1,11 @@
-/** How many sandboxes each team runs and starts, sampled at a steady pace. */
+/** Samples how many sandboxes each team runs and starts, at a fixed interval. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { type TeamMetric, teamSampleEveryMs } from './metric.ts'
 import type { Team } from './team.ts'
 import type { TeamMetricStore } from './team-store.ts'
 
-/** What a request for the highest value may name. */
+/** The metrics whose highest value a client can ask for. */
 export type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'
 
 export type TeamUsageSample = { at: number; concurrentSandboxes: number; sandboxStartRate: number }
@@ -19,26 +19,29 @@ export class TeamUsage {
     this.#clock = parts.clock
   }
 
-  /** One sample of every team that runs sandboxes on this node. */
+  /** Takes one sample of every team that runs sandboxes on this node. */
   async sample(): Promise<void> {
     const at = Math.floor(this.#clock.now() / teamSampleEveryMs) * teamSampleEveryMs
     const counts = await this.#metrics.count(at - teamSampleEveryMs)
     await this.#metrics.append(counts.map((count) => ({ ...count, at })))
   }
 
-  /** How many sandboxes run for each team, on all nodes, by its id; a team with none is not there. */
+  /**
+   * Counts the running sandboxes of each team on all nodes, by team ID. Teams without running sandboxes are
+   * left out.
+   */
   async runningCounts(): Promise<Record<string, number>> {
     const counts = await this.#metrics.countRunning()
     return Object.fromEntries(counts.map(({ teamID, count }) => [teamID, count]))
   }
 
-  /** Oldest first. A time without a sample had no sandboxes. */
+  /** Oldest first. Times without a sample had no sandboxes. */
   async read(team: Team, from: number, to: number): Promise<TeamUsageSample[]> {
     if (from > to) throw new AppError('invalid_argument', 'start is after end: give an earlier start')
     return (await this.#metrics.range(team.teamID, from, to)).map(usageOf)
   }
 
-  /** The sample with the highest value; zero at the end of the time where there is none. */
+  /** Returns the sample with the highest value, or zero at the end of the period if there is none. */
   async highest(
     team: Team,
     name: TeamMetricName,

@@ -1,17 +1,26 @@
-/** The logs of builds: in memory while a build runs, since clients ask five times a second, and in the log store for later. */
+/**
+ * The logs of builds: in memory while a build runs, because clients ask five times a second, and in the log
+ * store for later.
+ */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { LogEntry, LogStore, NumberedLogEntry } from '../ports/logs.ts'
 import type { BuildLine } from './builder.ts'
 
-/** Clients count lines from the first on, so no early line may be dropped: later ones are, after this many. */
+/**
+ * Maximum number of lines. Clients count lines from the first on, so later lines are dropped, never early
+ * ones.
+ */
 const mostKept = 20_000
 const noMore = 'The log of this build is too long: the lines that follow are not shown.'
 const longestLine = 8192
 
 export type BuildLogParts = {
   logs: LogStore
-  /** The log store always keeps so many bytes of one build. Were early lines dropped, clients would count the rest wrongly. */
+  /**
+   * The size that the log store always retains of one build. If it dropped early lines, clients would count
+   * the rest wrongly.
+   */
   maxBytes: number
   clock: Clock
   log: Log
@@ -38,7 +47,7 @@ export class BuildLog {
     this.#running.set(buildID, running)
     const { entries } = running
     if (running.isFull) return
-    // No two lines have the same time, so that a page can end at any line.
+    // Every line has its own time, so that a page can end at any line.
     const at = Math.max(this.#parts.clock.now(), (entries.at(-1)?.at ?? 0) + 1)
     const fields: Record<string, string> = step === null ? {} : { step }
     const entry = { at, level, message: message.slice(0, longestLine), fields }
@@ -59,7 +68,7 @@ export class BuildLog {
     return this.#parts.logs.read(buildID, { direction: 'forward', limit: mostKept })
   }
 
-  /** The build adds no more lines. */
+  /** Called when the build adds no more lines. */
   async end(buildID: string): Promise<void> {
     const running = this.#running.get(buildID)
     if (!running) return
@@ -68,7 +77,7 @@ export class BuildLog {
     this.#running.delete(buildID)
   }
 
-  /** Lines that could not be written are written again with the next ones, so that none is missing in between. */
+  /** Writes failed lines again together with the next ones, so that no line is missing in between. */
   async #write(buildID: string, running: Running): Promise<void> {
     const { logs, log } = this.#parts
     const { length } = running.unwritten
@@ -88,5 +97,5 @@ const begun = (): Running => ({
   writing: Promise.resolve(),
 })
 
-/** The bytes of the entry as a line of the log. */
+/** The size of the entry as a line of the log. */
 const sizeOf = (entry: LogEntry): number => Buffer.byteLength(JSON.stringify({ sequence: 0, ...entry })) + 1

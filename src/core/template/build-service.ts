@@ -28,7 +28,7 @@ const superseded = 'The build was canceled because it was superseded by a newer 
 /** So many of the last log lines of a failed step are shown with the reason. */
 const linesWithReason = 20
 
-export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number }
+export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number; gpuCount?: number }
 
 export type BuildServiceParts = {
   templates: TemplateStore
@@ -36,7 +36,7 @@ export type BuildServiceParts = {
   builder: Builder
   buildLog: BuildLog
   /** Rejects with `no_space` while the disk has too little space for another build. */
-  requireDiskSpace: () => Promise<void>
+  requireSpace: () => Promise<void>
   /** Called with each build that can be used from now on. */
   onReady: (build: TemplateBuild) => Promise<void>
   clock: Clock
@@ -75,8 +75,8 @@ export class BuildService {
     sizes: BuildSizes,
     startRequest: StartRequest | null = null,
   ): Promise<NewBuild> {
-    const { templates, clock, envdVersion, requireDiskSpace } = this.#parts
-    await requireDiskSpace()
+    const { templates, clock, envdVersion, requireSpace } = this.#parts
+    await requireSpace()
     const now = clock.now()
     const { template, isNew } = await this.#templateFor(team, target, now)
     const build: TemplateBuild = {
@@ -125,12 +125,12 @@ export class BuildService {
     buildID: string,
     given: StartRequest | null = null,
   ): Promise<void> {
-    const { clock, requireDiskSpace } = this.#parts
+    const { clock, requireSpace } = this.#parts
     const build = await this.#find(team, templateID, buildID)
     if (build.status !== 'waiting') throw notWaiting()
     const request = given ?? build.startRequest
     if (!request) throw madeOfNothing()
-    await requireDiskSpace()
+    await requireSpace()
     const job = await this.#jobOf(team, build, request)
     if (this.#running.has(buildID)) throw notWaiting()
     const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now(), startRequest: null })

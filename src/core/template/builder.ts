@@ -1,4 +1,6 @@
-/** The builder port: makes a template out of an image or another template, step by step. Knows no names or tags. */
+/**
+ * The builder port: makes a template from an image or another template, step by step. Knows no names or tags.
+ */
 import { AppError, type ErrorCode } from '../../lib/app-error.ts'
 import type { RegistryCredentials } from '../ports/images.ts'
 import type { LogLevel } from '../ports/logs.ts'
@@ -15,7 +17,7 @@ export type BuildJob = {
   steps: BuildStep[]
   startCmd: string | null
   readyCmd: string | null
-  /** True: nothing of the cache is used, not even the base. */
+  /** True: do not use the cache, not even for the base. */
   force: boolean
 }
 
@@ -30,6 +32,7 @@ export type BuildResult = Pick<
   | 'startCmd'
   | 'readyCmd'
   | 'serviceContext'
+  | 'gpuCount'
 >
 
 /** `step` is `base`, `finalize`, or the number of the step, from 1 on. */
@@ -37,8 +40,9 @@ export type BuildLine = { level: LogLevel; message: string; step: string | null 
 
 export interface Builder {
   /**
-   * Rejects with a `BuildFailure`, or with the signal's reason, and leaves nothing behind but the cache. The snapshot
-   * and layers of the result are held only until `onResult` has resolved: a row must own them by then.
+   * Rejects with a `BuildFailure` or with the signal's reason, and leaves nothing behind but the cache. The
+   * snapshot and layers of the result are held only until `onResult` has resolved: a row must own them by
+   * then.
    */
   run(
     job: BuildJob,
@@ -58,10 +62,13 @@ export class BuildFailure extends AppError {
   }
 }
 
-/** Files that clients upload for COPY, kept by team and hash. */
+/** Files that clients upload for COPY, by team and hash. */
 export interface BuildFiles {
   has(teamID: string, hash: string): Promise<boolean>
-  /** Keeps the whole body or nothing of it. Rejects with `payload_too_large`. `signal` aborts when the client has left. */
+  /**
+   * Stores the whole body or nothing. Rejects with `payload_too_large`. `signal` aborts when the client has
+   * disconnected.
+   */
   write(
     teamID: string,
     hash: string,
@@ -69,10 +76,10 @@ export interface BuildFiles {
     maxBytes: number,
     signal?: AbortSignal,
   ): Promise<void>
-  /** Undefined when these files are not there. */
+  /** Undefined if there are no such files. */
   open(teamID: string, hash: string): Promise<import('node:stream').Readable | undefined>
   list(): Promise<UploadedFiles[]>
-  /** False when the files were used since they were listed, or are gone. */
+  /** False if the files were used since they were listed, or no longer exist. */
   remove(files: UploadedFiles): boolean
 }
 

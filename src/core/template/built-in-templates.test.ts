@@ -54,7 +54,7 @@ describe('templates that Warren makes by itself', () => {
     for (const one of [team, other]) {
       await assert.rejects(service.create(one, request({ template: 'thing-v1' })), (error) => {
         assert.ok(isAppError(error, 'unavailable'))
-        assert.match(error.message, /'thing-v1' is being made.*about 2 minutes.*warren template add thing/)
+        assert.match(error.message, /'thing-v1' is being built.*about 2 minutes.*warren template add thing/)
         assert.deepEqual(error.retry, { should: true, afterSeconds: 90 })
         return true
       })
@@ -73,10 +73,10 @@ describe('templates that Warren makes by itself', () => {
     const create = () => service.create(team, request({ template: 'thing-v1' }))
     world.knobs.fails = true
     world.hold.open()
-    await assert.rejects(create(), /is being made/)
+    await assert.rejects(create(), /is being built/)
     await world.status('error')
     world.knobs.fails = false
-    await assert.rejects(create(), /The attempt before failed: .*no network/)
+    await assert.rejects(create(), /The previous attempt failed: .*no network/)
     await world.status('ready')
     await create()
   })

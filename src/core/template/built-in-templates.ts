@@ -1,6 +1,6 @@
 /**
- * Templates that Warren knows how to make by itself, because clients ask for them by name. Each is made when the
- * operator says so or when it is first used, and is then as public as the base template.
+ * Templates that Warren can make by itself, because clients ask for them by name. Each is made on the
+ * operator's command or at its first use, and is then as public as the base template.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -13,14 +13,14 @@ import type { TemplateService } from './service.ts'
 import type { StartRequest } from './start-request.ts'
 import type { TemplateBuild } from './template.ts'
 
-/** How a template is made; `full` asks for everything that it can hold. */
+/** How to make a template; `full` includes all optional contents. */
 export type BuiltInRecipe = {
-  /** The name that clients ask for. */
+  /** The name that clients use. */
   alias: string
   /** The name that the operator uses. */
   name: string
   sizes: BuildSizes
-  /** About how long it takes to make. */
+  /** Approximate build time. */
   seconds: number
   request(options: { full: boolean }): Promise<StartRequest & { files?: { hash: string; archive: Buffer } }>
 }
@@ -31,7 +31,7 @@ export type BuiltInTemplatesParts = {
   templates: TemplateService
   builds: BuildService
   files: BuildFiles
-  /** The team that owns them. */
+  /** The team that owns the built-in templates. */
   owner: () => Promise<Team>
 }
 
@@ -41,16 +41,16 @@ type StartedBuild = BuiltInBuild & { isFull: boolean }
 
 export class BuiltInTemplates {
   readonly #parts: BuiltInTemplatesParts
-  /** Who comes later sees what the one before started. */
+  /** Lets a later caller see the build that an earlier one started. */
   readonly #starting = new KeyedLock()
-  /** What this node started last. */
+  /** The last build of each template that this node started. */
   readonly #last = new Map<string, StartedBuild>()
 
   constructor(parts: BuiltInTemplatesParts) {
     this.#parts = parts
   }
 
-  /** Starts to make it; while one with as much in it is being made already, that one is meant. */
+  /** Starts the build. Returns the build under way instead if that one has at least the same contents. */
   async make(name: string, { full }: { full: boolean }): Promise<BuiltInBuild> {
     const recipe = this.#recipe(name)
     return this.#starting.run(recipe.alias, async () => {
@@ -61,20 +61,20 @@ export class BuiltInTemplates {
       if (isFull || !full) return underWay
       throw new AppError(
         'conflict',
-        `The template '${recipe.alias}' is being made with its usual contents; ask for the full ones when it is ready`,
+        `The template '${recipe.alias}' is being built with its usual contents; request the full contents when it is ready`,
       )
     })
   }
 
-  /** How the one that was started last is doing. */
+  /** The progress of the last build. */
   async progress(name: string): Promise<BuildProgress> {
     const recipe = this.#recipe(name)
     const last = await this.#lastOf(recipe)
-    if (!last) throw new AppError('not_found', `The template '${recipe.alias}' is not being made`)
+    if (!last) throw new AppError('not_found', `The template '${recipe.alias}' is not being built`)
     return this.#statusOf(last)
   }
 
-  /** The newest build of it, whichever node carries it out, or did. */
+  /** The newest build of the template on any node, finished or not. */
   async newestBuild(name: string): Promise<TemplateBuild | undefined> {
     const { catalog, templates } = this.#parts
     const owner = await this.#parts.owner()
@@ -83,7 +83,10 @@ export class BuiltInTemplates {
     return (await templates.read(owner, template.templateID, { limit: 1 })).builds[0]
   }
 
-  /** What to tell who asked for a template that is not there; undefined: Warren does not know it either. */
+  /**
+   * The error for a template that does not exist yet, after starting its build. Undefined if Warren has no
+   * such template.
+   */
   async whenMissing(alias: string): Promise<AppError | undefined> {
     const recipe = this.#parts.recipes.find((one) => one.alias === alias)
     if (!recipe) return undefined
@@ -91,10 +94,10 @@ export class BuiltInTemplates {
     const reason = last && (await this.#statusOf(last)).build.reason?.message
     await this.make(recipe.name, { full: false })
     const minutes = Math.ceil(recipe.seconds / 60)
-    const before = reason === undefined ? '' : ` The attempt before failed: ${reason}`
+    const before = reason === undefined ? '' : ` The previous attempt failed: ${reason}`
     return new AppError(
       'unavailable',
-      `The template '${alias}' is being made, because this is its first use; that takes about ${minutes} minutes. ` +
+      `The template '${alias}' is being built, because this is its first use; that takes about ${minutes} minutes. ` +
         `Try again then, or watch it with \`warren template add ${recipe.name}\`.${before}`,
       { retry: { should: true, afterSeconds: recipe.seconds } },
     )
@@ -121,7 +124,7 @@ export class BuiltInTemplates {
   #statusOf = async ({ templateID, buildID }: BuiltInBuild): Promise<BuildProgress> =>
     this.#parts.builds.status(await this.#parts.owner(), templateID, buildID)
 
-  /** A build that only waits may be one that somebody requested and never starts. */
+  /** A waiting build does not count: somebody may have requested it and never start it. */
   async #lastOf({ alias, name }: BuiltInRecipe): Promise<StartedBuild | undefined> {
     const own = this.#last.get(alias)
     if (own) return own

@@ -1,4 +1,4 @@
-/** Finds the build that a template reference means for a team. */
+/** Finds the build that a team's template reference selects. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, parseTemplateReference } from './reference.ts'
@@ -13,7 +13,10 @@ export class TemplateCatalog {
     this.#store = store
   }
 
-  /** `explain` is asked about names without a template or a finished build; what it gives is thrown. */
+  /**
+   * `explain` is called for names without a template or a finished build; the error that it returns is
+   * thrown.
+   */
   onMissing(explain: (alias: string) => Promise<AppError | undefined>): void {
     this.#whenMissing = explain
   }
@@ -61,18 +64,20 @@ export class TemplateCatalog {
     )
   }
 
-  /** The template, if the team may use it. */
+  /** Undefined if the team may not use the template. */
   async find(team: Team, text: string): Promise<Template | undefined> {
     const found = await this.findOfAny(team, text)
     return found && isUsableBy(team, found) ? found : undefined
   }
 
-  /** The template with that name outside of all namespaces. */
+  /** Finds the template with this name outside of all namespaces. */
   findPublic(alias: string): Promise<Template | undefined> {
     return this.#store.findByAlias(null, alias)
   }
 
-  /** The template of any team: by the team's own name first, then by a name without namespace, then by id. */
+  /**
+   * Finds a template of any team: by the team's own name first, then by a name without namespace, then by ID.
+   */
   async findOfAny(team: Team, text: string): Promise<Template | undefined> {
     const { namespace, alias } = parseTemplateReference(text)
     if (namespace !== null) return this.#store.findByAlias(namespace, alias)

@@ -1,4 +1,4 @@
-/** The grammar `[namespace/]alias[:tag]`: trimmed, lowercased, `:default` is the same as no tag. */
+/** The grammar `[namespace/]alias[:tag]`: trimmed and lowercased; `:default` is the same as no tag. */
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import { uuidForm } from '../../lib/ids.ts'
 
@@ -8,7 +8,7 @@ export const defaultTag = 'default'
 const namePattern = /^[a-z0-9-_]+$/
 const tagPattern = /^[a-z0-9-_.]+$/
 
-/** Parses a tag that is to be assigned. A tag that looks like a build id would hide the build with that id. */
+/** Parses a tag to assign. A tag in the form of a build ID would hide the build with that ID. */
 export function parseTag(text: string): string {
   const tag = text.trim().toLowerCase()
   if (tagPattern.test(tag) && tag.length <= 128 && !uuidForm.test(tag)) return tag
@@ -18,7 +18,7 @@ export function parseTag(text: string): string {
   )
 }
 
-/** Parses a name that a template is to get; the errors speak of a name, not of a reference. */
+/** Parses a name for a template; its errors say "name" instead of "template reference". */
 export function parseTemplateName(text: string): TemplateReference {
   try {
     return parseTemplateReference(text)
@@ -40,7 +40,8 @@ export function parseTemplateReference(text: string): TemplateReference {
   const namespace = slash < 0 ? null : path.slice(0, slash)
   const alias = slash < 0 ? path : path.slice(slash + 1)
   if (!namePattern.test(alias)) throw refuse(`'${text.slice(0, 128)}' has no valid name`)
-  if (namespace !== null && !namePattern.test(namespace)) throw refuse(`'${namespace}' is no valid namespace`)
-  if (!tagPattern.test(tag)) throw refuse(`'${tag}' is no valid tag`)
+  if (namespace !== null && !namePattern.test(namespace))
+    throw refuse(`'${namespace}' is not a valid namespace`)
+  if (!tagPattern.test(tag)) throw refuse(`'${tag}' is not a valid tag`)
   return { namespace, alias, tag }
 }

@@ -25,7 +25,7 @@ describe('deleting a template through another node', () => {
     await one.reconciler.run()
     assert.equal(one.driver.world.snapshots.size, 0)
     assert.deepEqual(await one.quarantine.list(), [])
-    assert.deepEqual(await one.stores.quarantine.listDiscarded('one'), [])
+    assert.deepEqual(await one.stores.quarantine.listRemovable('one'), [])
   })
 
   it('leaves a snapshot alone that something else of its node uses', async () => {

@@ -9,9 +9,9 @@ import type { TemplateStore } from './template-store.ts'
 export type TemplateRemoverParts = {
   /** Removes those of the snapshots that nothing else owns. */
   removeSnapshots: (names: readonly string[]) => Promise<void>
-  /** Cancels a build that is being carried out. */
+  /** Cancels a build that is under way. */
   cancelBuild: (buildID: string) => Promise<void>
-  /** Takes down what the warm pool has of the template. */
+  /** Stops the warm pool's sandboxes of the template. */
   dropWarm: (templateID: string) => Promise<unknown>
   catalog: TemplateCatalog
   templates: TemplateStore
@@ -37,7 +37,7 @@ export class TemplateRemover {
         `Template '${reference}' is not your team's; only its owner may delete it`,
       )
     }
-    // Read before: if the answer of the deletion is lost, nothing tells any more what it deleted.
+    // Read before the deletion: if its answer is lost, the rows no longer tell which builds it deleted.
     const before = await templates.listBuilds(templateID, { limit: Number.MAX_SAFE_INTEGER })
     const result = await retryPassing(clock, async (attempt) => {
       const deleted = await templates.deleteUnused(templateID)
@@ -51,7 +51,9 @@ export class TemplateRemover {
   }
 }
 
-/** Sandboxes of other teams count too where the template is public: without its build they could not be resumed. */
+/**
+ * Sandboxes of other teams count too if the template is public: without its build they could not be resumed.
+ */
 function inUse(templateID: string, states: readonly string[]): AppError {
   const word = states.some((state) => state !== 'paused') ? 'running' : 'paused'
   return new AppError(

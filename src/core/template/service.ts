@@ -1,4 +1,7 @@
-/** Templates as their teams see them: names, tags, visibility, lists. The life of builds is in build-service.ts. */
+/**
+ * Templates as their teams see them: names, tags, visibility, lists. The lifecycle of builds is in
+ * build-service.ts.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Team } from '../team/team.ts'
@@ -45,7 +48,7 @@ export class TemplateService {
     const { templates, clock } = this.#parts
     const template = await this.own(team, templateID)
     const [first] = await templates.namesOf(template.templateID)
-    // The name comes first, because another template may have it already.
+    // Adds the name first, because another template may have it already.
     if (promote && isPublic === true && first) {
       await templates.addName(template.templateID, { namespace: null, alias: first.alias })
     }
@@ -53,7 +56,7 @@ export class TemplateService {
     return templates.namesOf(template.templateID)
   }
 
-  /** The template behind a name, of any team. If the name has a tag, that tag must exist too. */
+  /** Finds the template of any team by name. If the name has a tag, that tag must exist too. */
   async lookUp(team: Team, text: string): Promise<Template> {
     const { templates, catalog } = this.#parts
     const { alias, tag } = parseTemplateReference(text)
@@ -96,7 +99,7 @@ export class TemplateService {
     return this.#parts.templates.listTags(template.templateID)
   }
 
-  /** Finds the team's own template by id or name; another team's is rejected even when it is public. */
+  /** Finds the team's own template by ID or name; rejects another team's template even if it is public. */
   async own(team: Team, text: string): Promise<Template> {
     const template = await this.#parts.catalog.findOfAny(team, text)
     if (!template) throw notFound(text)

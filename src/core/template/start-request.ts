@@ -1,4 +1,4 @@
-/** What a client asks a build to be made of. */
+/** The source and steps from which a client wants a build to be made. */
 import type { RegistryCredentials } from '../ports/images.ts'
 
 export const stepTypes = ['COPY', 'RUN', 'ENV', 'WORKDIR', 'USER'] as const
@@ -8,7 +8,7 @@ export type BuildStep = {
   args: string[]
   /** The hash of the uploaded files that a COPY reads. */
   filesHash: string | null
-  /** The step and all after it run even if they are in the cache. */
+  /** Runs the step and all after it even if they are in the cache. */
   force: boolean
 }
 

@@ -2,10 +2,10 @@ import type { StartRequest } from './start-request.ts'
 
 export type Template = {
   templateID: string
-  /** Null: made by Warren itself and usable by every team. */
+  /** Null if Warren itself made the template; every team may use it. */
   teamID: string | null
   public: boolean
-  /** Made by a snapshot of a sandbox, not by a build. */
+  /** Made from a snapshot of a sandbox, not by a build. */
   isSnapshot: boolean
   createdAt: number
   updatedAt: number
@@ -13,7 +13,7 @@ export type Template = {
   spawnCount: number
 }
 
-/** Null: a public name without namespace. */
+/** A null namespace makes the name public. */
 export type TemplateName = { namespace: string | null; alias: string }
 
 export type BuildStatus = 'waiting' | 'building' | 'ready' | 'error'
@@ -25,52 +25,66 @@ export type TemplateBuild = {
   cpuCount: number
   memoryMB: number
   diskMB: number
+  /** Of each of its sandboxes; missing: none. */
+  gpuCount?: number
   envdVersion: string
-  /** The root below the data folder, for base templates that older versions of Warren made; null for all others. */
+  /**
+   * The root folder below the data folder, for base templates that older versions of Warren made; null for
+   * all others.
+   */
   rootFolder: string | null
-  /** Digests of the layers it stands on, lowest first; null where it has a root folder, or is not built yet. */
+  /** Digests of its layers, lowest first. Null if it has a root folder or is not built yet. */
   layers: string[] | null
   envVars: Record<string, string>
   /**
-   * The variables that the sandbox was created with which the build was made of. They may be secrets: only sandboxes of
-   * the team that has the template get them.
+   * The variables of the sandbox from which the build was made. They may be secrets: only sandboxes of the
+   * team that owns the template get them.
    */
   sandboxEnvVars?: Record<string, string>
   defaultUser: string
   defaultWorkdir: string
   startCmd: string | null
   readyCmd: string | null
-  /** What it is to be made of, where its client says so when it requests it; null from its start on. */
+  /**
+   * The source and steps of the build, if the client gave them with the request; null once the build has
+   * started.
+   */
   startRequest: StartRequest | null
-  /** What the two run in, where they are another template's; null: what the build says itself. */
+  /**
+   * User, folder and variables for the two commands, if they come from another template. Null: those of the
+   * build itself.
+   */
   serviceContext: ServiceContext | null
-  /** The snapshot that sandboxes start from; null: they boot from the root as it is. */
+  /** The snapshot that sandboxes start from. Null: they boot from the root filesystem. */
   snapshot: BuildSnapshot | null
   createdAt: number
   updatedAt: number
   finishedAt: number | null
-  /** Why it failed, and in which step: `base`, `finalize`, or the number of the step, from 1 on. */
+  /** Why the build failed, and in which step: `base`, `finalize`, or the number of the step, from 1 on. */
   reason: BuildReason | null
 }
 
-/** Who runs a command, where, and with which variables. */
+/** The user, folder and variables of a command. */
 export type ServiceContext = { user: string; workdir: string; envVars: Record<string, string> }
 
 export type BuildReason = { message: string; step: string | null }
 
 export type BuildSnapshot = {
-  /** The name of the snapshot. A build that was made of a sandbox, and no other, gives its own id as the name. */
+  /**
+   * The name of the snapshot. A build that was made from a sandbox, and no other, uses its own ID as the
+   * name.
+   */
   name: string
-  /** True: the snapshot holds memory, so its processes run from the start. */
+  /** True if the snapshot holds memory, so that its processes run from the start. */
   memory: boolean
-  /** The sandbox it was taken of: the agent in that memory still knows that sandbox's token. */
+  /** The sandbox that the snapshot was taken of: the agent in that memory still has that sandbox's token. */
   sandboxID: string
 }
 
-/** A tag and the build it stands for. */
+/** A tag and its build. */
 export type TagAssignment = { tag: string; buildID: string; assignedAt: number }
 
-/** A template as it is listed: the newest ready build of its default tag, and what its newest build is doing. */
+/** A template in a list: the newest ready build of its default tag, and the status of its newest build. */
 export type TemplateSummary = {
   template: Template
   names: TemplateName[]
@@ -80,8 +94,8 @@ export type TemplateSummary = {
   buildCount: number
 }
 
-/** A snapshot as it is listed. */
+/** A snapshot in a list. */
 export type SnapshotEntry = { templateID: string; tag: string; createdAt: number }
 
-/** A template with the build that its reference chose. */
+/** A template with the build that its reference selects. */
 export type ResolvedTemplate = { template: Template; build: TemplateBuild; alias: string | null }

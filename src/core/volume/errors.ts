@@ -14,7 +14,7 @@ export const volumeInUse = (name: string, usedBy: readonly string[]) =>
 export const tooManyVolumes = (most: number) =>
   new AppError(
     'limit_reached',
-    `The team has ${most} volumes, which is the most: delete those it does not need, or ask the operator to raise ` +
+    `The team has ${most} volumes, which is the limit: delete those it does not need, or ask the operator to raise ` +
       'WARREN_VOLUMES_PER_TEAM',
     { slug: 'volume_limit_reached', retry: { should: false } },
   )

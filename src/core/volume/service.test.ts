@@ -382,7 +382,7 @@ describe('the release of a disk that fails after a start', () => {
     assert.equal((await service.get(team, sandboxID)).state, 'running')
     await assert.rejects(volumes.delete(team, volumeID), failsWith('conflict'))
     assert.equal(volumeDisks.held, 1)
-    assert.ok(logged.some(({ message }) => /is held on; trying again/.test(message)))
+    assert.ok(logged.some(({ message }) => /could not be released; trying again/.test(message)))
     volumeDisks.beforeReleased = async () => {}
     await volumes.reconcile()
     assert.equal(volumeDisks.held, 0)

@@ -1,8 +1,8 @@
 /**
- * The volumes of teams: files that outlive sandboxes and that several sandboxes share. A volume is a row and a disk.
- * The row comes first and goes last, so that a disk is never without one, and a disk is removed only in a turn in which
- * the row says that it is being deleted. What a crash or a lost answer left in between is finished or undone by
- * `reconcile`.
+ * The volumes of teams: files that outlive sandboxes and that several sandboxes share. A volume is a row and
+ * a disk. The row is created first and removed last, so that a disk is never without one. A disk is removed
+ * only in a turn in which the row says that it is being deleted. `reconcile` finishes or undoes what a crash
+ * or a lost answer left in between.
  */
 import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -26,9 +26,9 @@ import type { VolumeStore } from './volume-store.ts'
 import { type DeletingVolume, isDeleting, VolumeTurns } from './volume-turns.ts'
 
 export type VolumeSettings = {
-  /** How many volumes a team may have. */
+  /** Maximum number of volumes of a team. */
   perTeam: number
-  /** How much a new volume can hold, in MiB. */
+  /** Size of a new volume in MiB. */
   sizeMB: number
 }
 
@@ -37,7 +37,7 @@ export type VolumeServiceParts = {
   disks: VolumeDisks
   tokens: VolumeTokens
   settings: VolumeSettings
-  /** Rejects with `no_space` when the disk of the machine is nearly full. */
+  /** Rejects with `no_space` if the disk of the machine is nearly full. */
   requireDiskSpace: () => Promise<void>
   clock: Clock
   log: Log
@@ -46,20 +46,20 @@ export type VolumeServiceParts = {
 /** Disks that are held for a start. */
 export type HeldMounts = {
   mounts: DiskMount[]
-  /** Never rejects: whether the sandbox runs has nothing to do with it. */
+  /** Never rejects, because a failed release does not affect the sandbox. */
   release(): Promise<void>
 }
 
-/** Requests for the content of one volume that may be under way at once. */
+/** Maximum number of concurrent requests for the content of one volume. */
 const mostContentRequests = 64
 
 export class VolumeService {
   readonly #parts: VolumeServiceParts
   readonly #turns: VolumeTurns
-  /** Disks that a start does not need any longer, and that are still held. */
+  /** Disks that no start needs any longer and whose release failed. */
   readonly #unreleased = new Set<HeldDisk>()
   readonly #contentRequests = new Map<string, number>()
-  /** Disks and rows whose other half is missing, as far as that was told already. */
+  /** Volumes with a missing disk or row that were logged already. */
   readonly #told = new Set<string>()
 
   constructor(parts: VolumeServiceParts) {
@@ -86,7 +86,8 @@ export class VolumeService {
       const ready = await this.#turns.markReady(row).catch((error) => {
         throw perhapsCreated(name, error)
       })
-      if (!ready) throw new AppError('conflict', `The team of volume "${name}" was deleted meanwhile`)
+      if (!ready)
+        throw new AppError('conflict', `The team was deleted while volume "${name}" was being created`)
       return ready
     })
   }
@@ -96,7 +97,7 @@ export class VolumeService {
     await this.#finish(row).catch((cause) => {
       this.#parts.log.error(
         { volumeID, err: cause },
-        'A volume that could not be made is not all gone; trying again later.',
+        'A volume whose creation failed could not be removed completely; trying again later.',
       )
     })
   }
@@ -115,7 +116,7 @@ export class VolumeService {
     return this.#parts.tokens.issue(volumeID)
   }
 
-  /** Rejects with `conflict` while a sandbox that has not ended, or is paused, has it mounted. */
+  /** Rejects with `conflict` while a sandbox that has not ended has it mounted, even a paused one. */
   async delete(team: Team, volumeID: string): Promise<void> {
     await this.get(team, volumeID)
     await this.#turns.take(volumeID, async ({ row }) => {
@@ -124,7 +125,7 @@ export class VolumeService {
     })
   }
 
-  /** Those of this node, with what earlier creations and deletions left. */
+  /** Deletes the team's volumes of this node, including those of unfinished creations and deletions. */
   async deleteAll({ teamID }: Team): Promise<void> {
     const own = (await this.#parts.volumes.listAll()).filter((volume) => volume.teamID === teamID)
     for (const { volumeID } of own) {
@@ -144,7 +145,10 @@ export class VolumeService {
     this.#parts.log.info({ volumeID, teamID }, 'volume deleted')
   }
 
-  /** What a client asked for, as a row keeps it. Unknown names and those of other teams are told alike. */
+  /**
+   * Resolves the client's mounts to those that a row stores. Unknown names and names of other teams get the
+   * same error.
+   */
   async resolve({ teamID }: Team, wanted: readonly WantedMount[]): Promise<VolumeMount[]> {
     const mounts = checkMounts(wanted)
     if (mounts.length === 0) return []
@@ -156,7 +160,7 @@ export class VolumeService {
     })
   }
 
-  /** Holds the disks of these mounts until the sandbox has them mounted. */
+  /** Holds the disks of these mounts until the sandbox has mounted them. */
   async hold(mounts: readonly VolumeMount[]): Promise<HeldMounts> {
     const held = await Promise.allSettled(mounts.map(({ volumeID }) => this.#parts.disks.hold(volumeID)))
     const disks = held.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
@@ -173,7 +177,7 @@ export class VolumeService {
     })
   }
 
-  /** What cannot be released now is tried again by `reconcile`. */
+  /** `reconcile` tries again to release disks that cannot be released now. */
   async #release(disks: Iterable<HeldDisk>): Promise<void> {
     for (const held of disks) {
       this.#unreleased.delete(held)
@@ -182,12 +186,15 @@ export class VolumeService {
       } catch (error) {
         this.#unreleased.add(held)
         const { device } = held.disk
-        this.#parts.log.error({ device, err: error }, 'The disk of a volume is held on; trying again later.')
+        this.#parts.log.error(
+          { device, err: error },
+          'The disk of a volume could not be released; trying again later.',
+        )
       }
     }
   }
 
-  /** Works on the files of a volume for whoever shows its token. */
+  /** Runs the work on the files of a volume for a caller that shows its token. */
   async withFiles<T>(
     volumeID: string,
     token: string | undefined,
@@ -201,12 +208,12 @@ export class VolumeService {
     try {
       await this.#requireReady(volumeID)
       return await disks.useFiles(volumeID, async (files) => {
-        // Once more: it may have been deleted while its disk was opened.
+        // Checked again: the volume may have been deleted while its disk was opened.
         await this.#requireReady(volumeID)
         return work(files)
       })
     } catch (error) {
-      // Its disk may be missing because it was deleted in between.
+      // The disk may be missing because the volume was deleted meanwhile.
       if (isAppError(error, 'unavailable')) await this.#requireReady(volumeID)
       throw error
     } finally {
@@ -225,8 +232,9 @@ export class VolumeService {
   }
 
   /**
-   * Finishes deletions and undoes creations that were cut off. A ready volume without its disk, and a disk that no row
-   * owns, are left alone and told once: what is missing may come back, and what is there may be wanted.
+   * Finishes deletions and undoes creations that were cut off. Leaves a ready volume without a disk and a
+   * disk without a row alone, and logs each once: the disk may come back, and an unowned disk may still be
+   * wanted.
    */
   async reconcile(): Promise<void> {
     const { volumes, disks } = this.#parts
@@ -259,18 +267,20 @@ export class VolumeService {
     this.#told.add(volumeID)
     const { log } = this.#parts
     if (row)
-      log.error({ volumeID }, 'The disk of a volume is missing; requests for it fail until it is back.')
-    else
-      log.warn({ volumeID }, 'A volume disk is there that no row owns; it is left alone. Delete it by hand.')
+      log.error(
+        { volumeID },
+        'The disk of a volume is missing. Requests for the volume fail until the disk is back.',
+      )
+    else log.warn({ volumeID }, 'No row owns this volume disk. It is left alone; delete it by hand.')
   }
 
-  /** Undoes the creation, or finishes the deletion, of a volume that nobody is making or deleting. */
+  /** Undoes the creation, or finishes the deletion, of a volume that nobody is creating or deleting. */
   async #finish(row: InTurn<Volume>): Promise<void> {
     const deleting = isDeleting(row) ? row : await this.#turns.cancelCreation(row)
     if (deleting) await this.#discard(deleting)
   }
 
-  /** The disk first: as long as anything of it is there, the row says so. */
+  /** Removes the disk before the row, so that a row exists as long as anything of the disk does. */
   async #discard(row: DeletingVolume): Promise<void> {
     await this.#parts.disks.remove(row.volumeID)
     await this.#turns.forget(row)

@@ -1,6 +1,6 @@
 /**
- * What opens the content of one volume. A token follows from the server's seed, the volume and the time at which it
- * ends, so none is stored; clients see an opaque text.
+ * Tokens for the content of one volume. A token is computed from the server's seed, the volume and its expiry
+ * time, so none is stored; clients see an opaque text.
  */
 import { createHmac } from 'node:crypto'
 import { AppError } from '../../lib/app-error.ts'
@@ -25,7 +25,7 @@ export class VolumeTokens {
     return `${prefix}${endsAt}_${this.#sign(volumeID, endsAt)}`
   }
 
-  /** Says the same of a volume that is not there as of one whose token is wrong. */
+  /** Throws the same error for a missing volume as for a wrong token. */
   check(volumeID: string, token: string | undefined): void {
     const [, endsAt, signature] = form.exec(token ?? '') ?? []
     const isGenuine = endsAt !== undefined && sameSecret(signature!, this.#sign(volumeID, Number(endsAt)))

@@ -1,28 +1,32 @@
-/** The ports to what volumes hold: their disks on this machine, and the files in them. */
+/** The ports to the disks of volumes on this machine, and to the files on them. */
 import type { Readable } from 'node:stream'
 import type { DiskMount } from '../ports/driver.ts'
 
-/** A disk that is there to be mounted, as long as it is held. */
+/** A disk that can be mounted until it is released. */
 export type HeldDisk = {
   disk: Omit<DiskMount, 'path'>
-  /** After a rejection it can be called again. */
+  /** May be called again after a rejection. */
   release(): Promise<void>
 }
 
 export interface VolumeDisks {
-  /** Rejects with `no_space` when the machine has none left. What an earlier attempt left is replaced. */
+  /**
+   * Rejects with `no_space` if the machine has no disk space left. Replaces leftovers of an earlier attempt.
+   */
   create(volumeID: string, sizeMB: number): Promise<void>
-  /** Deletes the disk with all it holds. Already gone is success. */
+  /** Deletes the disk with its contents. Succeeds if there is none. */
   remove(volumeID: string): Promise<void>
-  /** The volumes whose disks are there, half-made ones included. */
+  /** The volumes that have disks, including incomplete ones. */
   list(): Promise<string[]>
-  /** Rejects with `unavailable` when the disk is not there. */
+  /** Rejects with `unavailable` if the disk does not exist. */
   hold(volumeID: string): Promise<HeldDisk>
-  /** The same. The disk stays as long as the work goes on. */
+  /** Holds the disk while the work runs. Rejects with `unavailable` if the disk does not exist. */
   useFiles<T>(volumeID: string, work: (files: VolumeFiles) => Promise<T>): Promise<T>
-  /** Bytes that disks may still need of the machine's, where its file system cannot set them aside. */
+  /**
+   * Bytes that disks may still take from the machine's disk, if its file system cannot allocate them ahead.
+   */
   promisedBytes(): Promise<number>
-  /** Lets go of disks that nobody has used for a while. */
+  /** Detaches disks that nobody has used for a while. */
   closeIdle(): Promise<void>
   close(): Promise<void>
 }
@@ -30,50 +34,60 @@ export interface VolumeDisks {
 export type VolumeEntry = {
   name: string
   type: 'unknown' | 'file' | 'directory' | 'symlink'
-  /** From the root of the volume. */
+  /** The path from the root of the volume. */
   path: string
   size: number
-  /** Permissions, with the bits for setuid, setgid and sticky. */
+  /** Permissions, including the setuid, setgid and sticky bits. */
   mode: number
-  /** As sandboxes see them. */
+  /** Owner and group as sandboxes see them. */
   uid: number
   gid: number
-  /** Milliseconds. */
+  /** Times in milliseconds. */
   atime: number
   mtime: number
   ctime: number
-  /** Where a symbolic link leads. */
+  /** The target of a symbolic link. */
   target?: string
 }
 
 export type EntryOwner = { uid?: number; gid?: number; mode?: number }
 
-/** Bytes of a file: `length` of them from `start`, of `size` in all. The stream fails when the file becomes shorter. */
+/**
+ * `length` bytes of a file from `start` on; `size` is that of the whole file. The stream fails if the file
+ * becomes shorter.
+ */
 export type FileContent = { size: number; start: number; length: number; stream: Readable }
 
-/** Chooses what to read of a file of that size, or throws. */
+/** Chooses the range to read of a file of this size, or throws. */
 export type ChooseRange = (size: number) => { start: number; length: number }
 
 /**
- * Files of one volume by path from its root. A symbolic link is looked up within the volume, whatever it says; nothing
- * outside is ever reached. What is not there is `not_found`; a full disk is `no_space`.
+ * The files of one volume, by path from its root. Symbolic links are resolved within the volume, whatever
+ * they say; nothing outside is ever reached. Rejects with `not_found` for a missing path and with `no_space`
+ * for a full disk.
  */
 export interface VolumeFiles {
   /** Does not follow a symbolic link. */
   stat(path: string): Promise<VolumeEntry>
   change(path: string, owner: EntryOwner): Promise<VolumeEntry>
-  /** The entries below a folder, to that depth, in parts. A path that is no folder rejects before the first part. */
+  /**
+   * Yields the entries below a folder, down to `depth`, in parts. Rejects before the first part if the path
+   * is not a folder.
+   */
   list(path: string, depth: number): AsyncGenerator<VolumeEntry[]>
-  /** `parents`: also the folders above it; then one that is there already is success. */
+  /** `parents`: create the folders above too, and succeed if the folder exists already. */
   makeFolder(path: string, owner: EntryOwner, parents: boolean): Promise<VolumeEntry>
   read(path: string, choose: ChooseRange): Promise<FileContent>
-  /** The file is there whole or not at all. `replace`: one that is there already is replaced; else it is `already_exists`. */
+  /**
+   * The file exists completely or not at all. `replace`: overwrite an existing file; otherwise rejects with
+   * `already_exists`.
+   */
   write(
     path: string,
     content: AsyncIterable<Buffer>,
     owner: EntryOwner,
     replace: boolean,
   ): Promise<VolumeEntry>
-  /** A folder goes with all it holds. */
+  /** Removes a folder with its contents. */
   remove(path: string): Promise<void>
 }

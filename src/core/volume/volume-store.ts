@@ -1,29 +1,30 @@
 import type { Volume } from './volume.ts'
 
-/** The volumes whose disks are on this node, but for `list`. */
+/** The volumes whose disks are on this node; only `list` covers all nodes. */
 export interface VolumeStore {
   /**
-   * Inserts the volume if the team has fewer than `most`, in one step that parallel creates cannot pass together; false
-   * when the team has as many. Rejects with `already_exists` when the team has the name.
+   * Inserts the volume if the team has fewer than `most`, atomically, so that concurrent creates cannot
+   * exceed the limit together. False if the team has reached the limit. Rejects with `already_exists` if the
+   * team has the name.
    */
   insert(volume: Volume, most: number): Promise<boolean>
-  /** One that was being created is ready. Undefined when it is not there in that state. */
+  /** Moves a volume from `creating` to `ready`. Undefined if it is not in that state. */
   markReady(volumeID: string): Promise<Volume | undefined>
-  /** In any state. */
+  /** Finds a volume in any state. */
   find(volumeID: string): Promise<Volume | undefined>
-  /** The team's volumes that are ready, on all nodes, the oldest first. */
+  /** The team's ready volumes on all nodes, oldest first. */
   list(teamID: string): Promise<Volume[]>
-  /** The same of this node alone. */
+  /** The team's ready volumes on this node, oldest first. */
   listHere(teamID: string): Promise<Volume[]>
   /** The volumes of all teams, in any state. */
   listAll(): Promise<Volume[]>
   /**
-   * A ready volume is being deleted from now on, unless sandboxes that have not ended use it; none can be inserted at
-   * that moment. Undefined when it is not ready.
+   * Moves a ready volume to `deleting`, unless sandboxes that have not ended use it; atomic against inserts
+   * of sandboxes. Undefined if it is not ready.
    */
   beginDeletion(volumeID: string): Promise<{ begun: true } | { usedBy: string[] } | undefined>
-  /** One that was being created is being deleted from now on. Undefined when it is not there in that state. */
+  /** Moves a volume from `creating` to `deleting`. Undefined if it is not in that state. */
   cancelCreation(volumeID: string): Promise<Volume | undefined>
-  /** Forgets a volume that is being deleted. Forgotten already is success. */
+  /** Removes the row of a volume that is being deleted. Succeeds if it is removed already. */
   remove(volumeID: string): Promise<void>
 }

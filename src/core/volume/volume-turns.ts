@@ -1,7 +1,8 @@
 /**
- * Turns on volumes, and the moves of their rows inside a turn. A move whose answer was lost is tried again, and the row
- * is read back: inside a turn nobody else moves it, so a row that is in the state of the move was moved by it. A move
- * that stays unknown rejects with `unavailable`; then nothing may be removed, and `VolumeService.reconcile` decides later.
+ * Turns on volumes, and the changes of their rows inside a turn. A change whose answer was lost is tried
+ * again, and the row is read back: inside a turn nobody else changes it, so a row in the target state was
+ * changed by it. If the outcome stays unknown, the change rejects with `unavailable`; then nothing may be
+ * removed, and `VolumeService.reconcile` decides later.
  */
 import type { Clock } from '../../lib/clock.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
@@ -10,7 +11,7 @@ import { type InTurn, Turns } from '../../lib/turns.ts'
 import type { Volume, VolumeState } from './volume.ts'
 import type { VolumeStore } from './volume-store.ts'
 
-/** Nobody can use it any more: its disk may be removed. */
+/** A volume that nobody can use any more, so that its disk may be removed. */
 export type DeletingVolume = InTurn<Volume> & { state: 'deleting' }
 
 export const isDeleting = (row: InTurn<Volume>): row is DeletingVolume => row.state === 'deleting'
@@ -25,7 +26,7 @@ export class VolumeTurns extends Turns<Volume> {
     this.#clock = clock
   }
 
-  /** In a turn that was begun for this volume. Undefined: the team has as many as it may have. */
+  /** Call it in a turn that was begun for this volume. Undefined if the team has reached its limit. */
   async insert(volume: Volume, most: number): Promise<InTurn<Volume> | undefined> {
     const { volumeID } = volume
     const isInserted = await insertOnce(this.#clock, {
@@ -35,18 +36,18 @@ export class VolumeTurns extends Turns<Volume> {
     return isInserted ? retryPassing(this.#clock, () => this.read(volumeID)) : undefined
   }
 
-  /** Undefined: it is not being created any more. */
+  /** Undefined if the volume is no longer being created. */
   markReady({ volumeID }: InTurn<Volume>): Promise<InTurn<Volume> | undefined> {
     return this.#move(volumeID, 'ready', () => this.#volumes.markReady(volumeID))
   }
 
-  /** Its creation failed. Undefined: it is not being created any more. */
+  /** Moves a volume whose creation failed to `deleting`. Undefined if it is no longer being created. */
   async cancelCreation({ volumeID }: InTurn<Volume>): Promise<DeletingVolume | undefined> {
     const moved = await this.#move(volumeID, 'deleting', () => this.#volumes.cancelCreation(volumeID))
     return moved as DeletingVolume | undefined
   }
 
-  /** Undefined: it is not ready any more. */
+  /** Undefined if the volume is no longer ready. */
   async beginDeletion({
     volumeID,
   }: InTurn<Volume>): Promise<{ begun: DeletingVolume } | { usedBy: string[] } | undefined> {
@@ -60,7 +61,7 @@ export class VolumeTurns extends Turns<Volume> {
     return begun && { begun: begun as DeletingVolume }
   }
 
-  /** Removed already is success. */
+  /** Succeeds if the row is removed already. */
   async forget({ volumeID }: DeletingVolume): Promise<void> {
     await retryPassing(this.#clock, () => this.#volumes.remove(volumeID))
   }

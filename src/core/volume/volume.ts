@@ -1,8 +1,8 @@
-/** What a volume is, what it may be called, and where a sandbox may see it. */
+/** A volume, its allowed names, and the paths at which a sandbox may mount it. */
 import { posix } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 
-/** `creating`: nobody was told of it yet. `deleting`: nobody can use it any more. */
+/** `creating`: no client knows of it yet. `deleting`: nobody can use it any more. */
 export type VolumeState = 'creating' | 'ready' | 'deleting'
 
 export type Volume = {
@@ -10,31 +10,34 @@ export type Volume = {
   teamID: string
   name: string
   state: VolumeState
-  /** How much it can hold, in MiB. */
+  /** Capacity in MiB. */
   sizeMB: number
   createdAt: number
 }
 
-/** A volume that a sandbox was created with, by its name at that time. */
+/** A volume that a sandbox was created with, under its name at that time. */
 export type VolumeMount = {
   volumeID: string
   name: string
-  /** Where the sandbox sees it. */
+  /** The path inside the sandbox. */
   path: string
 }
 
-/** A mount as a client asks for it. */
+/** A mount as a client requests it. */
 export type WantedMount = Pick<VolumeMount, 'name' | 'path'>
 
 export const mostMounts = 16
 const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
-/** In bytes: a file system takes no longer name, and the path of a root comes in front of the path. */
+/**
+ * In bytes: file systems limit a name to 255 bytes, and the path of the root filesystem is prepended to the
+ * mount path.
+ */
 const longestPath = 1024
 const longestName = 255
-/** The machinery of a sandbox lies there. */
+/** Folders that the sandbox itself needs. */
 const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
 
-/** No disk can be mounted there: it is the root, or a part of the sandbox itself. */
+/** True if no disk can be mounted at the path: it is the root, or a part of the sandbox itself. */
 export const isTaken = (path: string): boolean =>
   path === '/' || takenFolders.some((folder) => isWithin(path, folder))
 
@@ -46,7 +49,7 @@ export function checkVolumeName(name: string): void {
   }
 }
 
-/** The mounts with their paths in one form. No mount lies within another, so their order does not matter. */
+/** Returns the mounts with normalized paths. No mount lies within another, so their order does not matter. */
 export function checkMounts(wanted: readonly WantedMount[]): WantedMount[] {
   if (wanted.length > mostMounts) throw invalid(`A sandbox can have at most ${mostMounts} volume mounts`)
   const mounts = wanted.map(({ name, path }) => ({ name, path: mountPath(path) }))

@@ -1,6 +1,7 @@
 /**
- * Sends events to webhooks: at least once, and those of one sandbox in their order, since the next is sent only when the
- * one before has arrived or was given up. Of several Warrens on one database the one that holds the lease sends.
+ * Sends events to webhooks at least once. Events of one sandbox are sent in order: the next one is sent only
+ * when the previous one was delivered or given up. Of several Warrens on one database, only the holder of the
+ * lease sends.
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -20,19 +21,21 @@ import {
 } from './webhook.ts'
 import type { DeliveryStore } from './webhook-store.ts'
 
-/** No request takes longer: what has not been answered by then has failed. */
+/** A request that is not answered within this time has failed. */
 export const requestTimeoutMs = 10_000
 const lease = 'webhooks'
 const leaseMs = 60_000
-/** Nothing is sent on a lease that could end before the answer comes. */
+/** Nothing is sent on a lease that could end before the answer arrives. */
 const renewBeforeMs = 30_000
-/** For the whole Warren: a bound on sockets, far above what well-behaved receivers need. */
+/**
+ * Limit for the whole Warren. It bounds the number of sockets, far above the need of well-behaved receivers.
+ */
 const mostRequests = 256
 
 export type WebhookRequestOptions = { url: string; headers: Record<string, string>; body: string }
 
 export interface WebhookSender {
-  /** Resolves with the status of the answer. Rejects with words that may be shown to the team. */
+  /** Resolves with the HTTP status of the answer. Rejects with a message that may be shown to the team. */
   send(request: WebhookRequestOptions, signal: AbortSignal): Promise<number>
 }
 
@@ -47,10 +50,10 @@ export type WebhookDispatcherParts = {
 
 export class WebhookDispatcher {
   readonly #parts: WebhookDispatcherParts
-  /** By webhook and sandbox: what is under way. */
+  /** Deliveries under way, by webhook and sandbox. */
   readonly #sending = new Map<string, Promise<void>>()
   readonly #perWebhook = new Map<string, number>()
-  /** Deliveries whose outcome was recorded since those that are due were last asked for. */
+  /** Deliveries whose outcome was recorded since the due ones were last listed. */
   readonly #recordedLately = new Set<string>()
   readonly #closing = new AbortController()
   #leaseUntil = 0
@@ -61,7 +64,7 @@ export class WebhookDispatcher {
     this.#parts = parts
   }
 
-  /** Begins to send what is due. Resolves once it has begun, not once it has arrived. */
+  /** Starts to send the due deliveries. Resolves when they are started, not when they have arrived. */
   run(): Promise<void> {
     this.#isDueAgain = true
     this.#round ??= this.#rounds().finally(() => {
@@ -70,7 +73,7 @@ export class WebhookDispatcher {
     return this.#round
   }
 
-  /** What is under way is cut off, and sent again by whoever comes next. */
+  /** Aborts the requests under way. The next holder of the lease sends them again. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('Warren stops'))
     await this.#round?.catch(() => {})
@@ -95,9 +98,10 @@ export class WebhookDispatcher {
     if (due.length === 0) return
     if (!this.#holdsLease()) {
       if (!(await this.#takeLease())) return
-      // Whoever held the lease before may have sent some of it in between.
+      // The previous holder of the lease may have sent some of them meanwhile.
       due = await list()
-      // By a store that takes long, the lease may be over, and another one's. The next round takes it anew.
+      // If the store was slow, the lease may have ended and another Warren may hold it. The next round takes
+      // it again.
       if (!this.#holdsLease()) return
     }
     for (const one of due) this.#begin(one)
@@ -119,7 +123,7 @@ export class WebhookDispatcher {
     const { webhookID, sandboxID } = delivery
     const key = `${webhookID} ${sandboxID}`
     const open = this.#perWebhook.get(webhookID) ?? 0
-    // It was listed before its outcome was recorded.
+    // The delivery was listed before its outcome was recorded.
     if (this.#recordedLately.has(delivery.deliveryID)) return
     const isFull = open >= webhookLimits.requestsAtOnce || this.#sending.size >= mostRequests
     if (isFull || this.#sending.has(key) || this.#closing.signal.aborted) return
@@ -135,13 +139,13 @@ export class WebhookDispatcher {
         const left = this.#perWebhook.get(webhookID)! - 1
         if (left > 0) this.#perWebhook.set(webhookID, left)
         else this.#perWebhook.delete(webhookID)
-        // The next event of the sandbox may go now.
+        // The sandbox's next event may be sent now.
         if (isRecorded) void this.run().catch(() => {})
       })
     this.#sending.set(key, ended)
   }
 
-  /** False: Warren stops, and nothing is known of the attempt. */
+  /** Returns false if Warren is stopping, so that the outcome of the attempt is unknown. */
   async #deliver(delivery: DueDelivery): Promise<boolean> {
     const { deliveries, clock, log } = this.#parts
     const outcome = await this.#attempt(delivery)
@@ -155,7 +159,10 @@ export class WebhookDispatcher {
     this.#recordedLately.add(delivery.deliveryID)
     if (status === 'failed') {
       const { webhookID, deliveryID } = delivery
-      log.warn({ webhookID, deliveryID, error: outcome.error }, 'A delivery to a webhook was given up.')
+      log.warn(
+        { webhookID, deliveryID, error: outcome.error },
+        'A delivery to a webhook failed for good and is not tried again.',
+      )
     }
     return true
   }

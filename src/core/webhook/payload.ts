@@ -1,7 +1,7 @@
-/** An event as its receivers get it. */
+/** The event as its receivers get it. */
 import type { LifecycleEvent } from '../event/event.ts'
 
-/** What the first version of the wire called the types of events. */
+/** The names of event types in the first version of the wire format. */
 const labels = {
   created: 'create',
   updated: 'update',
@@ -12,8 +12,8 @@ const labels = {
 } as const
 
 /**
- * Every field that names something is there twice: E2B's servers send snake_case, and its documentation said camelCase
- * for long, so there are receivers for either.
+ * Identifiers are sent twice: E2B's servers send snake_case, and its documentation said camelCase for a long
+ * time, so receivers exist for both.
  */
 export function payloadOf(event: LifecycleEvent): string {
   return JSON.stringify({

@@ -1,4 +1,7 @@
-/** The webhooks of teams. A secret goes in and is sealed at once; only the dispatcher opens it, to sign what it sends. */
+/**
+ * The webhooks of teams. A secret is sealed when it comes in; only the dispatcher opens it, to sign what it
+ * sends.
+ */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
@@ -29,7 +32,7 @@ export type WebhookServiceParts = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   vault: SecretVault
-  /** Whether nothing may be sent to the address. */
+  /** True if nothing may be sent to the address. */
   isClosed: (address: string) => boolean
   clock: Clock
 }
@@ -55,7 +58,7 @@ export class WebhookService {
     if (isInserted) return webhook
     throw new AppError(
       'conflict',
-      `The team has ${webhookLimits.perTeam} webhooks, which is the most: delete those it does not need`,
+      `The team has ${webhookLimits.perTeam} webhooks, which is the limit: delete those it does not need`,
       { slug: 'webhook_limit_reached', retry: { should: false } },
     )
   }
@@ -68,7 +71,7 @@ export class WebhookService {
     return (await this.#parts.webhooks.find(teamID, webhookID)) ?? notFound()
   }
 
-  /** What is not given stays as it was. */
+  /** Fields that are not given stay unchanged. */
   async update(
     { teamID }: Team,
     webhookID: string,
@@ -88,7 +91,7 @@ export class WebhookService {
     if (!(await this.#parts.webhooks.delete(teamID, webhookID))) notFound()
   }
 
-  /** The newest first. */
+  /** Newest first. */
   async listDeliveries(
     team: Team,
     webhookID: string,

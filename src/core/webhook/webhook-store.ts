@@ -1,4 +1,4 @@
-/** What is remembered of webhooks and of what they are sent. */
+/** Stored webhooks and their deliveries. */
 import type { SealedValue } from '../secret/vault.ts'
 import type { Attempt, Delivery, DueDelivery, Webhook } from './webhook.ts'
 
@@ -7,31 +7,37 @@ export type WebhookChanges = Partial<Pick<Webhook, 'name' | 'url' | 'enabled' | 
 }
 
 export interface WebhookStore {
-  /** False: the team has `most` webhooks, and nothing was inserted. Parallel inserts do not pass the limit together. */
+  /**
+   * False if the team has `most` webhooks; nothing is inserted then. Concurrent inserts cannot exceed the
+   * limit together.
+   */
   insert(webhook: Webhook, secret: SealedValue, most: number): Promise<boolean>
   find(teamID: string, webhookID: string): Promise<Webhook | undefined>
-  /** The oldest first. */
+  /** Oldest first. */
   list(teamID: string): Promise<Webhook[]>
-  /** Undefined when the team has no such webhook. */
+  /** Undefined if the team has no such webhook. */
   update(teamID: string, webhookID: string, changes: WebhookChanges): Promise<Webhook | undefined>
-  /** Deletes the webhook with its deliveries. False when the team has no such webhook. */
+  /** Deletes the webhook with its deliveries. False if the team has no such webhook. */
   delete(teamID: string, webhookID: string): Promise<boolean>
 }
 
-/** Deliveries are written by the `SandboxStore`, with the events that they carry. */
+/** The `SandboxStore` writes deliveries, in one transaction with their events. */
 export interface DeliveryStore {
-  /** The newest first. */
+  /** Newest first. */
   list(webhookID: string, page: { offset: number; limit: number }): Promise<Delivery[]>
   /**
-   * What enabled webhooks are to be sent at `now`: at most so many for each, and of each sandbox only the earliest event
-   * that waits.
+   * The deliveries that are due at `now` for enabled webhooks: at most `perWebhook` for each, and only the
+   * earliest waiting event of each sandbox.
    */
   listDue(now: number, perWebhook: number): Promise<DueDelivery[]>
-  /** Records how an attempt ended, also with the webhook. Nothing happens if somebody recorded another one meanwhile. */
+  /**
+   * Records the end of an attempt in the delivery and the webhook. Does nothing if another attempt was
+   * recorded meanwhile.
+   */
   record(seen: Pick<Delivery, 'deliveryID' | 'attempts'>, attempt: Attempt): Promise<void>
   /**
-   * Forgets what ended before `endedBefore`, what has no webhook, and of each webhook all but the newest so many. A webhook
-   * that loses deliveries which wait is shown as failing.
+   * Removes deliveries that ended before `endedBefore`, those without a webhook, and all but the newest
+   * `mostPerWebhook` of each webhook. A webhook that loses waiting deliveries is shown as failing.
    */
   prune(limits: { endedBefore: number; mostPerWebhook: number; now: number }): Promise<void>
 }

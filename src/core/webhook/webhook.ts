@@ -1,21 +1,21 @@
-/** What a webhook is, what may be in one, and how its deliveries are tried again. */
+/** A webhook, its limits, and the retries of its deliveries. */
 import { isIP } from 'node:net'
 import { AppError } from '../../lib/app-error.ts'
 import type { EventType } from '../event/event.ts'
 import type { Place, SealedValue } from '../secret/vault.ts'
 
-/** What clients are shown of a webhook; its secret is not part of it. */
+/** A webhook as clients see it, without its secret. */
 export type Webhook = {
   webhookID: string
   teamID: string
   name: string
   url: string
   enabled: boolean
-  /** The types of events that it is sent. */
+  /** The types of events that it receives. */
   events: readonly EventType[]
-  /** Since when deliveries were given up without one that arrived. */
+  /** Since when deliveries have been given up with no successful one in between. */
   failingSince: number | null
-  /** Why the last attempt failed, if it did. */
+  /** Why the last attempt failed; null if it succeeded. */
   lastError: string | null
   createdAt: number
 }
@@ -32,7 +32,7 @@ export type Delivery = {
   status: DeliveryStatus
   attempts: number
   createdAt: number
-  /** When the next attempt is due, while it is pending. */
+  /** When the next attempt of a pending delivery is due. */
   nextAt: number
   endedAt: number | null
   /** The HTTP status of the last answer, if there was one. */
@@ -45,11 +45,11 @@ export type DueDelivery = Pick<
   'deliveryID' | 'webhookID' | 'sandboxID' | 'attempts' | 'createdAt'
 > & { teamID: string; body: string; url: string; secret: SealedValue }
 
-/** How an attempt ended. `status` is that of the delivery from now on. */
+/** The end of an attempt. `status` is the new status of the delivery. */
 export type Attempt = {
   status: DeliveryStatus
   at: number
-  /** For what stays pending. */
+  /** Used only if the delivery stays pending. */
   nextAt: number
   httpStatus: number | null
   error: string | null
@@ -60,18 +60,18 @@ export const webhookLimits = {
   nameLength: 128,
   urlLength: 2048,
   secretBytes: 1024,
-  /** Requests to one receiver at a time: a slow one holds up nobody else. */
+  /** Maximum number of concurrent requests to one receiver, so that a slow one delays nobody else. */
   requestsAtOnce: 4,
-  /** Deliveries that are remembered of one webhook, those that wait included. */
+  /** Maximum number of deliveries to store for one webhook, including waiting ones. */
   deliveries: 10_000,
 } as const
 
-/** After this time a delivery is given up. */
+/** A delivery that did not succeed within this time is given up. */
 export const giveUpAfterMs = 24 * 3_600_000
 const firstPauseMs = 5000
 const longestPauseMs = 3_600_000
 
-/** Each pause is twice the one before, until they take an hour. */
+/** Each pause is twice as long as the previous one, up to an hour. */
 export function pauseAfter(attempts: number): number {
   return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 30), longestPauseMs)
 }
@@ -85,7 +85,7 @@ export const placeOfSecret = ({ teamID, webhookID }: Pick<Webhook, 'teamID' | 'w
 export const invalidWebhook = (why: string): AppError =>
   new AppError('invalid_argument', `Invalid webhook: ${why}`)
 
-/** Only what can be read off the text: where its name leads is checked at every delivery. */
+/** Checks only the text of the URL. Each delivery checks the address of the host. */
 export function checkUrl(text: string, isClosed: (address: string) => boolean): void {
   const url = URL.parse(text)
   if (!url || !/^https?:$/.test(url.protocol)) {
@@ -95,7 +95,7 @@ export function checkUrl(text: string, isClosed: (address: string) => boolean): 
     throw invalidWebhook(`its url is longer than ${webhookLimits.urlLength} characters`)
   }
   if (url.username || url.password) {
-    throw invalidWebhook('its url holds a user or a password; check the signature of events in their place')
+    throw invalidWebhook('its url holds a user or a password; check the signature of events instead')
   }
   if (url.hostname.startsWith('[')) {
     throw invalidWebhook('its url holds an IPv6 address; use a name or an IPv4 address')
@@ -103,7 +103,7 @@ export function checkUrl(text: string, isClosed: (address: string) => boolean): 
   if (isIP(url.hostname) && isClosed(url.hostname)) throw invalidWebhook(closedAddress)
 }
 
-/** The same words wherever a name leads, so that nobody learns the addresses of an internal network by them. */
+/** The same message for every name, so that nobody can find out the addresses of an internal network. */
 export const closedAddress =
   'its host is on an internal network; use a public address, or ask the operator to open that network ' +
   '(WARREN_ALLOW_PRIVATE_EGRESS)'

@@ -16,6 +16,10 @@ export const megabytes = (count: number): string => bytes(count * 1024 ** 2).rep
 export const sizeOf = (cpuCount: number, memoryMB: number): string =>
   cpuCount === 0 ? '–' : `${cpuCount} CPU, ${megabytes(memoryMB)}`
 
+/** Follows a size. */
+export const gpusText = (count = 0): string =>
+  count === 0 ? '' : `, ${count} ${count === 1 ? 'GPU' : 'GPUs'}`
+
 export function percent(value: number): string {
   return `${value >= 10 || value === 0 ? Math.round(value) : value.toFixed(1)} %`
 }

@@ -13,12 +13,14 @@ export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () =
   const [cpu, setCPU] = useState(String(limits.maxCPU))
   const [memory, setMemory] = useState(String(limits.maxMemoryMB))
   const [hours, setHours] = useState(String(limits.maxLifetimeHours))
+  const [gpus, setGPUs] = useState(String(limits.maxGPUs))
   const submit = async () => {
     const body = {
       maxSandboxes: Number(sandboxes),
       maxCPU: Number(cpu),
       maxMemoryMB: Number(memory),
       maxLifetimeHours: Number(hours),
+      maxGPUs: Number(gpus),
     }
     await ask(`/admin/teams/${team.teamID}/limits`, { method: 'PATCH', body })
     await reloadTeams()
@@ -35,6 +37,7 @@ export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () =
         required
         hint={bytes(Number(memory) * 1024 ** 2)}
       />
+      <Field label="GPUs" kind="number" value={gpus} onInput={setGPUs} required />
       <Field label="Longest life in hours" kind="number" value={hours} onInput={setHours} required />
     </FormDialog>
   )

@@ -1,7 +1,7 @@
 /** One template: its builds with their logs and step times, and its tags. */
 import { useState } from 'preact/hooks'
 import type { Template, TemplateBuild } from '../../contract/rest/template.ts'
-import { ago, count, fullTime, megabytes, shortDuration, sizeOf } from '../browser/format.ts'
+import { ago, count, fullTime, gpusText, megabytes, shortDuration, sizeOf } from '../browser/format.ts'
 import { now, useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
@@ -104,7 +104,7 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
 }
 
 function About({ template }: { template: WithBuilds }) {
-  const { names, cpuCount, memoryMB, diskSizeMB, spawnCount, lastSpawnedAt, createdAt } = template
+  const { names, cpuCount, memoryMB, diskSizeMB, gpuCount, spawnCount, lastSpawnedAt, createdAt } = template
   return (
     <Card title="About">
       <Facts
@@ -114,7 +114,7 @@ function About({ template }: { template: WithBuilds }) {
           [
             'Size',
             canStart(template)
-              ? `${sizeOf(cpuCount, memoryMB)}, ${megabytes(diskSizeMB)} disk`
+              ? `${sizeOf(cpuCount, memoryMB)}, ${megabytes(diskSizeMB)} disk${gpusText(gpuCount)}`
               : 'known after a build',
           ],
           [

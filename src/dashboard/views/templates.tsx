@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Template } from '../../contract/rest/template.ts'
-import { ago, fullTime, sizeOf } from '../browser/format.ts'
+import { ago, fullTime, gpusText, sizeOf } from '../browser/format.ts'
 import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { Badge } from '../parts/badges.tsx'
@@ -75,7 +75,9 @@ export function TemplatesView() {
           {
             name: 'Size',
             wide: true,
-            cell: ({ cpuCount, memoryMB }) => <span class="whole">{sizeOf(cpuCount, memoryMB)}</span>,
+            cell: ({ cpuCount, memoryMB, gpuCount }) => (
+              <span class="whole">{sizeOf(cpuCount, memoryMB) + gpusText(gpuCount)}</span>
+            ),
           },
           {
             name: 'Started',

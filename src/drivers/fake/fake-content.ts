@@ -1,12 +1,12 @@
 import type { PackedFile } from '../../core/ports/object-store.ts'
 
-/** What a sandbox holds, for tests to put there and find again. */
+/** The content of a sandbox, which tests write and read. */
 export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
 
 export const filesOf = (content: FakeContent): PackedFile[] =>
   (['memory', 'files'] as const).map((name) => ({ name, content: inOnePiece([...content[name]]) }))
 
-/** Reads back one of the files. */
+/** Reads one of the files. */
 export const readInto =
   (content: FakeContent, name: string) =>
   async (parts: AsyncIterable<Uint8Array>): Promise<void> => {

@@ -2,7 +2,6 @@
  * A driver without processes, for tests of the domain. It keeps the port's promises, and has knobs for what a
  * real machine does to a caller: slow starts, failed starts, sandboxes that crash, entries that cannot be read.
  */
-
 import { isDeepStrictEqual } from 'node:util'
 import type {
   CanExportSnapshots,
@@ -15,7 +14,9 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
+  GpuCapacity,
   MemoryNeeds,
+  MemoryUse,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -31,7 +32,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
-import { contentFor, copyOf, sizeFor } from './fake-restore.ts'
+import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -47,6 +48,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   readonly name = 'fake'
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
+  gpus: GpuCapacity | undefined
   probeResult: ProbeResult = { usable: true, detail: 'nothing is real' }
   /** Awaited in the middle of every start, when the sandbox is already listed. */
   beforeStarted: (spec: SandboxSpec) => Promise<void> = async () => {}
@@ -75,11 +77,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
-    const snapshotMemory = options.snapshotMemory ?? true
     this.capabilities = {
       freeze: true,
       snapshotFiles: true,
-      snapshotMemory,
+      snapshotMemory: options.snapshotMemory ?? true,
       limitEgress: true,
       exportSnapshots: true,
     }
@@ -107,8 +108,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       throw new AppError('already_exists', `Sandbox ${spec.sandboxID} is already there; stop it first.`)
     }
     const snapshot = spec.fromSnapshot && this.#openSnapshot(spec.fromSnapshot)
-    const address = freeAddress(this.world)
-    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address }
+    const data = { sandboxID: spec.sandboxID, runID: spec.runID, address: freeAddress(this.world) }
     const handle = { driver: this.name, version: 1, data }
     const content = contentFor(spec.fromSnapshot, snapshot)
     const sandbox: FakeSandbox = {
@@ -197,7 +197,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
     }
-    if (sandbox.frozen)
+    const { frozen: wasFrozen, frozenSnapshot } = sandbox
+    if (wasFrozen && !(memory && afterwards === 'end' && !frozenSnapshot))
       throw new AppError('conflict', 'The sandbox is frozen; thaw it before a snapshot is taken of it.')
     signal?.throwIfAborted()
     sandbox.frozen = true
@@ -205,7 +206,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       await orAborted(this.beforeSnapshot(handle, folder), signal)
       this.#alive(handle)
     } catch (error) {
-      sandbox.frozen = false
+      sandbox.frozen = wasFrozen
       throw error
     }
     this.world.snapshots.set(folder, {
@@ -226,8 +227,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed it ran on its files, which match its memory no more.
     const memory = snapshot.memory && !snapshot.consumedBy
-    const { cpuCount, memoryMB, diskMB } = snapshot.spec
-    const size = { cpuCount, memoryMB, diskMB }
+    const size = sizeOf(snapshot.spec)
     return {
       folder,
       memory,
@@ -305,6 +305,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       unwrittenBytes: 0,
       ...this.diskUses.get(sandboxID),
     }))
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    const usedBy = (sandboxID: string) => this.world.memoryUses.get(sandboxID) ?? 0
+    return [...this.world.sandboxes.values()].map(({ spec: { sandboxID, memoryMB } }) => {
+      return { sandboxID, usedBytes: usedBy(sandboxID), promisedBytes: memoryMB * 1024 * 1024 }
+    })
   }
 
   async list(): Promise<FoundSandbox[]> {

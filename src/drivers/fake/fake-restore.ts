@@ -1,4 +1,4 @@
-/** What a fake sandbox gets from the snapshot that it is started from. */
+/** The content and size of a fake sandbox that starts from a snapshot. */
 import type { RestoreSpec, SandboxSize, SandboxSpec } from '../../core/ports/driver.ts'
 import type { FakeContent } from './fake-content.ts'
 import type { FakeSnapshot } from './fake-world.ts'
@@ -8,7 +8,7 @@ export const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   files: new Map(files),
 })
 
-/** A sandbox that consumes the snapshot runs on its very files. */
+/** A sandbox that consumes the snapshot runs on its own files. */
 export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | undefined): FakeContent {
   if (!snapshot) return { memory: new Map(), files: new Map() }
   const { memory, files } = copyOf(snapshot.content)
@@ -18,9 +18,11 @@ export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot
   }
 }
 
-/** Processes that go on keep the size that they were saved with. */
+/** Restored processes keep the size of their snapshot. */
 export function sizeFor(wanted: SandboxSpec, snapshot: FakeSnapshot | undefined): SandboxSize {
-  const { cpuCount, memoryMB, diskMB } =
-    wanted.fromSnapshot?.memory && snapshot?.memory ? snapshot.spec : wanted
-  return { cpuCount, memoryMB, diskMB }
+  return sizeOf(wanted.fromSnapshot?.memory && snapshot?.memory ? snapshot.spec : wanted)
+}
+
+export function sizeOf({ cpuCount, memoryMB, diskMB, gpuCount = 0 }: SandboxSize): SandboxSize {
+  return { cpuCount, memoryMB, diskMB, ...(gpuCount > 0 && { gpuCount }) }
 }

@@ -32,6 +32,8 @@ export type FakeWorld = {
   cpu: string
   /** A knob: ids of sandboxes and folders of snapshots of which nothing can be found out for now. */
   unreadable: Set<string>
+  /** A knob: bytes of memory that sandboxes use, by sandbox. */
+  memoryUses: Map<string, number>
   /** The drivers that are open on this machine; each is told of every crash. */
   crashListeners: Set<(exit: SandboxExit) => void>
 }
@@ -42,5 +44,6 @@ export const newFakeWorld = (): FakeWorld => ({
   prepared: new Set(),
   cpu: 'usual',
   unreadable: new Set(),
+  memoryUses: new Map(),
   crashListeners: new Set(),
 })

@@ -1,4 +1,4 @@
-/** What the domain stores to find a sandbox of this driver again. */
+/** The handles that the domain stores to find a sandbox of this driver again. */
 import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { assertSandboxID, type SandboxRecord } from './record/records.ts'
@@ -9,7 +9,7 @@ export type HandleData = { sandboxID: string; runID: string; address: string }
 
 const handleVersion = 1
 
-/** Handles are in databases under these names, so they stay. */
+/** Databases contain handles with these names, so the names never change. */
 export const driverName = ({ runtime }: RuntimeFlavour): string => `oci-${runtime}`
 
 export function handleOf(record: SandboxRecord): DriverHandle {
@@ -17,7 +17,7 @@ export function handleOf(record: SandboxRecord): DriverHandle {
   return handleWith(driverName(flavourOf(record)), { sandboxID, runID, address })
 }
 
-/** For a sandbox that was cut off before there was more of it than its folder. */
+/** For a sandbox that was cut off when only its folder existed. */
 export function unfinishedHandle(driver: string, sandboxID: string): DriverHandle {
   return handleWith(driver, { sandboxID, runID: '', address: '' })
 }

@@ -1,4 +1,4 @@
-/** Finds the sandbox that a handle stands for, and lets one verb at a time work on it. */
+/** Finds the sandbox of a handle, and lets one verb at a time work on it. */
 import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -15,7 +15,9 @@ export class LiveSandboxes {
     this.#context = context
   }
 
-  /** The sandbox's first process. Undefined: it is certain that this process has ended, or never was. */
+  /**
+   * The sandbox's first process. Undefined if it is certain that this process has ended, or never existed.
+   */
   async livePid(record: SandboxRecord): Promise<number | undefined> {
     const { layout, cgroups, exits } = this.#context
     const watched = exits.livePid(record)
@@ -26,14 +28,17 @@ export class LiveSandboxes {
     return (await cgroups.pids(layout.cgroup(sandboxID))).includes(pid) ? pid : undefined
   }
 
-  /** One verb at a time for each sandbox. Whoever waits for another verb stops waiting when the signal aborts. */
+  /**
+   * Runs one verb at a time for each sandbox. A caller that waits for another verb stops waiting when the
+   * signal aborts.
+   */
   locked<T>(sandboxID: string, signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const abort = () => reject(signal?.reason)
       if (signal?.aborted) return abort()
       signal?.addEventListener('abort', abort, { once: true })
       const start = async () => {
-        // From here on the work itself looks at the signal.
+        // From here on the work itself checks the signal.
         signal?.removeEventListener('abort', abort)
         signal?.throwIfAborted()
         return work()
@@ -42,7 +47,7 @@ export class LiveSandboxes {
     })
   }
 
-  /** Rejects where the sandbox of this handle does not run. */
+  /** Rejects if the sandbox of this handle does not run. */
   withAlive<T>(
     handle: DriverHandle,
     work: (record: SandboxRecord) => Promise<T>,
@@ -55,7 +60,7 @@ export class LiveSandboxes {
     })
   }
 
-  /** Undefined: the sandbox has ended, or runs again under another handle. */
+  /** Undefined if the sandbox has ended, or runs again under another handle. */
   async find(handle: DriverHandle): Promise<SandboxRecord | undefined> {
     const { sandboxID, runID } = readHandle(handle)
     const record = await this.#context.records.read(sandboxID)

@@ -15,7 +15,9 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  GpuCapacity,
   MemoryNeeds,
+  MemoryUse,
   PortableSnapshot,
   SandboxExit,
   SandboxSpec,
@@ -25,7 +27,7 @@ import type {
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import type { OciContext } from './context/context.ts'
+import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
 import type { OciDriverOptions } from './context/driver-options.ts'
 import { prepareRoot } from './disk/prepare-root.ts'
@@ -35,7 +37,8 @@ import { dismantle, endForLater } from './lifecycle/dismantle.ts'
 import { startSandbox } from './lifecycle/launch.ts'
 import { SandboxRemains } from './lifecycle/remains.ts'
 import { LiveSandboxes, notThere } from './live-sandboxes.ts'
-import { releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
+import { limitTotalMemory, releaseOwnership, setUpMachine, tearDownMachine } from './machine/machine-setup.ts'
+import { openGpus } from './machine/open-gpus.ts'
 import { choosePlatform } from './machine/platform.ts'
 import { probeMachine } from './machine/probe.ts'
 import { mountAgent } from './machine/shown-mounts.ts'
@@ -48,13 +51,14 @@ import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
-import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-store.ts'
+import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-folder.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
-import { measure, measureDisks } from './stats.ts'
+import { measure, measureDisks, measureMemory } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
 /** So many stopped sandboxes may wait to be taken apart, and hold so large a part of the addresses. */
 const [mostRemains, remainsShare] = [128, 1 / 8]
+const alwaysAble = { freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true }
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
@@ -82,14 +86,14 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     })
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
-    const snapshotMemory = flavour.keepsMemory
-    this.capabilities = {
-      freeze: true,
-      snapshotFiles: true,
-      snapshotMemory,
-      limitEgress: true,
-      exportSnapshots: true,
-    }
+    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory }
+  }
+
+  get gpus(): GpuCapacity | undefined {
+    const { gpus } = this.#context
+    if (!gpus) return undefined
+    const { total, free, largest } = gpus.shares
+    return { model: gpus.machine.gpus[0]!.model, total, free, mostPerSandbox: largest }
   }
 
   probe() {
@@ -115,8 +119,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const present = await records.all()
     const probed = users?.probe()
     await setUpMachine(layout, firewall, subnet, cgroups)
+    await limitTotalMemory(this.#context, this.#log)
     if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
+    await openGpus(this.#context, present)
     if (runtime.flavour.emptyNetworkName) await makeEmptyNetwork(layout)
     const problem = await probed
     if (problem)
@@ -285,6 +291,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
       const record = await this.#context.records.read(sandboxID)
       // A later run of the same sandbox is not ours to end.
       if (record && record.runID !== runID) return false
+      // Another process may have stopped it.
+      if (!record) releaseShares(this.#context, runID)
       if (this.#opened && record && (await endForLater(this.#context, record, signal))) return true
       await dismantle(this.#context, sandboxID, signal)
       return false
@@ -312,6 +320,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
 
   async diskUse(): Promise<DiskUse[]> {
     return measureDisks(this.#context, await this.#context.records.names())
+  }
+
+  async memoryUse(): Promise<MemoryUse[]> {
+    return measureMemory(this.#context, await this.#context.records.names())
   }
 
   async list(): Promise<FoundSandbox[]> {

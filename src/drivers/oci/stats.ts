@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { DiskUse, SandboxStats } from '../../core/ports/driver.ts'
+import type { DiskUse, MemoryUse, SandboxStats } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
 import type { OciContext } from './context/context.ts'
@@ -15,8 +15,10 @@ export async function measure(context: OciContext, record: SandboxRecord): Promi
   const { layout, cgroups } = context
   const { memorySharedBytes: _, ...use } = await readUse(context, record)
   const disk = await diskUse(await cgroups.pids(layout.cgroup(record.sandboxID)))
+  const gpu = record.gpus && (await context.gpus?.meter.read(record.gpus.files, record.gpus.ids))
   return {
     ...use,
+    ...(gpu && { gpu }),
     memoryTotalBytes: record.memoryMB * 1024 * 1024,
     diskUsedBytes: disk ? (disk.blocks - disk.bfree) * disk.bsize : 0,
     diskTotalBytes: disk ? disk.blocks * disk.bsize : record.diskMB * 1024 * 1024,
@@ -44,6 +46,13 @@ export async function measureDisks(
     return { sandboxID, allocatedBytes, unwrittenBytes }
   })
   return (await Promise.all(uses)).filter((use) => use !== undefined)
+}
+
+export function measureMemory({ layout, cgroups }: OciContext, sandboxIDs: readonly string[]): MemoryUse[] {
+  return sandboxIDs.flatMap((sandboxID) => {
+    const memory = cgroups.memory(layout.cgroup(sandboxID))
+    return memory ? { sandboxID, usedBytes: memory.usedBytes, promisedBytes: memory.limitBytes } : []
+  })
 }
 
 /** CPU and memory, where the memory that counts as used is the sandbox's and not its runtime's. */

@@ -1,4 +1,4 @@
-/** What the driver does every few seconds for as long as it is open. */
+/** The driver's periodic work while it is open. */
 import { existsSync } from 'node:fs'
 import { systemClock } from '../../lib/clock.ts'
 import type { OciContext } from './context/context.ts'
@@ -8,13 +8,13 @@ import { writeProcFiles } from './runtime/shown-machine.ts'
 import { readUse } from './stats.ts'
 
 const firewallCheckMs = 10_000
-/** To list thousands of rules takes a tenth of a second of CPU. */
+/** Listing thousands of rules takes a tenth of a second of CPU. */
 const wholeFirewallCheckMs = 60_000
 const shownMachineEveryMs = 5000
 
 type Log = (message: string, cause?: unknown) => void
 
-/** The function that comes back ends it. */
+/** Call the returned function to stop it. */
 export function startUpkeep(context: OciContext, log: Log): () => void {
   const stops = [
     repeat(firewallCheckMs, () => checkFirewall(context, log, 'isWhole')),
@@ -26,7 +26,7 @@ export function startUpkeep(context: OciContext, log: Log): () => void {
   }
 }
 
-/** Whoever flushes or changes the machine's ruleset does so to ours too; it must not stay so. */
+/** A program that flushes or changes the machine's ruleset also changes ours; this repairs it. */
 async function checkFirewall(
   { firewall }: OciContext,
   log: Log,
@@ -41,7 +41,7 @@ async function checkFirewall(
   }
 }
 
-/** One after another: there is no hurry, and a thousand sandboxes would take a thousand files at once. */
+/** One after another: there is no hurry, and a thousand sandboxes would open a thousand files at once. */
 async function refreshAll(context: OciContext, log: Log): Promise<void> {
   for (const record of context.exits.records) {
     await refreshShownMachine(context, record).catch((error) => {
@@ -51,11 +51,11 @@ async function refreshAll(context: OciContext, log: Log): Promise<void> {
   }
 }
 
-/** Writes what a sandbox uses now into the files that it has over the host's in /proc. */
+/** Writes a sandbox's present use into the files that are mounted over the host's in /proc. */
 async function refreshShownMachine(context: OciContext, record: SandboxRecord): Promise<void> {
   if (flavourOf(record).showsOwnMachine) return
   const files = context.layout.shownProc(record.sandboxID)
-  // A sandbox that an earlier version started has them elsewhere, and keeps those it was started with.
+  // A sandbox of an earlier version has them elsewhere, and keeps those it was started with.
   if (!existsSync(files)) return
   const { cpuCount, memoryMB } = record
   const use = await readUse(context, record)

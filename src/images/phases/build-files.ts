@@ -1,4 +1,7 @@
-/** Uploaded files on disk, one archive per team and hash. Nobody checks the hash, so an archive is for its team alone. */
+/**
+ * Uploaded files on disk, one archive per team and hash. Nobody checks the hash, so only its own team may use
+ * an archive.
+ */
 import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,10 +15,13 @@ import { tooLarge } from './upload-check.ts'
 import { UploadChecks } from './upload-checks.ts'
 
 const hashForm = /^[0-9a-f]{64}$/
-/** Files, folders and links in the archive of one COPY. */
+/** Maximum number of files, folders and links in the archive of one COPY. */
 const mostEntries = 1_000_000
 
-/** In whole milliseconds, never earlier than the time that `has` or `write` set: the file system keeps fractions. */
+/**
+ * In whole milliseconds, never earlier than the time that `has` or `write` set: the file system stores
+ * fractions.
+ */
 const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
@@ -26,7 +32,7 @@ export class StoredBuildFiles implements BuildFiles {
     this.#folder = folder
   }
 
-  /** Removes, at the start, the uploads that a crash cut off. */
+  /** Removes, at the start, uploads that a crash cut off. */
   async sweep(): Promise<void> {
     for (const { path, name } of await this.#entries()) {
       if (!hashForm.test(name)) await rm(path, { force: true })
@@ -36,8 +42,8 @@ export class StoredBuildFiles implements BuildFiles {
   async has(teamID: string, hash: string): Promise<boolean> {
     const seconds = systemClock.now() / 1000
     try {
-      // A client that is told of the files will not send them again, so they must outlast its build. One synchronous
-      // call, so that `remove` cannot come in between.
+      // A client that is told of the files will not send them again, so they must outlast its build. One
+      // synchronous call, so that `remove` cannot come in between.
       utimesSync(this.#path(teamID, hash), seconds, seconds)
       return true
     } catch (error) {
@@ -59,7 +65,7 @@ export class StoredBuildFiles implements BuildFiles {
     signal?.throwIfAborted()
     try {
       await this.#receive(beside, body, { teamID, maxBytes, signal })
-      // The kernel's own time lags behind the clock that builds are dated by.
+      // The kernel's own time lags behind the clock that dates builds.
       const seconds = systemClock.now() / 1000
       await utimes(beside, seconds, seconds)
       await rename(beside, path)
@@ -67,7 +73,7 @@ export class StoredBuildFiles implements BuildFiles {
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
       throw new AppError(
         'no_space',
-        'The disk of the server has no space for these files. Ask its operator for more.',
+        'The disk of the server has no space for these files. Ask the operator to free some.',
         {
           cause: error,
         },
@@ -77,7 +83,7 @@ export class StoredBuildFiles implements BuildFiles {
     }
   }
 
-  /** Writes the body to a new file while a worker checks it, and resolves when it is whole and was found good. */
+  /** Writes the body to a new file while a worker checks it. Resolves when it is complete and acceptable. */
   async #receive(
     path: string,
     body: AsyncIterable<Uint8Array>,

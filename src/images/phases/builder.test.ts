@@ -175,7 +175,7 @@ describe('the base of a build', () => {
     const parent = await site.build({ steps: runs('one') })
     const source = { build: await site.asTemplate(parent.result) }
     site.fixture.driver.world.snapshots.clear()
-    await assert.rejects(site.build({ source }), failsIn('base', /is not there any more/))
+    await assert.rejects(site.build({ source }), failsIn('base', /does not exist any more/))
   })
 })
 

@@ -1,6 +1,6 @@
 /**
- * Builds templates in three phases: the base (an image or another template), the steps, and the service. Each step
- * is asked for its key, looked up in the team's cache, and only then carried out in a real sandbox.
+ * Builds templates in three phases: the base (an image or another template), the steps, and the service. Each
+ * step has a key, is looked up in the team's cache, and runs in a real sandbox only if it is not there.
  */
 import { createHash } from 'node:crypto'
 import type { CommandOutput } from '../../core/ports/agent.ts'
@@ -18,6 +18,7 @@ import {
   type BuildLine,
   type BuildResult,
 } from '../../core/template/builder.ts'
+import { gpuCountOf } from '../../core/template/gpu-count.ts'
 import type { BuildStep } from '../../core/template/start-request.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
@@ -37,7 +38,7 @@ export type BuilderParts = {
   clock: Clock
   /** Frees disk space, as far as there is something to prune. */
   freeDiskSpace: () => Promise<unknown>
-  /** The build that the image names of our own base template mean. */
+  /** The build that the image names of our own base template refer to. */
   baseBuild: () => Promise<TemplateBuild>
 }
 
@@ -127,12 +128,12 @@ export class StepBuilder implements Builder {
     }
   }
 
-  /** Begins on a template's build. The template may have been deleted since the build was requested. */
+  /** Starts from a template's build. The template may have been deleted since the build was requested. */
   async #on(build: TemplateBuild, job: BuildJob, signal: AbortSignal): Promise<BuildSite> {
     const site = new BuildSite(this.#parts, job.build, stageOf(build), signal)
     if (await site.adopt(site.stage)) return site
     await site.close()
-    throw new BuildFailure('base', 'the template it begins with is not there any more; choose another one')
+    throw new BuildFailure('base', 'the template it starts from does not exist any more; choose another one')
   }
 
   async #provision(site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
@@ -173,7 +174,7 @@ export class StepBuilder implements Builder {
     await cache.put(teamID, await site.keep(key), clock.now())
   }
 
-  /** So that an authority which a step has copied into the image counts for every sandbox. */
+  /** Makes an authority that a step has copied into the image trusted in every sandbox. */
   async #updateTrustStore(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
     const { cache, clock } = this.#parts
     const key = keyOf([site.stage.key, 'trust'])
@@ -200,8 +201,11 @@ export class StepBuilder implements Builder {
     }
     const service = serviceOf(job)
     const { startCmd, readyCmd } = service
-    const build = { ...(await site.finish()), ...service }
+    const finished = await site.finish()
+    const gpuCount = gpuCountOf(finished, 'build' in job.source ? job.source.build : undefined)
+    const build = { ...finished, ...service, ...(gpuCount > 0 && { gpuCount }) }
     const { rootFolder, layers, envVars, defaultUser, defaultWorkdir } = build
+    if (gpuCount > 0) say(`[finalize] GPUs of each sandbox: ${gpuCount}`)
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
     const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
@@ -212,13 +216,15 @@ export class StepBuilder implements Builder {
     )
     say('Template is ready')
     const snapshot = prepared ?? build.snapshot
-    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, ...service }
+    return { rootFolder, layers, snapshot, envVars, defaultUser, defaultWorkdir, gpuCount, ...service }
   }
 }
 
 type Service = Pick<TemplateBuild, 'startCmd' | 'readyCmd' | 'serviceContext'>
 
-/** A build on another template keeps that template's service, in the context it was made for, unless it has its own. */
+/**
+ * A build on another template keeps that template's service, in its original context, unless it has its own.
+ */
 function serviceOf({ source, startCmd, readyCmd }: BuildJob): Service {
   if (startCmd || !('build' in source)) return { startCmd, readyCmd, serviceContext: null }
   const { build } = source
@@ -230,7 +236,7 @@ function serviceOf({ source, startCmd, readyCmd }: BuildJob): Service {
   }
 }
 
-/** The stage at which another template ended, for a build that begins with it. */
+/** The final stage of another template, for a build that starts from it. */
 function stageOf(build: TemplateBuild): Stage {
   const { buildID, snapshot, layers, rootFolder, envVars, defaultUser, defaultWorkdir } = build
   const context = { envVars, user: defaultUser, workdir: defaultWorkdir }
@@ -243,7 +249,7 @@ function stageOf(build: TemplateBuild): Stage {
   }
 }
 
-/** The lengths keep apart lists that look the same when joined. */
+/** The lengths distinguish lists that look the same when joined. */
 function keyOf(parts: readonly string[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(`${part.length}:${part}`)

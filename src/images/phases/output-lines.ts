@@ -1,4 +1,4 @@
-/** Cuts the output of a command into lines, each stream for itself. */
+/** Splits the output of a command into lines, each stream separately. */
 import { StringDecoder } from 'node:string_decoder'
 import type { CommandOutput } from '../../core/ports/agent.ts'
 

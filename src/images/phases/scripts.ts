@@ -1,14 +1,14 @@
 /**
- * Scripts that run inside the sandbox of a build, in any image that has a POSIX shell. What differs from step to step
- * comes in the environment: no text of a client is ever part of a script.
+ * Scripts that run inside the sandbox of a build, in any image with a POSIX shell. Parameters are passed in
+ * the environment: no text of a client is ever part of a script.
  */
 
-/** Part of every base's cache key: raise it when `provision` does something else. */
+/** Part of every base's cache key: increase it when `provision` changes. */
 export const provisionVersion = 2
 
 /**
- * Takes WARREN_PATH. Login shells, which run every command, set their own search path. That one stays behind
- * WARREN_PATH, because root's has folders that a user's has not.
+ * Parameter: WARREN_PATH. Login shells, which run every command, set their own search path. That one is
+ * appended to WARREN_PATH, because root's has folders that a user's does not.
  */
 export const keepSearchPath = `set -e
 mkdir -p /etc/profile.d
@@ -16,9 +16,10 @@ quoted=$(printf %s "$WARREN_PATH" | sed "s/'/'\\\\\\\\''/g")
 printf "PATH='%s':\\$PATH\\n" "$quoted" > /etc/profile.d/00-search-path.sh`
 
 /**
- * Gives an image what every client counts on: the user `user` with a home and sudo, /bin/bash, and the programs that
- * clients' own helpers call. Programs are installed where the image has a way to do so and the network is there;
- * without them only the helpers that need them fail. WARREN_PATH is the search path that the image names, if any.
+ * Adds everything that clients expect to an image: the user `user` with a home and sudo, /bin/bash, and the
+ * programs that clients' helpers call. Programs are installed if the image has a package manager and there is
+ * a network; without them only the helpers that need them fail. WARREN_PATH is the image's search path, if
+ * any.
  */
 export const provision = `set -u
 missing=
@@ -89,12 +90,12 @@ ${keepSearchPath}
 fi
 exit 0`
 
-/** What `updateTrustStore` ends with when it has changed files. */
+/** The exit status of `updateTrustStore` if it has changed files. */
 export const trustStoreChanged = 3
 
 /**
- * Makes the image's bundle of authorities anew if a step has put one where the image's own tool takes it from, and has
- * not called the tool. Ends with 0 where there is nothing to do.
+ * Rebuilds the image's bundle of authorities if a step has added one to the folder of the image's tool and
+ * has not called the tool. Exits with 0 if there is nothing to do.
  */
 export const updateTrustStore = `lacking() {
   find "$1" -type f -name "$2" 2>/dev/null | while IFS= read -r file; do
@@ -119,7 +120,10 @@ case "$WARREN_OWNER" in
   *:) group=$(grep "^[^:]*:[^:]*:$owner:" /etc/passwd | head -n 1 | cut -d: -f4); WARREN_OWNER=$owner:\${group:-0} ;;
 esac`
 
-/** Takes WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER and WARREN_MODE (or empty), as root in the work folder. */
+/**
+ * Parameters: WARREN_ARCHIVE, WARREN_SRC, WARREN_DEST, WARREN_OWNER and WARREN_MODE (or empty). Runs as root
+ * in the work folder.
+ */
 export const copy = `set -e
 here=$PWD
 work=$(mktemp -d /tmp/.warren-copy-XXXXXX)
@@ -178,7 +182,7 @@ for each in "$@"; do
   fi
 done`
 
-/** Takes WARREN_PATH and WARREN_OWNER. */
+/** Parameters: WARREN_PATH and WARREN_OWNER. */
 export const makeWorkdir = `set -e
 if [ -d "$WARREN_PATH" ]; then exit; fi
 if [ -e "$WARREN_PATH" ]; then
@@ -189,7 +193,10 @@ mkdir -p "$WARREN_PATH"
 ${wholeOwner}
 chown "$WARREN_OWNER" "$WARREN_PATH"`
 
-/** Takes WARREN_USER and WARREN_GROUP (or empty). Makes the user and group that are missing; numbers need not exist. */
+/**
+ * Parameters: WARREN_USER and WARREN_GROUP (or empty). Creates the user and group if they are missing;
+ * numbers need not exist.
+ */
 export const makeUser = `set -e
 case "$WARREN_USER" in
   *[!0-9]*)
@@ -204,5 +211,5 @@ case "$WARREN_GROUP" in
     fi ;;
 esac`
 
-/** Entries end with a NUL; the first one holds what the login shell may have printed. */
+/** Entries end with a NUL; the first one holds the output of the login shell, if any. */
 export const readEnvironment = `printf '\\0'; cat /proc/self/environ`

@@ -47,13 +47,13 @@ test('what a node was told of stays on its disk when the object store loses it',
 
 test('without the object store each node has its own, and asks for the rest again', async (t) => {
   const { packs, one, other } = world(t)
-  packs.save = async () => {
+  packs.store = async () => {
     throw new Error('gone')
   }
   await one.write('team', hash, bytes(), 1e6)
   assert.equal(await one.has('team', hash), true)
   assert.equal(await other.has('team', hash), false)
-  packs.load = packs.save as never
+  packs.fetch = packs.store as never
   assert.equal(await other.has('team', hash), false)
   assert.equal(await other.open('team', hash), undefined)
 })

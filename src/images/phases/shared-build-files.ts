@@ -1,6 +1,8 @@
-/** Uploaded files that every node of a cluster can use: on this disk, and in the object store for the others. */
+/**
+ * Uploaded files that every node of a cluster can use: on this disk, and in the object store for the others.
+ */
 import type { Readable } from 'node:stream'
-import { filesKey } from '../../core/archive/keys.ts'
+import { filesKey } from '../../core/object-storage/keys.ts'
 import type { PackStore } from '../../core/ports/object-store.ts'
 import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
@@ -20,7 +22,10 @@ export class SharedBuildFiles implements BuildFiles {
     this.#log = log
   }
 
-  /** What the object store has is brought here at once: it must outlast the build of the client that is told of it. */
+  /**
+   * Fetches the files from the object store at once: they must outlast the build of the client that is told
+   * of them.
+   */
   async has(teamID: string, hash: string): Promise<boolean> {
     return (await this.#own.has(teamID, hash)) || (await this.#fetch(teamID, hash))
   }
@@ -33,8 +38,8 @@ export class SharedBuildFiles implements BuildFiles {
     signal?: AbortSignal,
   ): Promise<void> {
     await this.#own.write(teamID, hash, body, maxBytes, signal)
-    // A client whose next request reaches another node finds the files there, unless the object store is away now: then
-    // it is asked to send them again.
+    // A client whose next request reaches another node finds the files there. If the object store is away
+    // now, that client is asked to send them again.
     await this.#share(teamID, hash).catch((err) =>
       this.#log.warn(
         { teamID, hash, err },
@@ -61,20 +66,20 @@ export class SharedBuildFiles implements BuildFiles {
     const content = await this.#own.open(teamID, hash)
     if (!content) return
     try {
-      await this.#packs.save(filesKey(teamID, hash), [{ name: fileName, content }], {})
+      await this.#packs.store(filesKey(teamID, hash), [{ name: fileName, content }], {})
     } finally {
       content.destroy()
     }
   }
 
-  /** False: the object store does not have them, or cannot be reached. */
+  /** False if the object store does not have them or cannot be reached. */
   #fetch(teamID: string, hash: string): Promise<boolean> {
     const key = filesKey(teamID, hash)
     return this.#fetches.run(key, async () => {
       try {
         const keep = (content: AsyncIterable<Uint8Array>) =>
           this.#own.write(teamID, hash, content, Number.MAX_SAFE_INTEGER)
-        return (await this.#packs.load(key, () => ({ open: () => keep }))) !== undefined
+        return (await this.#packs.fetch(key, () => ({ open: () => keep }))) !== undefined
       } catch (err) {
         this.#log.warn({ teamID, hash, err }, 'Uploaded files could not be fetched from the object store.')
         return false

@@ -1,4 +1,4 @@
-/** A template as far as it is built, and the sandbox that the next step runs in. */
+/** A template as far as it is built, and the sandbox in which the next step runs. */
 
 import type { Images } from '../../core/ports/images.ts'
 import type { BuildSandbox, BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
@@ -7,7 +7,7 @@ import type { SnapshotStore } from '../../core/sandbox/snapshots/snapshot-store.
 import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 
-/** Everything that the next step begins with; the cache keeps just that. */
+/** Everything that the next step needs; the cache stores exactly this. */
 export type Stage = CachedStep
 
 /** A boot takes about as long as copying this much. */
@@ -26,7 +26,7 @@ export class BuildSite {
   readonly #releases: (() => void)[] = []
   #stage: Stage
   #sandbox: BuildSandbox | undefined
-  /** True when the present step has used the sandbox. */
+  /** True if the present step has used the sandbox. */
   #isUsed = false
 
   constructor(parts: SiteParts, build: TemplateBuild, stage: Stage, signal: AbortSignal) {
@@ -41,7 +41,7 @@ export class BuildSite {
     return this.#stage
   }
 
-  /** Goes on from the stage that an earlier build left. False when its files are gone. */
+  /** Continues from the stage of an earlier build. False if its files no longer exist. */
   async adopt(stage: Stage): Promise<boolean> {
     this.#holdAll(stage)
     if (this.#parts.images.missing(stage.layers ?? []).length > 0) return false
@@ -51,14 +51,14 @@ export class BuildSite {
     return true
   }
 
-  /** Changes what a step can change besides files. */
+  /** Changes everything that a step can change besides files. */
   change(changes: Partial<Pick<Stage, 'envVars' | 'user' | 'workdir'>>): void {
     this.#stage = { ...this.#stage, ...changes }
   }
 
   /**
-   * Booted on the stage when a step first needs it; the steps that follow go on in it, with what runs there. None
-   * may count on that: a step that comes from the cache leaves files only.
+   * Returns the sandbox of the stage, booted when a step first needs it. The steps that follow continue in
+   * it, with its running processes. No step may rely on those: a step from the cache leaves only files.
    */
   async sandbox({ writes = true } = {}): Promise<BuildSandbox> {
     this.#isUsed ||= writes
@@ -66,12 +66,12 @@ export class BuildSite {
     return this.#sandbox
   }
 
-  /** What was written so far becomes part of the stage, under the key of the step that is done. */
+  /** Makes everything written so far part of the stage, under the key of the finished step. */
   async keep(key: string): Promise<Stage> {
     if (this.#sandbox && this.#isUsed) {
       const name = newStepSnapshotName()
       this.hold(name)
-      await this.#save(this.#sandbox, name)
+      await this.#takeSnapshot(this.#sandbox, name)
       this.#isUsed = false
       this.#stage = { ...this.#stage, snapshotName: name }
     }
@@ -79,14 +79,14 @@ export class BuildSite {
     return this.#stage
   }
 
-  /** Hands the disk itself over when copying it would take longer than booting the next sandbox on it. */
-  async #save(sandbox: BuildSandbox, name: string): Promise<void> {
-    if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.copy(name, this.#signal)
-    await sandbox.save(name, false, this.#signal)
+  /** Hands over the disk itself if copying it would take longer than booting the next sandbox on it. */
+  async #takeSnapshot(sandbox: BuildSandbox, name: string): Promise<void> {
+    if ((await sandbox.writtenBytes()) <= copyAtMostBytes) return sandbox.snapshotFiles(name, this.#signal)
+    await sandbox.snapshotAndEnd(name, false, this.#signal)
     await this.#leave()
   }
 
-  /** The result when all steps are done. */
+  /** The result after all steps. */
   async finish(): Promise<TemplateBuild> {
     await this.#leave()
     return this.asBuild()
@@ -115,7 +115,7 @@ export class BuildSite {
     await sandbox?.close()
   }
 
-  /** Keeps a snapshot from being swept until the site is closed. */
+  /** Protects a snapshot from the sweep until the site is closed. */
   hold(name: string): void {
     this.#releases.push(this.#parts.snapshots.hold(name))
   }

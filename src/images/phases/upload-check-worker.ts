@@ -1,6 +1,7 @@
 /**
- * A worker thread that checks all uploads of this Warren. What a team's uploads unpack to together is paced, and so is
- * what all teams unpack: a bomb takes a share of one core, and no time of the thread that answers requests.
+ * A worker thread that checks all uploads of this Warren. It limits the pace at which the uploads of each
+ * team, and of all teams together, are unpacked: a zip bomb takes a share of one core, and no time of the
+ * thread that answers requests.
  */
 import { open } from 'node:fs/promises'
 import { parentPort } from 'node:worker_threads'
@@ -14,7 +15,7 @@ import type { FromChecker, ToChecker } from './upload-protocol.ts'
 const mebibyte = 2 ** 20
 const teamPace = { bytesPerSecond: 64 * mebibyte, burstBytes: 256 * mebibyte }
 const paceOfAll = new Pace({ bytesPerSecond: 192 * mebibyte, burstBytes: 512 * mebibyte })
-/** Kept for as long as this thread: a team does not get its burst anew with each upload. */
+/** Lives as long as this thread: a team does not get a new burst with each upload. */
 const paceOfTeam = new Map<string, Pace>()
 const readAtOnce = 64 * 1024
 
@@ -38,7 +39,7 @@ function close(upload: Upload): void {
   upload.check.close()
 }
 
-/** Checks the file as far as it is there, until it is whole. */
+/** Checks the available part of the file, until the file is complete. */
 async function follow({ id, teamID, path, bounds }: ToChecker & { type: 'open' }): Promise<void> {
   const pace = paceOfTeam.get(teamID) ?? new Pace(teamPace)
   paceOfTeam.set(teamID, pace)
@@ -69,10 +70,10 @@ async function* bytesOf(upload: Upload, path: string): AsyncGenerator<Buffer> {
     let at = 0
     while (!upload.isClosed) {
       if (at < upload.size) {
-        // A buffer of its own each time: the check may hold several.
+        // A new buffer each time, because the check may hold several.
         const bytes = Buffer.allocUnsafe(Math.min(readAtOnce, upload.size - at))
         const { bytesRead } = await file.read(bytes, 0, bytes.length, at)
-        if (bytesRead === 0) throw new Error('the file is shorter than was told')
+        if (bytesRead === 0) throw new Error('the file is shorter than reported')
         at += bytesRead
         yield bytes.subarray(0, bytesRead)
       } else if (upload.isEnded) return

@@ -89,6 +89,33 @@ describe('an upload', () => {
     }
   })
 
+  it('that is packed in another way, or twice, is rejected, and an archive inside stays a file', async () => {
+    const inner = gzipSync(tarOf([{ name: 'zeros', content: Buffer.alloc(64 * 2 ** 20) }]))
+    const xz = Buffer.concat([Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]), randomBytes(2000)])
+    const bzip2 = Buffer.concat([Buffer.from('BZh91AY&SY'), randomBytes(2000)])
+    for (const upload of [
+      xz,
+      bzip2,
+      gzipSync(inner),
+      gzipSync(zstdCompressSync(inner)),
+      zstdCompressSync(inner),
+    ])
+      await assert.rejects(check(upload), /must come as a tar archive/)
+    const nested = tarOf([{ name: 'inner.tar.gz', content: inner }])
+    assert.equal(await check(nested), nested.length)
+  })
+
+  it('with a sparse file, of which a few bytes stand for terabytes, is rejected', async () => {
+    const old = tarOf([{ name: 'holes', type: 'S', size: 0 }])
+    const pax = paxOf({ 'GNU.sparse.major': '1', 'GNU.sparse.realsize': String(2 ** 42) })
+    const modern = tarOf([
+      { name: 'x', type: 'x', content: pax },
+      { name: 'holes', content: 'a' },
+    ])
+    for (const upload of [old, modern, gzipSync(modern)])
+      await assert.rejects(check(upload), /must come as a tar/)
+  })
+
   it('that unpacks to 1,000 times its size is rejected long before the limit of bytes', async () => {
     let unpacked = 0
     const limits = { maxBytes: 2 ** 40, maxEntries: 1000 }

@@ -1,7 +1,7 @@
 /**
- * Reads an uploaded archive while it is stored, and counts what it unpacks to. It is unpacked only later, in the sandbox
- * of a build; a few megabytes that become gigabytes, or millions of names, are stopped here. It runs in a worker thread:
- * `upload-check-worker.ts` feeds it.
+ * Reads an uploaded archive while it is stored, and counts its unpacked size. The archive is unpacked only
+ * later, in the sandbox of a build; this stops a few megabytes that become gigabytes, or millions of names.
+ * Runs in a worker thread: `upload-check-worker.ts` feeds it.
  */
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -13,12 +13,12 @@ import { type TarHandler, TarReader } from '../tar-reader.ts'
 
 export type UploadBounds = { maxBytes: number; maxEntries: number }
 
-/** Called after so many bytes were unpacked; the next are unpacked when it has resolved. */
+/** Called with the number of unpacked bytes; unpacking continues when it has resolved. */
 type OnUnpacked = (bytes: number) => Promise<void> | void
 
 /**
- * What an upload may unpack to besides `mostTimes` its size. Archives of text and programs unpack to 3 to 30 times their
- * size, gzip can reach 1,000 times, and zstd more.
+ * The unpacked size that is always allowed, besides `mostTimes` the upload's size. Archives of text and
+ * programs unpack to 3 to 30 times their size, gzip can reach 1,000 times, and zstd more.
  */
 const unpackedAnyway = 128 * 2 ** 20
 const mostTimes = 250
@@ -35,7 +35,7 @@ export class UploadCheck {
   constructor(bounds: UploadBounds, onUnpacked: OnUnpacked = () => {}) {
     this.#bounds = bounds
     this.#onUnpacked = onUnpacked
-    // A reader that stops early destroys its input with an error of its own; the reason is in `#failure`.
+    // A reader that stops early destroys its input with its own error; the reason is in `#failure`.
     this.#input.on('error', () => {})
     this.#done = this.#read().catch((error) => {
       this.#failure = rejectionOf(error)
@@ -43,7 +43,7 @@ export class UploadCheck {
     })
   }
 
-  /** Rejects as soon as a bound is passed. */
+  /** Rejects as soon as a limit is exceeded. */
   async add(chunk: Uint8Array): Promise<void> {
     if (this.#failure) throw this.#failure
     this.#packedBytes += chunk.length
@@ -57,7 +57,7 @@ export class UploadCheck {
     if (this.#failure) throw this.#failure
   }
 
-  /** Gives up an upload that broke off. */
+  /** Aborts an upload that broke off. */
   close(): void {
     this.#isClosed = true
     this.#input.destroy()
@@ -79,7 +79,7 @@ export class UploadCheck {
         if (bytes > unpackedAnyway + mostTimes * this.#packedBytes) throw tooDense()
         reader.push(chunk)
         await this.#onUnpacked(chunk.length)
-        // What was sent before may unpack to a lot, and is not in the input any more.
+        // Data that was sent before may unpack to a lot, and is not in the input any more.
         if (this.#isClosed) throw new AppError('unavailable', 'The upload broke off: send it again')
       }
     }
@@ -131,6 +131,6 @@ function tooDense(): AppError {
 function rejectionOf(error: unknown): AppError {
   if (error instanceof AppError && error.code === 'payload_too_large') return error
   const message =
-    'The files of a COPY must come as a tar archive, plain or packed with gzip, and this is none.'
+    'The files of a COPY must come as a tar archive, plain or compressed with gzip. This upload is not one.'
   return new AppError('invalid_argument', message, { cause: error })
 }

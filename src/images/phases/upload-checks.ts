@@ -1,6 +1,6 @@
 /**
- * The main thread's side of checking uploads. A worker thread reads each file as it grows. The main thread does not wait
- * for it before all has come: it goes on reading the socket, which is how it learns that a client has left.
+ * The main thread's side of checking uploads. A worker thread reads each file as it grows. The main thread
+ * waits for it only at the end: it keeps reading the socket, which tells it that a client has disconnected.
  */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../lib/app-error.ts'
@@ -18,7 +18,7 @@ export class UploadChecks {
   #idleTimer: NodeJS.Timeout | undefined
   #lastID = 0
 
-  /** The file at `path` must be there. The check must be closed in any case. */
+  /** The file at `path` must exist. The check must be closed in any case. */
   open(teamID: string, path: string, bounds: UploadBounds): OpenCheck {
     clearTimeout(this.#idleTimer)
     this.#worker ??= this.#start()
@@ -76,7 +76,7 @@ export class OpenCheck {
     this.#id = id
     this.#send = send
     this.#onClosed = onClosed
-    // Whoever finishes awaits it, perhaps only after it has failed.
+    // The caller of `finish` awaits it, perhaps only after it has failed.
     this.#answer.promise.catch(() => {})
   }
 
@@ -90,19 +90,19 @@ export class OpenCheck {
     this.#answer.reject(error)
   }
 
-  /** So much of the file can be read now. Throws once a bound was passed. */
+  /** Reports that `size` bytes of the file can be read now. Throws once a limit is exceeded. */
   grown(size: number): void {
     if (this.#failure) throw this.#failure
     this.#send({ type: 'grown', id: this.#id, size })
   }
 
-  /** The file is whole. Rejects where it is not what it should be. */
+  /** Call it when the file is complete. Rejects if the file is not acceptable. */
   async finish(): Promise<void> {
     if (!this.#failure) this.#send({ type: 'end', id: this.#id })
     await this.#answer.promise
   }
 
-  /** The worker stops unpacking, and whoever waits here is told. */
+  /** Makes the worker stop unpacking, and rejects for whoever waits here. */
   close(): void {
     if (this.#isClosed) return
     this.#isClosed = true

@@ -1,10 +1,10 @@
-/** What the main thread and the worker that checks uploads say to each other. `id` is that of one upload. */
+/** The messages between the main thread and the worker that checks uploads. `id` identifies one upload. */
 import type { ErrorCode } from '../../lib/app-error.ts'
 import type { UploadBounds } from './upload-check.ts'
 
 export type ToChecker =
   | { type: 'open'; id: number; teamID: string; path: string; bounds: UploadBounds }
-  /** The file has so many bytes now. */
+  /** The file has `size` bytes now. */
   | { type: 'grown'; id: number; size: number }
   | { type: 'end'; id: number }
   /** Nobody waits for the answer any more. */

@@ -1,13 +1,13 @@
-/** Makes of a cell what V8 can evaluate: types are erased, and imports become awaited calls. */
+/** Converts a cell to code that V8 can evaluate: erases types, and turns imports into awaited calls. */
 import { stripTypeScriptTypes } from 'node:module'
 import { type AnyNode, type ImportDeclaration, parse } from 'acorn'
 
-/** The function that stands in for `import` in cells, which V8 does not let load modules by themselves. */
+/** The function that replaces `import` in cells, which V8 does not let load modules themselves. */
 export const importName = '__warrenImport'
 
 type Change = { start: number; end: number; text: string }
 
-/** A cell that cannot be read is given back as it is: V8 then says what is wrong with it. */
+/** Returns a cell that cannot be parsed unchanged: V8 then reports the error. */
 export function cellSource(code: string): string {
   const erased = withoutTypes(code)
   const changes = changesOf(erased)
@@ -22,7 +22,7 @@ function withoutTypes(code: string): string {
     try {
       return stripTypeScriptTypes(code, { mode })
     } catch {
-      // The second way also knows what must be replaced, such as enums.
+      // The second mode also handles syntax that must be replaced, such as enums.
     }
   }
   return code

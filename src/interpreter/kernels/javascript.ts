@@ -1,7 +1,7 @@
 /**
- * Runs cells of JavaScript and TypeScript for the interpreter's server. V8's own console mode evaluates them: it knows
- * top-level await, and lets a later cell declare a name again. A second thread (`listener.ts`) hears requests and
- * interrupts; events go as JSON lines to descriptor 4.
+ * Runs cells of JavaScript and TypeScript for the interpreter's server. V8's console mode evaluates them: it
+ * supports top-level await, and lets a later cell redeclare a name. A second thread (`listener.ts`) receives
+ * requests and interrupts; events are written as JSON lines to descriptor 4.
  */
 import { writeSync } from 'node:fs'
 import { Session } from 'node:inspector'
@@ -25,7 +25,7 @@ type ChdirRequest = { type: 'chdir'; path: string }
 type Remote = { type: string; objectId?: string; value?: unknown; description?: string }
 type Evaluated = { result: Remote; exceptionDetails?: { exception?: Remote; text: string } }
 
-/** Under which the debugger hands a value over. */
+/** The name under which the debugger passes a value. */
 const slot = Symbol.for('warren.value')
 let session = new Session()
 let executionCount = 0
@@ -39,7 +39,7 @@ function display(value: unknown, isMain = false): void {
   send({ type: 'result', main: isMain, data: mimeBundle(value) })
 }
 
-/** From where the cell is, and else among what is installed for the whole machine. */
+/** Imports relative to the cell, or else from the packages that are installed for the whole machine. */
 async function importFromHere(specifier: string, options?: ImportCallOptions): Promise<unknown> {
   const load = runInThisContext('(specifier, options) => import(specifier, options)', {
     importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
@@ -90,7 +90,7 @@ class InterruptedError extends Error {
   override stack = `${this.name}: ${this.message}`
 }
 
-/** The value itself, of which the debugger only tells. */
+/** Returns the value itself; the debugger only describes it. */
 function debuggerValue(remote: Remote): unknown {
   if (remote.objectId === undefined) {
     return remote.type === 'bigint' ? BigInt(remote.description!.slice(0, -1)) : specialNumber(remote)
@@ -100,7 +100,7 @@ function debuggerValue(remote: Remote): unknown {
   holder[slot] = (value) => {
     found = value
   }
-  // The callback of a session on the same thread is called before `post` returns.
+  // A session on the same thread calls its callback before `post` returns.
   session.post('Runtime.callFunctionOn', {
     objectId: remote.objectId,
     functionDeclaration: "function () { 'use strict'; globalThis[Symbol.for('warren.value')](this) }",
@@ -109,7 +109,7 @@ function debuggerValue(remote: Remote): unknown {
   return found
 }
 
-/** NaN, infinities and -0 have no form in the debugger's messages. */
+/** NaN, infinities and -0 have no representation in the debugger's messages. */
 function specialNumber({ type, value, description }: Remote): unknown {
   return type === 'number' && value === undefined ? Number(description) : value
 }
@@ -155,8 +155,8 @@ async function execute({ code, marker, set, restore }: ExecuteRequest): Promise<
 }
 
 /**
- * Lets go of what the debugger holds of a cell. A cell that was interrupted while it waited leaves a promise there,
- * and V8 ends the process when it collects one whose session still listens.
+ * Releases the debugger's references to a cell. A cell that was interrupted while it waited leaves a promise
+ * there, and V8 crashes when it collects one whose session still listens.
  */
 function renewSession(): void {
   session.disconnect()
@@ -184,7 +184,7 @@ function start(): void {
   const tell = (error: unknown) => process.stderr.write(`${errorEvent(error).traceback}\n`)
   process.on('uncaughtException', tell)
   process.on('unhandledRejection', tell)
-  // The server sends the next request when it has heard the end of the one before.
+  // The server sends the next request after it has received the end of the previous one.
   const onRequest = (line: string) => {
     const request = JSON.parse(line) as ExecuteRequest | ChdirRequest
     if (request.type === 'execute') void execute(request)

@@ -1,7 +1,8 @@
 /**
- * The second thread of the JavaScript kernel, which listens while a cell keeps the first one busy. An interrupt asks the
- * first thread to end the cell, and where that does not answer, has V8 stop what runs there. Requests come this way
- * too: V8 stops everything down to the callback that a cell was started from, and a message leaves nothing half-done.
+ * The second thread of the JavaScript kernel, which listens while a cell keeps the first one busy. An
+ * interrupt asks the first thread to end the cell and, if that does not answer, makes V8 stop it. Requests
+ * come this way too: V8 stops everything down to the callback that started a cell, and a message leaves
+ * nothing half-done.
  */
 import { Session } from 'node:inspector'
 import { Socket } from 'node:net'
@@ -15,7 +16,7 @@ const answersWithinMs = 100
 
 export type Heard = { request: string } | { interrupt: true }
 
-/** On the thread of the cells. */
+/** Runs on the thread of the cells. */
 export function startListener(onRequest: (line: string) => void, onInterrupt: () => void): void {
   const answered = new Int32Array(new SharedArrayBuffer(4))
   const thread = new Worker(process.argv[1]!, { workerData: answered })
@@ -26,7 +27,7 @@ export function startListener(onRequest: (line: string) => void, onInterrupt: ()
   })
 }
 
-/** On the second thread: a line is a request, and every piece from the control pipe an interrupt. */
+/** Runs on the second thread: each line is a request, and every piece from the control pipe an interrupt. */
 export function listen(): void {
   const answered = workerData as Int32Array
   const tell = (heard: Heard) => parentPort!.postMessage(heard)

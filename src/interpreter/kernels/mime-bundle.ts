@@ -1,7 +1,7 @@
-/** What a value of JavaScript looks like as a result, by MIME type. */
+/** The representations of a JavaScript value as a result, by MIME type. */
 import { inspect } from 'node:util'
 
-/** Methods by which a value gives a form of its own, as JavaScript notebooks know them. */
+/** Methods by which a value provides its own representation, as in JavaScript notebooks. */
 const methods: Record<string, string> = {
   _toHtml: 'text/html',
   _toMarkdown: 'text/markdown',

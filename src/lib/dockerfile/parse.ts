@@ -15,13 +15,14 @@ export type DockerTemplate = {
   image: string
   steps: DockerStep[]
   startCmd: string | null
+  /** Of `LABEL warren.gpus=N`. */
+  gpuCount?: number
   /** What was passed over, and why that is no harm. */
   notes: string[]
 }
 
 const passedOver: Record<string, string> = {
   EXPOSE: 'every port of a sandbox can be reached',
-  LABEL: 'templates have no labels',
   MAINTAINER: 'templates have no labels',
   VOLUME: 'all that a sandbox writes is kept with it',
   STOPSIGNAL: 'sandboxes are ended as a whole',
@@ -44,6 +45,7 @@ class Translation {
   #user: string | undefined
   #hasWorkdir = false
   #shell: string[] = []
+  #gpuCount: number | undefined
   #entrypoint: DockerCommand | undefined
   #cmd: DockerCommand | undefined
 
@@ -69,6 +71,7 @@ class Translation {
       image: this.#image,
       steps: this.#steps,
       startCmd: startCommand(this.#entrypoint, this.#cmd),
+      ...(this.#gpuCount !== undefined && { gpuCount: this.#gpuCount }),
       notes: this.#notes,
     }
   }
@@ -111,6 +114,12 @@ class Translation {
     },
     ENTRYPOINT: ({ rest }, refuse) => {
       this.#entrypoint = commandOf(rest, this.#shell, refuse)
+    },
+    LABEL: ({ rest, line }, refuse) => {
+      const label = /(?:^|\s)"?warren\.gpus"?\s*[=\s]\s*"?([^\s"]*)"?/.exec(rest)?.[1]
+      if (label === undefined) return this.#note(line, 'LABEL is ignored: templates have no labels')
+      if (!/^\d{1,2}$/.test(label)) refuse(`warren.gpus is a number of GPUs, not '${shown(label)}'.`)
+      this.#gpuCount = Number(label)
     },
     ONBUILD: (_, refuse) =>
       refuse('ONBUILD cannot be kept in a template: write its instruction where it is needed.'),

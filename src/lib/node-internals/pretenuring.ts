@@ -1,9 +1,9 @@
 import { setFlagsFromString } from 'node:v8'
 
 /**
- * V8 must not learn from a thousand tunnels, which last, that what requests make lasts as well: see docs/performance.md.
- * To be called when the server serves. From then on V8 rejects compiled code from caches, Node's own included, since that
- * was made under other flags: as an option of the process, the flag makes each start compile all of it anew.
+ * Stops V8 from placing the short-lived objects of requests in the old generation, which it learns from objects of a thousand
+ * long-lived tunnels: docs/decisions/0082-measurements-of-commands-and-the-edge.md. Call this once the server serves. The flag
+ * makes V8 reject code caches, Node's own included, so a start with the flag on the command line would compile everything.
  */
 export function stopPretenuring(): void {
   setFlagsFromString('--no-allocation-site-pretenuring')

@@ -3,7 +3,9 @@ import type { SecretVault } from '../../core/secret/vault.ts'
 import { optionColumns } from '../sandbox-options.ts'
 import type { Tables } from '../tables.ts'
 
-/** Seals what lies in the rows so far, and takes out `mcp`, which nothing ever read and which may hold keys. */
+/**
+ * Seals the networks in existing rows, and removes `mcp`, which nothing ever read and which may hold keys.
+ */
 export const sealedNetworks = (vault: SecretVault): Migration => ({
   async up(db: Kysely<Tables>): Promise<void> {
     for (const column of ['network_key_id', 'network_sealed']) {

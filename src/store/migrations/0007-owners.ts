@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
 import type { Tables } from '../tables.ts'
 
-/** Rows without an owner are adopted by the Warren in whose data folder they began: see `adoptRows`. */
+/** The Warren whose data folder wrote rows without an owner adopts them: see `adoptRows`. */
 export async function up(db: Kysely<Tables>): Promise<void> {
   const { schema } = db
   await schema.alterTable('sandboxes').addColumn('node_id', 'text').execute()
   await schema.alterTable('template_builds').addColumn('node_id', 'text').execute()
-  // The owner becomes part of the key, which SQLite cannot alter, so the table is made anew.
+  // The owner becomes part of the key, which SQLite cannot alter, so the table is created anew.
   const steps = await db.selectFrom('build_cache').selectAll().execute()
   await schema.dropTable('build_cache').execute()
   await schema

@@ -14,7 +14,7 @@ export async function up({ schema }: Kysely<never>): Promise<void> {
     .addColumn('revoked_at', 'bigint')
     .execute()
   await schema.createIndex('access_tokens_by_team').on('access_tokens').column('team_id').execute()
-  // No reference to the node: its samples stay when it is gone.
+  // Does not reference the node: its samples stay when it is forgotten.
   await schema
     .createTable('team_metrics')
     .addColumn('team_id', 'text', (column) => column.notNull().references('teams.id').onDelete('cascade'))

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Ended rows stay for days and outnumber the others by far, so no index but the last has them. What the limits and the
- * admission add up stands in the index itself.
+ * Ended rows stay for days and outnumber the others by far, so only the last index has them. The index itself
+ * holds the values that limits and admission add up.
  */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   for (const name of ['sandboxes_by_team', 'sandboxes_by_end', 'sandboxes_frozen'])

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Neither events nor deliveries refer to other tables: an event outlives its sandbox, and a webhook that is deleted at
- * the moment when an event is written must not make the change fail that the event tells.
+ * Events and deliveries have no references to other tables: an event outlives its sandbox, and the deletion
+ * of a webhook while an event is written must not make the sandbox's change fail.
  */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   await schema
@@ -77,7 +77,7 @@ async function createDeliveries(schema: Kysely<never>['schema']): Promise<void> 
       .on('webhook_deliveries')
       .columns(columns as never[])
   await index('webhook_deliveries_listed', ['webhook_id', 'created_at', 'id']).execute()
-  // Those that wait are few among those that are remembered.
+  // Waiting deliveries are few among the stored ones.
   const status = sql.ref('status')
   await index('webhook_deliveries_due', ['webhook_id', 'next_at']).where(status, '=', 'pending').execute()
   await index('webhook_deliveries_in_order', ['webhook_id', 'sandbox_id', 'number'])

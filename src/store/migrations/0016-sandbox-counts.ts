@@ -3,8 +3,9 @@ import { type Kysely, PostgresAdapter, sql } from 'kysely'
 type Trigger = { name: string; event: string; when: string; body: string }
 
 /**
- * Counts how many sandboxes a team has on a node in a state, and what they take, in the very statement that changes a row;
- * what has ended is not counted. The indexes that stood in for it go: every change of a state was written to them.
+ * Counts a team's sandboxes on a node in each state, and their resources, in the same statement that changes
+ * a row; ended ones are not counted. Drops the indexes that served this purpose before: every change of a
+ * state wrote to them.
  */
 export async function up(db: Kysely<never>): Promise<void> {
   await createTable(db)
@@ -62,7 +63,7 @@ const add = (...changes: string[]): string => `insert into sandbox_counts (${col
     cpu_count = sandbox_counts.cpu_count + excluded.cpu_count,
     memory_mb = sandbox_counts.memory_mb + excluded.memory_mb;`
 
-/** Neither the team nor the sizes of a row ever change. */
+/** The team and the sizes of a row never change. */
 const triggers: Trigger[] = [
   {
     name: 'sandbox_counts_insert',

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 
-/** The Warrens that share the database, and what they agreed on. */
+/** The Warrens that share the database, and their shared values. */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   await schema
     .createTable('nodes')

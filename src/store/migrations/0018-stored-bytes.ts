@@ -1,6 +1,9 @@
 import type { Kysely } from 'kysely'
 
-/** Whether the object store has the bytes of a build or of a paused sandbox too, and what their memory needs of a machine. */
+/**
+ * When the object store got the bytes of a build or a paused sandbox, and what their memory requires of a
+ * machine.
+ */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   for (const table of ['template_builds', 'sandboxes']) {
     await schema.alterTable(table).addColumn('stored_at', 'bigint').execute()

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Until when a sandbox that a drain has paused is to run again; null in all others. */
+/** Until when a sandbox that a drain has paused is to run again; null in all other rows. */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   await schema.alterTable('sandboxes').addColumn('run_until', 'bigint').execute()
   await schema

@@ -1,6 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Sandboxes that are killed at the end of their time are looked for apart from those that are paused then. */
+/**
+ * Lets queries find sandboxes that are killed at the end of their timeout separately from those that are
+ * paused then.
+ */
 export async function up(db: Kysely<never>): Promise<void> {
   const { schema } = db
   await schema

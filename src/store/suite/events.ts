@@ -12,7 +12,7 @@ import type { StoreTest } from './store-test.ts'
 export const namedAt = (at: number): NamedChange => ({ moveID: newUUID(), at })
 const all = { order: 'asc', offset: 0, limit: 100 } as const
 
-/** Moves that are told, each a second after the one before. */
+/** Makes moves that write events, each a second after the previous one. */
 export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: string; runID: string }) {
   let at = time
   let run = runID

@@ -1,4 +1,4 @@
-/** The nodes of a cluster over one database: who is there, who owns what, and what goes with one that is forgotten. */
+/** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
 import { awayAfterMs, isAway } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'

@@ -36,7 +36,7 @@ export function ownerSuite(
   suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
     pairTest('a sandbox is moved and ended by its own Warren alone, and listed by all', sandboxesAreOwned)
     pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
-    pairTest('a template that one of them deletes discards the snapshots of the other', snapshotsAreDiscarded)
+    pairTest('a template that one of them deletes discards the snapshots of the other', snapshotsAreMarked)
     pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
     pairTest(
       'a volume is deleted by its own Warren alone, but all list it and its name is taken',
@@ -51,7 +51,7 @@ export function ownerSuite(
     pairTest('what a drain has paused is known to all until it runs, ends or is to stay paused', departures)
     pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
     pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
-    pairTest('a build is used by all once the object store has it', archivedBuildsAreShared)
+    pairTest('a build is used by all once the object store has it', storedBuildsAreShared)
     pairTest('an object is condemned until each node that is about to remove it is done', condemnedByEach)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
     nodeSuite(pairTest)
@@ -128,18 +128,18 @@ async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal((await other.templates.findReadyBuild(templateID, 'default'))?.buildID, own.buildID)
 }
 
-async function snapshotsAreDiscarded(one: Stores, other: Stores): Promise<void> {
+async function snapshotsAreMarked(one: Stores, other: Stores): Promise<void> {
   const { templateID } = await insertTemplate(one)
   const snapshotOf = (name: string) => ({ name, memory: false, sandboxID: 'i1' })
   await one.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('theirs') }), ['default'])
   await other.templates.insertBuild(aBuild(templateID, { snapshot: snapshotOf('own') }), ['default'])
   await other.templates.deleteUnused(templateID)
   const { quarantine } = one
-  assert.deepEqual(await quarantine.listDiscarded('one'), ['theirs'])
-  assert.deepEqual(await quarantine.listDiscarded('other'), [])
+  assert.deepEqual(await quarantine.listRemovable('one'), ['theirs'])
+  assert.deepEqual(await quarantine.listRemovable('other'), [])
   assert.deepEqual([await quarantine.list(), await quarantine.find('theirs')], [[], undefined])
   await quarantine.remove('theirs')
-  assert.deepEqual(await quarantine.listDiscarded('one'), [])
+  assert.deepEqual(await quarantine.listRemovable('one'), [])
   const kept = {
     snapshotName: 'kept',
     nodeID: 'one',
@@ -183,31 +183,31 @@ async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual(await one.buildCache.listSnapshotNames(), ['mine'])
 }
 
-const archived = { at: time, needs: { cpu: 'x' } }
-/** What the Warren that takes a paused sandbox over calls its snapshot. */
+const stored = { at: time, needs: { cpu: 'x' } }
+/** The name that the Warren which takes over a paused sandbox gives its snapshot. */
 const taken = 'taken'
 
 async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   const { teamID } = await insertTeam(one)
   const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
   const { sandboxID, runID, snapshot } = await insertPaused(one, teamID, aSnapshot())
-  const [known] = await one.archive.listUnarchived()
-  assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', archived: null })
-  assert.deepEqual(await other.archive.listUnarchived(), [])
+  const [known] = await one.storedBytes.listUnstored()
+  assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', stored: null })
+  assert.deepEqual(await other.storedBytes.listUnstored(), [])
   const at = { sandboxID, runID, nodeID: 'one' }
-  assert.equal(await other.archive.take(at, taken), false, 'the object store does not have it')
-  assert.equal(await other.archive.markSandbox(at, archived), false, 'it is not theirs')
-  assert.equal(await one.archive.markSandbox({ sandboxID, runID: 'an earlier run' }, archived), false)
-  assert.equal(await one.archive.markSandbox(frozen, archived), false, 'its processes are in memory')
-  assert.equal(await one.archive.markSandbox(at, archived), true)
-  assert.deepEqual((await other.archive.findPaused(sandboxID))?.archived, archived)
-  assert.equal(await other.archive.take({ ...at, runID: 'an earlier run' }, taken), false)
-  assert.equal(await other.archive.take(at, taken), true)
-  assert.equal(await other.archive.take(at, taken), false, 'its owner is another by now')
+  assert.equal(await other.storedBytes.take(at, taken), false, 'the object store does not have it')
+  assert.equal(await other.storedBytes.markSandbox(at, stored), false, 'it is not theirs')
+  assert.equal(await one.storedBytes.markSandbox({ sandboxID, runID: 'an earlier run' }, stored), false)
+  assert.equal(await one.storedBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
+  assert.equal(await one.storedBytes.markSandbox(at, stored), true)
+  assert.deepEqual((await other.storedBytes.findPaused(sandboxID))?.stored, stored)
+  assert.equal(await other.storedBytes.take({ ...at, runID: 'an earlier run' }, taken), false)
+  assert.equal(await other.storedBytes.take(at, taken), true)
+  assert.equal(await other.storedBytes.take(at, taken), false, 'its owner is another by now')
   const theirs = (await other.sandboxes.find(sandboxID))!
   assert.deepEqual([theirs.state, theirs.snapshot], ['paused', { ...snapshot, name: taken }])
   assert.equal(await one.sandboxes.find(sandboxID), undefined)
-  assert.deepEqual(await one.archive.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+  assert.deepEqual(await one.storedBytes.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
 }
 
 async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
@@ -220,11 +220,11 @@ async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
     options: { ...aSandbox(teamID).options, volumeMounts },
   })
   const free = await insertPaused(one, teamID, aSnapshot())
-  for (const row of [bound, free]) await one.archive.markSandbox(row, archived)
+  for (const row of [bound, free]) await one.storedBytes.markSandbox(row, stored)
   const isMovable = async ({ sandboxID }: Sandbox) =>
     (await other.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
   assert.deepEqual([await isMovable(bound), await isMovable(free)], [false, true])
-  assert.equal(await other.archive.take({ ...bound, nodeID: 'one' }, taken), false)
+  assert.equal(await other.storedBytes.take({ ...bound, nodeID: 'one' }, taken), false)
   const node = aNode('one')
   await one.nodes.join(node)
   await one.nodes.leave(node)
@@ -247,7 +247,7 @@ async function departures(one: Stores, other: Stores): Promise<void> {
     await one.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot, endAt: time })
     return { sandboxID, runID, endAt, snapshot }
   }
-  const listed = async () => (await other.archive.listDepartures()).map(({ sandboxID }) => sandboxID)
+  const listed = async () => (await other.storedBytes.listDepartures()).map(({ sandboxID }) => sandboxID)
   const [resumed, killed, stays] = [await depart(), await depart(), await depart()]
   assert.deepEqual((await listed()).sort(), [resumed, killed, stays].map(({ sandboxID }) => sandboxID).sort())
   const { sandboxID, runID, endAt } = resumed
@@ -275,9 +275,9 @@ async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void>
     stores.sandboxes.resumeWithinLimits(paused, team.limits, { runID })
   assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
   assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
-  await one.archive.markSandbox(paused, archived)
+  await one.storedBytes.markSandbox(paused, stored)
   assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
-  await other.archive.take({ ...paused, nodeID: 'one' }, taken)
+  await other.storedBytes.take({ ...paused, nodeID: 'one' }, taken)
   assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
   assert.deepEqual(await resume(other, 'theirs'), {
     moved: { ...paused, state: 'resuming', runID: 'theirs', snapshot: { ...paused.snapshot, name: taken } },
@@ -287,47 +287,47 @@ async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void>
 async function resumeForgets(one: Stores, other: Stores): Promise<void> {
   const team = await insertTeam(one)
   const { sandboxID, runID } = await insertPaused(one, team.teamID, aSnapshot())
-  await one.archive.markSandbox({ sandboxID, runID }, archived)
+  await one.storedBytes.markSandbox({ sandboxID, runID }, stored)
   await one.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, { runID: 'next' })
-  assert.equal(await other.archive.findPaused(sandboxID), undefined, 'it is not paused')
+  assert.equal(await other.storedBytes.findPaused(sandboxID), undefined, 'it is not paused')
   await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
-  assert.equal((await other.archive.findPaused(sandboxID))?.archived, null)
-  assert.equal(await other.archive.take({ sandboxID, runID: 'next', nodeID: 'one' }, taken), false)
+  assert.equal((await other.storedBytes.findPaused(sandboxID))?.stored, null)
+  assert.equal(await other.storedBytes.take({ sandboxID, runID: 'next', nodeID: 'one' }, taken), false)
 }
 
-async function archivedBuildsAreShared(one: Stores, other: Stores): Promise<void> {
+async function storedBuildsAreShared(one: Stores, other: Stores): Promise<void> {
   const { templateID } = await insertTemplate(one)
   const snapshot = { name: 'kept', memory: false, sandboxID: 'i1' }
   const build = aBuild(templateID, { layers: ['sha256:a'], snapshot })
   const { buildID } = build
   await one.templates.insertBuild(build, ['default'])
-  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [
+  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [
     { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
   ])
-  assert.deepEqual(await other.archive.listUnarchivedBuilds(), [])
-  assert.equal(await one.archive.markBuild(buildID, archived), true)
-  assert.deepEqual(await other.archive.findArchivedBuild(buildID), archived)
+  assert.deepEqual(await other.storedBytes.listUnstoredBuilds(), [])
+  assert.equal(await one.storedBytes.markBuild(buildID, stored), true)
+  assert.deepEqual(await other.storedBytes.findStoredBuild(buildID), stored)
   assert.deepEqual(await other.templates.findReadyBuild(templateID, 'default'), build)
   assert.deepEqual(await other.templates.listSnapshotNames(), ['kept'])
-  assert.deepEqual(await other.archive.listNeeded(), {
+  assert.deepEqual(await other.storedBytes.listNeeded(), {
     runs: [],
     layers: ['sha256:a'],
     snapshotNames: ['kept'],
   })
-  assert.deepEqual(await one.archive.listUnarchivedBuilds(), [])
-  assert.deepEqual(await one.archive.listForeignBuilds(), [])
-  assert.deepEqual(await other.archive.listForeignBuilds(), [
+  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [])
+  assert.deepEqual(await one.storedBytes.listForeignBuilds(), [])
+  assert.deepEqual(await other.storedBytes.listForeignBuilds(), [
     { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
   ])
-  await other.archive.unmarkBuild(buildID)
-  assert.deepEqual(await other.archive.listForeignBuilds(), [])
-  assert.equal((await one.archive.listUnarchivedBuilds()).length, 1)
+  await other.storedBytes.unmarkBuild(buildID)
+  assert.deepEqual(await other.storedBytes.listForeignBuilds(), [])
+  assert.equal((await one.storedBytes.listUnstoredBuilds()).length, 1)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
 }
 
 async function condemnedByEach(
-  { archive: one, ...stores }: Stores,
-  { archive: other, nodes }: Stores,
+  { storedBytes: one, ...stores }: Stores,
+  { storedBytes: other, nodes }: Stores,
 ): Promise<void> {
   await one.condemn(['a', 'b'], time)
   await other.condemn(['b', 'c'], time + 1)

@@ -65,13 +65,13 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
     const changes = { snapshot, handle: null, runID: newUUID(), endAt: time + 7 }
     assert.equal(await sandboxes.reopen(sandboxID, changes), undefined)
     await quarantine.insert(entry({ sandboxID }))
-    await quarantine.discard('ione-run')
+    await quarantine.markForRemoval('ione-run')
     assert.equal(await quarantine.find('ione-run'), undefined)
-    assert.deepEqual(await quarantine.listDiscarded('node-a'), ['ione-run'])
+    assert.deepEqual(await quarantine.listRemovable('node-a'), ['ione-run'])
     assert.equal(await sandboxes.reopen(sandboxID, changes), undefined)
     assert.equal((await sandboxes.find(sandboxID))?.state, 'ended')
     await quarantine.remove('ione-run')
-    assert.deepEqual(await quarantine.listDiscarded('node-a'), [])
+    assert.deepEqual(await quarantine.listRemovable('node-a'), [])
   })
 
   sandboxTest('an ended row stays as long as a snapshot of it is in quarantine', async (stores) => {

@@ -1,4 +1,4 @@
-/** Made-up things for the store suite; each call changes only what its test is about. */
+/** Test data for the store suite; each call changes only what its test is about. */
 import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
@@ -121,7 +121,7 @@ export async function insertSandbox(
   return sandbox
 }
 
-/** What the rows of `aSandbox` stand on. */
+/** Inserts the template of the rows from `aSandbox`. */
 export async function haveTemplate(stores: Stores, templateID = 'base-template'): Promise<void> {
   if (await stores.templates.findByID(templateID)) return
   await insertTemplate(stores, { templateID })
@@ -138,7 +138,7 @@ const pathTo: Record<SandboxState, SandboxState[]> = {
   ended: ['killing', 'ended'],
 }
 
-/** A sandbox brought to a state by legal moves. */
+/** Inserts a sandbox and brings it to a state by legal moves. */
 export async function insertSandboxIn(
   stores: Stores,
   teamID: string,
@@ -161,7 +161,7 @@ export function aSnapshot(changes: Partial<SandboxSnapshot> = {}): SandboxSnapsh
   return { name: newUUID(), memory: true, frozen: false, agentUnresponsive: false, ...changes }
 }
 
-/** A paused sandbox with what is kept of it. */
+/** Inserts a paused sandbox with its snapshot. */
 export async function insertPaused(
   stores: Stores,
   teamID: string,

@@ -1,16 +1,29 @@
-/** The counts by which limits and admission go must say what the rows say. */
+/** The counts that limits and admission use must agree with the rows. */
 import assert from 'node:assert/strict'
 import { activeStates, type Sandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
-import { aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
+import { aSandbox, aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
 const unended: readonly SandboxState[] = [...activeStates, 'paused']
 const notStarting: readonly SandboxState[] = ['running', 'pausing', 'snapshotting', 'killing']
 
 export function sandboxCountSuite(storeTest: StoreTest): void {
+  storeTest('GPUs of a team are summed over its active sandboxes', async (stores) => {
+    const team = await insertTeam(stores)
+    const insert = (gpuCount: number) =>
+      stores.sandboxes.insertWithinLimits(aSandbox(team.teamID, { gpuCount }), {
+        ...defaultTeamLimits,
+        maxGPUs: 3,
+      })
+    assert.deepEqual(await insert(2), { inserted: true })
+    assert.deepEqual(await insert(2), { inserted: false, exceeded: 'maxGPUs' })
+    assert.deepEqual(await insert(0), { inserted: true })
+    assert.deepEqual(await insert(1), { inserted: true })
+  })
+
   storeTest('the counts say what the rows say, after every kind of change', async (stores) => {
     const { sandboxes } = stores
     const { teamID } = await insertTeam(stores)

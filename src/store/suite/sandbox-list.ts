@@ -8,7 +8,7 @@ import type { StoreTest } from './store-test.ts'
 const allStates = Object.keys(legalMoves) as SandboxState[]
 const wholeList: SandboxPage = { order: 'desc', limit: 100 }
 
-/** The ids that a filter finds; list and count must agree. */
+/** The IDs that a filter finds; list and count must agree. */
 async function found({ sandboxes }: Stores, filter: SandboxFilter): Promise<string[]> {
   const rows = await sandboxes.list(filter, wholeList)
   assert.equal(await sandboxes.count(filter), rows.length)

@@ -95,7 +95,7 @@ function resumes(storeTest: StoreTest): void {
     assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
     for (const state of allStates.filter((state) => state !== 'paused')) {
       const sandbox = await insertSandboxIn(stores, teamID, state)
-      // Also where no resume would be within the limits: that it has moved on says more.
+      // Also if no resume would be within the limits: that the row has moved on says more.
       assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
       assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
     }
@@ -171,7 +171,7 @@ function races(storeTest: StoreTest): void {
     for (const [index, paused] of (await insertMany(stores, teamID, 30)).entries()) {
       const { sandboxID, runID } = paused
       const resuming = resume(stores, paused)
-      // Each kill comes some statements later than the one before, to fall between those of the resume.
+      // Each kill comes some statements later than the previous one, to fall between those of the resume.
       for (let later = 0; later < index % 10; later++) await stores.sandboxes.find(sandboxID)
       const killed = await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
       const resumed = await resuming

@@ -1,4 +1,4 @@
-/** What of a sandbox's network may hold credentials lies sealed in its row, whichever engine holds it. */
+/** The parts of a sandbox's network that may hold credentials are sealed in its row, on both engines. */
 import assert from 'node:assert/strict'
 import type { Kysely } from 'kysely'
 import type { NetworkOptions } from '../../core/network-policy/network-options.ts'
@@ -25,7 +25,7 @@ export async function liesSealed(db: Kysely<Tables>, sandboxID: string): Promise
     .executeTakeFirstOrThrow()
   const text = JSON.stringify(row)
   assert.ok(!text.includes(hidden), text)
-  // Whoever can write to the row cannot lead the password elsewhere.
+  // Whoever can write to the row cannot send the password elsewhere.
   assert.ok(!text.includes('198.51.100.1') && !text.includes('X-Key'), text)
   assert.equal(row.network_key_id, vault.keyID)
   assert.ok(text.includes('8443'), 'how it is reached is known without the key')
@@ -49,7 +49,7 @@ export async function networksAreSealed(db: Kysely<Tables>): Promise<void> {
   await liesSealed(db, other.sandboxID)
   assert.deepEqual(await sandboxes.listLocked(), [])
 
-  // Without the key everything but what may leave is there, and a new network cures it.
+  // Without the key everything but the egress policy can be read, and a new network cures it.
   const closed = { ...plain, allowInternetAccess: false, network: ingress }
   const newKey = storesOver(db, new SecretVault('5b'.repeat(32))).sandboxes
   assert.deepEqual((await newKey.find(one.sandboxID))?.options, closed)
@@ -67,7 +67,7 @@ export async function networksAreSealed(db: Kysely<Tables>): Promise<void> {
   await sandboxes.setOptions(other, plain)
   assert.deepEqual((await newKey.find(other.sandboxID))?.options, plain)
 
-  // What is sealed for one sandbox opens in no other, nor for another team.
+  // A text that was sealed for one sandbox opens in no other, nor for another team.
   const { network_key_id, network_sealed } = await db
     .selectFrom('sandboxes')
     .selectAll()
@@ -84,7 +84,7 @@ export async function networksAreSealed(db: Kysely<Tables>): Promise<void> {
     assert.equal(found?.options.network?.egressProxy, undefined)
   }
   const changed = (await sandboxes.listLocked()).filter(({ why }) =>
-    /was changed outside of Warren/.test(why),
+    /was changed in the database by something other than Warren/.test(why),
   )
   assert.equal(changed.length, 2)
 

@@ -80,7 +80,7 @@ function snapshotBuilds(storeTest: StoreTest): void {
 
 type SnapshotBuild = Partial<TemplateBuild> & { tags?: string[]; source?: string }
 
-/** A snapshot template with builds in the order in which their tags were assigned. */
+/** Inserts a snapshot template with builds in the order in which their tags were assigned. */
 async function insertSnapshot(
   stores: Stores,
   template: { teamID: string; templateID?: string; isSnapshot?: boolean },

@@ -38,7 +38,7 @@ export function teamSuite(storeTest: StoreTest): void {
     async (stores) => {
       const team = await insertTeam(stores)
       const other = await insertTeam(stores)
-      const limits = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 2 ** 40, maxLifetimeHours: 0.5 }
+      const limits = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 2 ** 40, maxLifetimeHours: 0.5, maxGPUs: 0 }
       await stores.teams.setLimits(team.teamID, limits)
       assert.deepEqual((await stores.teams.findTeam(team.teamID))?.limits, limits)
       assert.deepEqual(await stores.teams.findTeam(other.teamID), other)

@@ -169,7 +169,7 @@ export function templateSuite(storeTest: StoreTest): void {
   storeTest('parallel spawns are all counted', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const times = Array.from({ length: 10 }, () => time + 7)
-    await Promise.all(times.map((at) => stores.templates.recordSpawns(templateID, 2, at)))
+    await Promise.all(times.map((at) => stores.templates.recordCreates(templateID, 2, at)))
     const template = await stores.templates.findByID(templateID)
     assert.equal(template?.spawnCount, 20)
     assert.equal(template?.lastSpawnedAt, time + 7)

@@ -1,4 +1,4 @@
-/** What an older Warren left in a database must still be there, whichever engine holds it. */
+/** Data that an older Warren left in a database must still be readable, on both engines. */
 import assert from 'node:assert/strict'
 import { type Kysely, sql } from 'kysely'
 import { migrate, migrationsWith } from '../migrate.ts'
@@ -17,7 +17,10 @@ const sandbox = aSandbox(team.teamID, {
   options: { ...aSandbox(team.teamID).options, network: networkWithSecrets },
 })
 
-/** Takes an empty database from the tables without snapshots to those of this build, where nothing lies open. */
+/**
+ * Migrates an empty database from the tables without snapshots to those of this build, where nothing lies
+ * open.
+ */
 export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void> {
   const known = Object.entries(migrationsWith(vault)).filter(([name]) => name < '0003')
   await migrate(db, Object.fromEntries(known))
@@ -48,7 +51,17 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
 }
 
 async function insertOldRows(db: Kysely<Tables>): Promise<void> {
-  await storesOver(db, vault).teams.insertTeam(team)
+  const { limits } = team
+  await insertInto(db, 'teams', {
+    id: team.teamID,
+    slug: team.slug,
+    name: team.name,
+    max_sandboxes: limits.maxSandboxes,
+    max_cpu: limits.maxCPU,
+    max_memory_mb: limits.maxMemoryMB,
+    max_lifetime_hours: limits.maxLifetimeHours,
+    created_at: team.createdAt,
+  })
   const { createdAt } = sandbox
   await insertInto(db, 'templates', {
     id: template.templateID,
@@ -104,7 +117,7 @@ async function insertOldRows(db: Kysely<Tables>): Promise<void> {
   })
 }
 
-/** Past the types, which know only the tables of this build. */
+/** Bypasses the types, which know only the tables of this build. */
 async function insertInto(db: Kysely<Tables>, table: string, row: Record<string, unknown>): Promise<void> {
   const columns = sql.join(Object.keys(row).map((name) => sql.ref(name)))
   await sql`insert into ${sql.table(table)} (${columns}) values (${sql.join(Object.values(row))})`.execute(db)

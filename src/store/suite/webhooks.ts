@@ -33,7 +33,7 @@ async function insertWebhook(stores: Stores, teamID: string, changes: Partial<We
   return webhook
 }
 
-/** A running sandbox whose end was set so many times since. */
+/** Inserts a running sandbox and sets its end `updates` times. */
 async function insertRunning(stores: Stores, teamID: string, updates: number) {
   const sandbox = await insertSandbox(stores, teamID)
   await livesOf(stores, sandbox).move('creating', 'running')

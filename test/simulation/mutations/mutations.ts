@@ -3,6 +3,7 @@
  * replaces a text that a source file holds exactly once; when the code changes, the edit is adapted to it.
  */
 
+import { memoryMutations } from './memory-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { staleMutations } from './stale-mutations.ts'
 
@@ -77,8 +78,8 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/verbs/creator.ts',
-        from: 'spawns.count(row.templateID, startedAt)',
-        to: 'await this.#parts.templates.recordSpawns(row.templateID, 1, startedAt)',
+        from: 'createCounter.count(row.templateID, startedAt)',
+        to: 'await this.#parts.templates.recordCreates(row.templateID, 1, startedAt)',
       },
     ],
     finds: /^failed create: /,
@@ -89,11 +90,11 @@ export const mutations: Mutation[] = [
     fault: 'A node takes over a sandbox that its owner, back again, or another node has resumed meanwhile.',
     edits: [
       {
-        file: 'src/store/archive.ts',
+        file: 'src/store/stored-bytes.ts',
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where(isMovable)
-      // What its owner has corrected since it was read would be lost.
+      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
       .where('saved', '=', row.saved)
 `,
         to: '',
@@ -116,7 +117,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have brought it to the object store since it was listed.
+      // The node may live all the same, and have stored the sandbox since it was listed.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true }`,
         to: `    .orderBy('id')
     .execute()
@@ -124,7 +125,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have brought it to the object store since it was listed.
+      // The node may live all the same, and have stored the sandbox since it was listed.
       fence: { sandboxID, nodeID, from: [state] }`,
       },
     ],
@@ -167,10 +168,14 @@ export const mutations: Mutation[] = [
     fault: 'The row says that the object store has a snapshot before its upload is done.',
     edits: [
       {
-        file: 'src/core/archive/archiver.ts',
-        from: 'const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))',
+        file: 'src/core/object-storage/uploader.ts',
+        from: `const result = await snapshots.store(
+        snapshotName,
+`,
         to: `await rows.markSandbox({ sandboxID, runID }, { at: clock.now(), needs: null })
-      const saved = await snapshots.save(snapshotName, key, this.#closing.signal, await logs.pack(sandboxID))`,
+      const result = await snapshots.store(
+        snapshotName,
+`,
       },
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
@@ -180,10 +185,11 @@ export const mutations: Mutation[] = [
   {
     name: 'sweep of what is needed',
     fault: 'The sweep of the object store removes the pack of a paused sandbox.',
-    edits: [{ file: 'src/core/archive/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
+    edits: [{ file: 'src/core/object-storage/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is removed/,
     seed: 13,
   },
   ...staleMutations,
+  ...memoryMutations,
 ]

@@ -229,12 +229,12 @@ export const staleMutations: Mutation[] = [
     fault: 'The sweep reads what is needed once, and removes a layer that a new build has begun to need.',
     edits: [
       {
-        file: 'src/core/archive/archiver.ts',
+        file: 'src/core/object-storage/uploader.ts',
         from: 'if (condemned.length === 0) return',
         to: 'if (condemned.length >= 0) return',
       },
       {
-        file: 'src/core/archive/sweeper.ts',
+        file: 'src/core/object-storage/sweeper.ts',
         from: 'const unneeded = keys.filter((key) => !needed.has(key))\n    const settled = keys.filter((key) => needed.has(key))',
         to: 'const unneeded = needed && [...keys]\n    const settled: ObjectKey[] = []',
       },
@@ -248,7 +248,7 @@ export const staleMutations: Mutation[] = [
     fault: 'A node that takes a sandbox over resumes the older files that it has under the same name.',
     edits: [
       {
-        file: 'src/core/archive/mover.ts',
+        file: 'src/core/object-storage/mover.ts',
         from: 'rows.take(paused, newTakenSnapshotName(paused))',
         to: 'rows.take(paused, paused.snapshotName)',
       },
@@ -263,7 +263,7 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/snapshots/quarantine.ts',
-        from: 'await retryPassing(clock, () => entries.discard(snapshotName))\n',
+        from: 'await retryPassing(clock, () => entries.markForRemoval(snapshotName))\n',
         to: '',
       },
       {

@@ -12,7 +12,7 @@ export function addBuiltInTemplateRoute(app: Api, context: RouteContext): void {
       onRequest: [auth.requireAdmin, passOnToItsNode(context)],
       schema: {
         ...adminSchema,
-        summary: 'Make a template that Warren knows by itself',
+        summary: 'Build a built-in template of Warren',
         params: BuiltInPath,
         body: BuiltInRequest,
         response: { 202: BuiltInAnswer, ...failures },

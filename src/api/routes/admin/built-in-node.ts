@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { RouteContext } from '../../context.ts'
 import { exchangeOf } from '../../pass-on.ts'
 
-/** The node that made a template which Warren knows by itself, or is making it, has its log and tells of it. */
+/** Forwards the request to the node that builds or built the built-in template: it has the log. */
 export function passOnToItsNode({ builtIns, cluster }: RouteContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<void> => {
     const build = cluster && (await builtIns.newestBuild((request.params as { name: string }).name))

@@ -11,7 +11,7 @@ export function createKeyRoute(app: Api, { auth, teams }: RouteContext): void {
       onRequest: auth.requireAdmin,
       schema: {
         ...adminSchema,
-        summary: 'Make an API key; the answer is the only place that shows it',
+        summary: 'Create an API key; only this answer shows it',
         params: TeamPath,
         body: NewApiKey,
         response: { 201: CreatedApiKey, ...failures },

@@ -9,7 +9,12 @@ export function createTeamRoute(app: Api, { auth, teams }: RouteContext): void {
     '/admin/teams',
     {
       onRequest: auth.requireAdmin,
-      schema: { ...adminSchema, summary: 'Make a team', body: NewTeam, response: { 201: Team, ...failures } },
+      schema: {
+        ...adminSchema,
+        summary: 'Create a team',
+        body: NewTeam,
+        response: { 201: Team, ...failures },
+      },
     },
     async (request, reply) => {
       const team = await teams.createTeam(request.body.name, request.body.slug)

@@ -23,7 +23,7 @@ export function deleteTeamRoute(app: Api, context: RouteContext): void {
       const force = request.query.force ?? false
       const clear = () => teamRemover.clearNode(team)
       const { missing } = force ? await onEveryNode(context, request, clear) : { missing: [] }
-      // The rest is in the rows, which one node deletes for all.
+      // The rest is in the database, where one node deletes it for all.
       if (!isPartOfAnother(context, request)) await teamRemover.remove(team, { force, missing })
       return reply.code(204).send(null)
     },

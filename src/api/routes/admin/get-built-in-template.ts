@@ -14,7 +14,7 @@ export function getBuiltInTemplateRoute(app: Api, context: RouteContext): void {
       onRequest: [auth.requireAdmin, passOnToItsNode(context)],
       schema: {
         ...adminSchema,
-        summary: 'Read how the making of such a template is doing, and its log lines from an offset on',
+        summary: "Read the progress of a built-in template's build, and its log lines from an offset on",
         params: BuiltInPath,
         querystring: StatusQuery,
         response: { 200: BuildStatusAnswer, ...failures },

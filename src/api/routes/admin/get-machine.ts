@@ -6,12 +6,13 @@ import { adminSchema } from './admin-schema.ts'
 export function getMachineRoutes(app: Api, { auth, describeMachine, examineMachine }: RouteContext): void {
   const onRequest = auth.requireAdmin
   const answer = { 200: MachineReport, ...failures }
-  const summary = 'How the server does: sandboxes by state, the warm pool, creates, the last problems'
+  const summary =
+    'Read the state of the server: sandboxes by state, the warm pool, creates, the last problems'
   app.get('/admin/machine', { onRequest, schema: { ...adminSchema, summary, response: answer } }, () =>
     describeMachine(),
   )
   const found = { 200: DoctorReport, ...failures }
-  const asked = 'What the doctor finds on this machine; at most once a minute it looks anew'
+  const asked = "Read the doctor's report on this machine, which is renewed at most once a minute"
   app.get('/admin/doctor', { onRequest, schema: { ...adminSchema, summary: asked, response: found } }, () =>
     examineMachine(),
   )

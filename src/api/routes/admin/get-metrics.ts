@@ -3,7 +3,7 @@ import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { adminSchema } from './admin-schema.ts'
 
-/** Prometheus can send the token as a bearer; every other client of the operator sends it as it always does. */
+/** Prometheus can send the token as a bearer; all other clients of the operator use their usual header. */
 export function getMetricsRoute(app: Api, { auth, renderMetrics }: RouteContext): void {
   app.get(
     '/metrics',
@@ -11,7 +11,7 @@ export function getMetricsRoute(app: Api, { auth, renderMetrics }: RouteContext)
       onRequest: auth.requireAdminOrBearer,
       schema: {
         ...adminSchema,
-        summary: 'Figures of the server in the text format of Prometheus',
+        summary: "Read the server's metrics in the text format of Prometheus",
         response: { 200: Type.String(), ...failures },
       },
     },

@@ -12,7 +12,7 @@ export function listQuarantineRoute(app: Api, { auth, quarantine }: RouteContext
       onRequest: auth.requireAdmin,
       schema: {
         ...adminSchema,
-        summary: 'List the snapshots that nothing owns, the oldest first',
+        summary: 'List the snapshots in quarantine, oldest first',
         response: { 200: Type.Array(QuarantineEntry), ...failures },
       },
     },

@@ -10,7 +10,7 @@ export function recoverSandboxRoute(app: Api, { auth, quarantine }: RouteContext
       onRequest: auth.requireAdmin,
       schema: {
         ...adminSchema,
-        summary: "Give a snapshot's sandbox back to its team, as paused",
+        summary: 'Recover the sandbox of a snapshot in quarantine as a paused sandbox of its team',
         params: QuarantinePath,
         response: { 200: RecoveredSandbox, ...failures },
       },

@@ -10,7 +10,7 @@ export function removeQuarantinedRoute(app: Api, { auth, quarantine }: RouteCont
       onRequest: auth.requireAdmin,
       schema: {
         ...adminSchema,
-        summary: 'Delete a snapshot in quarantine now',
+        summary: 'Remove a snapshot from quarantine and from the disk now',
         params: QuarantinePath,
         response: { 204: Empty, ...failures },
       },

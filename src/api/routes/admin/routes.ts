@@ -18,7 +18,7 @@ import { recoverSandboxRoute } from './recover-sandbox.ts'
 import { removeQuarantinedRoute } from './remove-quarantined.ts'
 import { revokeKeyRoute } from './revoke-key.ts'
 
-/** The operator's surface: what the command line speaks. */
+/** The operator's routes, which the command line uses. */
 export function adminRoutes(app: Api, context: RouteContext): void {
   getMetricsRoute(app, context)
   createTeamRoute(app, context)

@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import type { Api, RouteContext } from '../../context.ts'
 
-/** Nothing from elsewhere, no script but our own file, in nobody's frame. */
+/** Nothing from other hosts, no script but our own file, and no framing. */
 const headers = {
   'content-security-policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -11,7 +11,7 @@ const headers = {
   'cache-control': 'no-cache',
 }
 
-/** The documentation of this very version, for anybody. */
+/** The documentation of this version, open to everybody. */
 export function docsRoutes(app: Api, { answerDocs }: RouteContext): void {
   const answer = async (path: string, reply: FastifyReply) => {
     const { status, type, body } = await answerDocs(path, () => app.swagger())

@@ -11,7 +11,7 @@ export function createWebhookRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...eventSchema,
-        summary: 'Have events sent to a URL',
+        summary: 'Create a webhook, which sends events to a URL',
         body: NewWebhook,
         response: { 201: Webhook, ...failures },
       },

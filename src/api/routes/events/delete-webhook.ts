@@ -10,7 +10,7 @@ export function deleteWebhookRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...eventSchema,
-        summary: 'Delete a webhook with the deliveries that wait',
+        summary: 'Delete a webhook with its waiting deliveries',
         params: WebhookPath,
         response: { 200: Empty, ...failures },
       },

@@ -12,7 +12,7 @@ export function listDeliveriesRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...eventSchema,
-        summary: 'List what was sent to a webhook and what waits, the newest first',
+        summary: 'List the sent and waiting deliveries of a webhook, newest first',
         params: WebhookPath,
         querystring: DeliveryQuery,
         response: { 200: Type.Array(Delivery), ...failures },

@@ -30,7 +30,7 @@ export function listEventsRoute(app: Api, context: RouteContext): void {
   )
 }
 
-/** Events outlive their sandbox, so none is asked for: a sandbox without events has none to show. */
+/** Does not look up the sandbox, because events outlive it: a sandbox without events has an empty list. */
 export function listSandboxEventsRoute(app: Api, context: RouteContext): void {
   app.get(
     '/events/sandboxes/:sandboxID',

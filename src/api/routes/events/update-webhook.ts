@@ -11,7 +11,7 @@ export function updateWebhookRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...eventSchema,
-        summary: 'Change a webhook; what is left out stays as it was',
+        summary: 'Change a webhook; fields that are not given stay unchanged',
         params: WebhookPath,
         body: WebhookUpdate,
         response: { 200: Webhook, ...failures },

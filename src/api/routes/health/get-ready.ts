@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 
-/** For load balancers: alive is not enough to get requests. */
+/** For load balancers: a server that is alive may not be ready for requests. */
 export function readyRoute(app: Api, { whyNotReady }: RouteContext): void {
   app.get(
     '/health/ready',
@@ -17,7 +17,7 @@ export function readyRoute(app: Api, { whyNotReady }: RouteContext): void {
       const reason = await whyNotReady()
       reply.header('cache-control', 'no-store')
       if (reason === undefined) return { ready: true }
-      // Not thrown: whoever asks every second would fill the log with it.
+      // Not thrown: a client that asks every second would fill the log.
       return reply.code(503).send({ code: 503, message: reason })
     },
   )

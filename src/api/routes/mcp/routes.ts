@@ -22,7 +22,7 @@ export function mcpRoutes(app: Api, { auth, answerMcp, log }: RouteContext): voi
       })
     },
   )
-  // There are no sessions to listen to, or to end.
+  // There are no sessions to listen to or to end.
   app.route({
     method: ['GET', 'DELETE'],
     url: '/mcp',
@@ -31,7 +31,7 @@ export function mcpRoutes(app: Api, { auth, answerMcp, log }: RouteContext): voi
   })
 }
 
-/** Clients of MCP send what they are given as a bearer token. */
+/** Clients of MCP send their key as a bearer token. */
 const takeKeyAsBearer: onRequestAsyncHookHandler = async (request) => {
   const token = bearerToken(request)
   if (token?.startsWith('e2b_') && request.headers[header.apiKey] === undefined) {

@@ -10,7 +10,7 @@ export function forgetNodeRoute(app: Api, { auth, nodes }: RouteContext): void {
       onRequest: auth.requireAdmin,
       schema: {
         ...adminSchema,
-        summary: 'Forget a machine that does not come back, with what only it had',
+        summary: 'Forget a machine that does not come back, with everything that only its disk had',
         params: NodePath,
         response: { 200: ForgottenNode, ...failures },
       },

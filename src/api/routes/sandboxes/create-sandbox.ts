@@ -49,11 +49,12 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
   }
 }
 
-/** What decides on which node of a cluster the sandbox is made. */
+/** The parts of the request that decide on which node of a cluster the sandbox is created. */
 function placedRequest(body: NewSandbox, claim: IdempotencyClaim | undefined): PlacedRequest {
   return {
     template: body.templateID,
     volumeNames: body.volumeMounts?.map(({ name }) => name) ?? [],
+    metadata: body.metadata ?? {},
     idempotencyKey: claim?.key,
     body: () => Buffer.from(JSON.stringify(body)),
   }

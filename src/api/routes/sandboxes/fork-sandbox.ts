@@ -18,7 +18,7 @@ export function forkSandboxRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'Start new sandboxes from what a running one is at this moment',
+        summary: 'Start new sandboxes from the present state of a running one',
         params: SandboxPath,
         body: Fork,
         response: { 201: Type.Array(ForkResult), ...failures },

@@ -6,7 +6,9 @@ import type { Api, RouteContext } from '../../context.ts'
 import { defaultLogLimit, presentEntry, readOwnLog } from './own-log.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
-/** More than any page needs; without it one request could read a whole log into memory many times over. */
+/**
+ * More than any page needs. Without a limit, one request could read a whole log into memory many times over.
+ */
 const largestLimit = 10_000
 
 export function getSandboxLogsV1Route(app: Api, context: RouteContext): void {
@@ -17,7 +19,7 @@ export function getSandboxLogsV1Route(app: Api, context: RouteContext): void {
       config: { readsLog: true },
       schema: {
         ...sandboxSchema,
-        summary: 'The log of a sandbox, oldest first',
+        summary: 'Read the log of a sandbox, oldest first',
         params: SandboxPath,
         querystring: LogsQueryV1,
         response: { 200: SandboxLogs, ...failures },
@@ -36,7 +38,7 @@ export function getSandboxLogsV1Route(app: Api, context: RouteContext): void {
   )
 }
 
-/** The command line reads `level`, `logger` and `message` out of each line and shows the rest as fields. */
+/** The command line reads `level`, `logger` and `message` from each line and shows the rest as fields. */
 function asLine({ timestamp, message, level, fields }: SandboxLogEntry): string {
   return JSON.stringify({ logger: 'process', ...fields, timestamp, level, message })
 }

@@ -14,7 +14,7 @@ export function getSandboxLogsRoute(app: Api, context: RouteContext): void {
       config: { readsLog: true },
       schema: {
         ...sandboxSchema,
-        summary: 'The log of a sandbox, newest first unless asked for otherwise',
+        summary: 'Read the log of a sandbox, newest first by default',
         params: SandboxPath,
         querystring: LogsQueryV2,
         response: { 200: SandboxLogsV2, ...failures },

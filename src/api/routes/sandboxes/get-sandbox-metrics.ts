@@ -17,7 +17,7 @@ export function getSandboxMetricsRoute(app: Api, context: RouteContext): void {
       config: { answeredByAny: true },
       schema: {
         ...sandboxSchema,
-        summary: 'The metrics of a sandbox over time',
+        summary: 'Read the metrics of a sandbox over time',
         params: SandboxPath,
         querystring: MetricsQuery,
         response: { 200: Type.Array(SandboxMetric), ...failures },

@@ -15,7 +15,7 @@ export function listMetricsRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'The newest metrics of many sandboxes',
+        summary: 'Read the newest metrics of many sandboxes',
         querystring: ManyMetricsQuery,
         response: { 200: ManyMetrics, ...failures },
       },

@@ -7,7 +7,7 @@ import { presentListed } from '../../present.ts'
 import { parseFilter } from './sandbox-filter.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
-/** This list has no pages; a team with more sandboxes needs the paged one. */
+/** This list has no pages; a team with more sandboxes needs the paged list. */
 const longestList = 5000
 
 export function listRunningSandboxesRoute(app: Api, context: RouteContext): void {
@@ -30,7 +30,7 @@ export function listRunningSandboxesRoute(app: Api, context: RouteContext): void
       if (rows.length > longestList) {
         throw new AppError(
           'invalid_argument',
-          `More than ${longestList} sandboxes match: use /v2/sandboxes, which pages`,
+          `More than ${longestList} sandboxes match: use /v2/sandboxes, which has pages`,
         )
       }
       return rows.map(presentListed)

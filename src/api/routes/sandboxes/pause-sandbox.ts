@@ -12,7 +12,7 @@ export function pauseSandboxRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'Pause a sandbox and keep its memory and files, or its files alone',
+        summary: 'Pause a sandbox with a snapshot of its memory and files, or of its files only',
         params: SandboxPath,
         body: Pause,
         response: { 204: Empty, ...failures },

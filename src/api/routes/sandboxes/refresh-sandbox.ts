@@ -11,7 +11,7 @@ export function refreshSandboxRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'Keep a sandbox alive for at least so many seconds',
+        summary: 'Extend the timeout of a sandbox to at least the given seconds from now',
         params: SandboxPath,
         body: Refresh,
         response: { 204: Empty, ...failures },

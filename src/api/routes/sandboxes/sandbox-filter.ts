@@ -1,4 +1,4 @@
-/** What clients may filter a list of sandboxes by, as the store takes it. */
+/** Converts a client's filter for a list of sandboxes to the store's filter. */
 import type { ListQuery } from '../../../contract/rest/sandbox.ts'
 import { type SandboxState, wireStates } from '../../../core/sandbox/row/sandbox.ts'
 import type { SandboxFilter } from '../../../core/sandbox/row/sandbox-store.ts'
@@ -19,7 +19,8 @@ export async function parseFilter(
     if (query.template.includes(':')) {
       throw new AppError('invalid_argument', 'The template filter takes an id or a name without a tag')
     }
-    // Also a template that the team may not use any more. No template has the empty id, so an unknown one finds none.
+    // Also finds a template that the team may no longer use. No template has an empty ID, so an unknown one
+    // matches nothing.
     filter.templateID = (await context.catalog.findOfAny(team, query.template))?.templateID ?? ''
   }
   return filter
@@ -37,5 +38,5 @@ function parseStates(value: ListQuery['state']): SandboxState[] {
 function parseTime(text: string): number {
   const at = Date.parse(text)
   if (!Number.isNaN(at)) return at
-  throw new AppError('invalid_argument', `validation error: startedAfter '${text}' is no time`)
+  throw new AppError('invalid_argument', `validation error: startedAfter '${text}' is not a time`)
 }

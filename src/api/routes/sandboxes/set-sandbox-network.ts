@@ -11,7 +11,7 @@ export function setSandboxNetworkRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'Replace what may leave a running sandbox; what is left out is cleared',
+        summary: 'Replace the egress policy of a running sandbox; options that are not given are cleared',
         params: SandboxPath,
         body: NetworkUpdate,
         response: { 204: Empty, ...failures },

@@ -11,7 +11,7 @@ export function setSandboxTimeoutRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...sandboxSchema,
-        summary: 'Set the end of a sandbox to so many seconds from now',
+        summary: 'Set the timeout of a sandbox, in seconds from now',
         params: SandboxPath,
         body: SetTimeout,
         response: { 204: Empty, ...failures },

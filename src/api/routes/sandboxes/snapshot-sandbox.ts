@@ -11,7 +11,7 @@ export function snapshotSandboxRoute(app: Api, context: RouteContext): void {
     {
       onRequest: context.auth.requireTeam,
       schema: {
-        summary: 'Keep what a running sandbox is at this moment as a template',
+        summary: 'Take a snapshot of a running sandbox as a template',
         tags: ['snapshots'],
         security: [{ ApiKeyAuth: [] }],
         params: SandboxPath,

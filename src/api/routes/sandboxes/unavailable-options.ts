@@ -1,8 +1,8 @@
-/** Options this version cannot honour are refused in words: ignoring one would break a promise silently. */
+/** Rejects options that this version does not support: ignoring one would silently break a promise. */
 import type { NewSandbox } from '../../../contract/rest/sandbox.ts'
 import { AppError } from '../../../lib/app-error.ts'
 
-/** What the operator allows. */
+/** The options that the operator allows. */
 export type AllowedOptions = { allowInsecureSandboxes: boolean }
 
 type Refusal = { when: (body: NewSandbox, allowed: AllowedOptions) => boolean; message: string }
@@ -28,7 +28,7 @@ const refusals: Refusal[] = [
   {
     when: (body) => body.secure === false && body.network?.allowPublicTraffic === false,
     message:
-      'secure: false cannot be combined with allowPublicTraffic: false, which keeps out who has no token. Leave one of them out',
+      'secure: false cannot be combined with allowPublicTraffic: false, which requires a token. Leave one of them out',
   },
   {
     when: (body, allowed) => body.secure === false && !allowed.allowInsecureSandboxes,

@@ -1,4 +1,4 @@
-/** What all routes of secrets share: nobody on the way keeps an answer, and no failure tells what was sent. */
+/** Shared by all routes of secrets: answers must not be cached, and no error repeats what was sent. */
 import type { onRequestAsyncHookHandler } from 'fastify'
 import type { Secret as WireSecret } from '../../../contract/rest/secret.ts'
 import { invalidSecret, type Secret } from '../../../core/secret/secret.ts'
@@ -15,7 +15,7 @@ const keepNowhere: onRequestAsyncHookHandler = async (_, reply) => {
   reply.header('cache-control', 'no-store')
 }
 
-/** The validator's own words would name what it found. */
+/** The validator's own message would repeat the value. */
 const forms: Record<string, string> = {
   body: 'send a JSON object whose value (and name, for a new secret) is a text, and whose metadata, if any, maps texts to texts',
   querystring: 'limit is a whole number from 1 to 100',

@@ -10,7 +10,7 @@ export function createSecretRoute(app: Api, context: RouteContext): void {
       ...confidential(context),
       schema: {
         ...schema,
-        summary: 'Make a secret with its first value',
+        summary: 'Create a secret with its first value',
         body: NewSecret,
         response: { 201: Secret, ...failures },
       },

@@ -10,7 +10,7 @@ export function getSecretRoute(app: Api, context: RouteContext): void {
       ...confidential(context),
       schema: {
         ...schema,
-        summary: 'All that is known of a secret but its value',
+        summary: 'Read a secret without its value',
         params: SecretPath,
         response: { 200: Secret, ...failures },
       },

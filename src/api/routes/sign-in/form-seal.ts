@@ -1,6 +1,7 @@
 /**
- * Binds the form of the sign-in page to the address that the page showed: a form without its seal was never shown to
- * anybody. Any server of a cluster can check it, because it follows from a secret that they share.
+ * Binds the form of the sign-in page to the address that the page showed: a form without a valid seal was
+ * never shown to anybody. Every server of a cluster can check it, because it is computed from a shared
+ * secret.
  */
 import { createHmac } from 'node:crypto'
 import { sameSecret } from '../../../core/team/team.ts'

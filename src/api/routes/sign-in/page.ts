@@ -1,4 +1,4 @@
-/** The one page of signing in. It loads nothing, runs no script and cannot be framed. */
+/** The sign-in page. It loads nothing, runs no script and cannot be framed. */
 import { createHash } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
 
@@ -12,7 +12,10 @@ code { font-size: .9em }
 
 const styleHash = createHash('sha256').update(style).digest('base64')
 
-/** After the form is sent the browser follows to the command line's own address, which browsers hold against form-action. */
+/**
+ * After the form is sent, the browser is redirected to the command line's address, to which browsers apply
+ * form-action too.
+ */
 const policy = [
   "default-src 'none'",
   `style-src 'sha256-${styleHash}'`,
@@ -39,7 +42,7 @@ export function sendPage(reply: FastifyReply, status: number, body: string): Fas
 
 type SignInForm = { address: URL; seal: string; problem?: string }
 
-/** It says where the token will go before it asks for a key, and takes no key typed before that was read. */
+/** Shows where the token will go before it asks for a key, and ignores a key that was typed before. */
 export function formPage({ address, seal, problem }: SignInForm): string {
   return `<h1>Sign in the command line</h1>
 ${problem === undefined ? '' : `<p class="problem" role="alert">${escapeHtml(problem)}</p>`}

@@ -4,7 +4,7 @@ import type { Api, RouteContext } from '../../context.ts'
 
 const Form = Type.Object({ refresh_token: Type.String({ maxLength: 200 }) })
 
-/** A token lasts until it is revoked: it is given back while it is alive. */
+/** A token is valid until it is revoked, so a refresh returns the same token. */
 export function refreshTokenRoute(app: Api, { accessTokens }: RouteContext): void {
   app.post('/oauth/token', { schema: { hide: true, body: Form } }, async (request, reply) => {
     const token = request.body.refresh_token

@@ -1,15 +1,16 @@
 /**
- * Where `e2b auth login` waits for its token: a port of the browser's own machine that the system chose for it. It is
- * compared as it is spelled, so that no other spelling of an address, no user name and no path can lead elsewhere.
+ * The address where `e2b auth login` waits for its token: a port of the browser's machine that the system
+ * chose. It is compared literally, so that no other spelling of an address, no user name and no path can lead
+ * elsewhere.
  */
 import type { FastifyRequest } from 'fastify'
 
-/** The one form that the command line sends. Systems choose no port below 1024 by themselves. */
+/** The only form that the command line sends. Systems choose no port below 1024. */
 const form = /^http:\/\/(?:localhost|127\.0\.0\.1):([1-9]\d{3,4})\/?$/
 
 /**
- * Undefined unless the text is such an address. A port on which this server answers is none: a request to it may lead to
- * a sandbox.
+ * Undefined unless the text is such an address. A port on which this server answers is rejected: a request to
+ * it may lead to a sandbox.
  */
 export function returnAddress(text: string | undefined, ownPorts: Set<number>): URL | undefined {
   const port = Number(form.exec(text ?? '')?.[1])
@@ -17,7 +18,10 @@ export function returnAddress(text: string | undefined, ownPorts: Set<number>): 
   return new URL(text!)
 }
 
-/** The port that listens, and those by which others reach it: of the domain, and as this browser spells it. */
+/**
+ * The port that listens, and those by which others reach it: that of the domain, and that in the browser's
+ * request.
+ */
 export function portsOfServer(
   request: FastifyRequest,
   { port, domain }: { port: number; domain: string | undefined },

@@ -4,7 +4,7 @@ import type { Api, RouteContext } from '../../context.ts'
 
 const Form = Type.Object({ token: Type.String({ maxLength: 200 }) })
 
-/** Revoking what is revoked already, or was never there, succeeds, as OAuth has it. */
+/** Revoking an unknown or revoked token succeeds, as OAuth requires. */
 export function revokeTokenRoute(app: Api, { accessTokens }: RouteContext): void {
   app.post('/oauth/revoke', { schema: { hide: true, body: Form } }, async (request, reply) => {
     try {

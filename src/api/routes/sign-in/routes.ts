@@ -1,6 +1,7 @@
 /**
- * How `e2b auth` of the command line signs in: it opens our page in a browser, a person pastes a key there, and the page
- * sends an access token to the address on which the command line listens. The rest is what OAuth clients call.
+ * How `e2b auth` of the command line signs in: it opens our page in a browser, a person pastes a key there,
+ * and the page sends an access token to the address on which the command line listens. The other routes are
+ * those that OAuth clients call.
  */
 import type { Api, RouteContext } from '../../context.ts'
 import { FormSeal } from './form-seal.ts'

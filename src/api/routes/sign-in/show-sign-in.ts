@@ -11,7 +11,7 @@ const Query = Type.Object({
   error: Type.Optional(Type.String()),
 })
 
-/** The page that `e2b auth login` opens, and comes back to with how it ended. */
+/** The page that `e2b auth login` opens, and to which it returns with the outcome. */
 export function showSignInRoute(app: Api, context: RouteContext, seal: FormSeal): void {
   app.get('/api/cli', { schema: { hide: true, querystring: Query } }, async (request, reply) => {
     const { next, state, error } = request.query
@@ -36,7 +36,7 @@ export function showSignInRoute(app: Api, context: RouteContext, seal: FormSeal)
     }
     if (isFromPage(request)) {
       const text =
-        'A link of another page led here. If you ran `e2b auth login` yourself, copy the address that it printed into ' +
+        'A link of another page opened this page. If you ran `e2b auth login` yourself, copy the address that it printed into ' +
         "the browser's address bar. If you did not, close this page: somebody wants a token of your team."
       return sendPage(reply, 403, messagePage('Not signed in', text))
     }
@@ -45,8 +45,8 @@ export function showSignInRoute(app: Api, context: RouteContext, seal: FormSeal)
 }
 
 /**
- * Whether a page led the browser here, rather than a person or a program. Browsers say so on TLS and on localhost, where
- * alone a page of a sandbox could listen on an address of the form that we accept.
+ * True if a page opened this one, rather than a person or a program. Browsers report that on TLS and on
+ * localhost; only there could a page of a sandbox listen on an address that we accept.
  */
 function isFromPage(request: FastifyRequest): boolean {
   return (request.headers['sec-fetch-site'] ?? 'none') !== 'none'

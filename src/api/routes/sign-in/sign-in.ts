@@ -23,7 +23,7 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
     }
     const isOwnForm = (request.headers['sec-fetch-site'] ?? 'same-origin') === 'same-origin'
     if (!isOwnForm || !seals.isValid(seal, address, context.clock.now())) {
-      const text = 'The page of this form is too old, or not of this server. Run `e2b auth login` again.'
+      const text = 'The page of this form is too old, or from another server. Run `e2b auth login` again.'
       return sendPage(reply, 400, messagePage('Not signed in', text))
     }
     try {
@@ -44,7 +44,7 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
   })
 }
 
-/** An access token is taken as it is; for an API key its team gets a new one. */
+/** Accepts an access token as it is; for an API key, creates a new token of its team. */
 async function tokenFor(
   secret: string,
   { teams, accessTokens }: RouteContext,
@@ -55,12 +55,12 @@ async function tokenFor(
   return { team, token: (await accessTokens.create(team, 'e2b auth login')).token }
 }
 
-/** What the command line asks for. Warren knows no persons, so the team stands for one. */
+/** The fields that the command line expects. Warren knows no persons, so the team stands for one. */
 function loginOf(team: Team, token: string, { protocol, host }: FastifyRequest): Record<string, string> {
   return {
     email: `${team.slug}@warren`,
     accessToken: token,
-    // A token lasts until it is revoked, so it is refreshed by itself.
+    // A token is valid until it is revoked, so it is its own refresh token.
     refreshToken: token,
     tokenEndpoint: `${protocol}://${host}/oauth/token`,
     revokeEndpoint: `${protocol}://${host}/oauth/revoke`,

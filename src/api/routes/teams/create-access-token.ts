@@ -11,7 +11,7 @@ export function createAccessTokenRoute(app: Api, { auth, accessTokens }: RouteCo
       onRequest: auth.requireTeam,
       schema: {
         ...teamSchema,
-        summary: 'Make an access token of the team; the answer is the only place that shows it',
+        summary: 'Create an access token of the team; only this answer shows it',
         body: NewApiKey,
         response: { 201: CreatedAccessToken, ...failures },
       },

@@ -11,7 +11,7 @@ export function createOwnKeyRoute(app: Api, { auth, teams }: RouteContext): void
       onRequest: auth.requireTeam,
       schema: {
         ...teamSchema,
-        summary: 'Make an API key of the team; the answer is the only place that shows it',
+        summary: 'Create an API key of the team; only this answer shows it',
         body: NewApiKey,
         response: { 201: CreatedApiKey, ...failures },
       },

@@ -12,7 +12,7 @@ export function getHighestTeamMetricRoute(app: Api, context: RouteContext): void
       onRequest: context.auth.requireTeam,
       schema: {
         ...teamSchema,
-        summary: 'Read the highest value of one figure of the team',
+        summary: 'Read the highest value of one metric of the team',
         params: TeamPath,
         querystring: HighestUsageQuery,
         response: { 200: HighestTeamMetric, ...failures },

@@ -8,7 +8,7 @@ import { bearerToken, textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { teamSchema } from './team-schema.ts'
 
-/** The command line signs in with an access token, and keeps the API key that this answers. */
+/** The command line signs in with an access token, and stores the API key in this answer. */
 export function listOwnTeamsRoute(app: Api, { auth }: RouteContext): void {
   app.get(
     '/teams',
@@ -27,7 +27,7 @@ export function listOwnTeamsRoute(app: Api, { auth }: RouteContext): void {
       if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true, slug, limits }]
       throw new AppError(
         'invalid_argument',
-        'No API key follows from the admin token: ask with an access token, or list all teams at /admin/teams',
+        'The admin token has no API key: use an access token, or list all teams at /admin/teams',
       )
     },
   )

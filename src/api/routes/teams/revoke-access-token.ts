@@ -10,7 +10,7 @@ export function revokeAccessTokenRoute(app: Api, { auth, accessTokens }: RouteCo
       onRequest: auth.requireTeam,
       schema: {
         ...teamSchema,
-        summary: 'Revoke an access token and the API key that it brought',
+        summary: 'Revoke an access token and its API key',
         params: TokenPath,
         response: { 204: Empty, ...failures },
       },

@@ -9,7 +9,7 @@ import { renameOwnKeyRoute } from './rename-own-key.ts'
 import { revokeAccessTokenRoute } from './revoke-access-token.ts'
 import { revokeOwnKeyRoute } from './revoke-own-key.ts'
 
-/** What a team may see and change of itself. */
+/** Routes by which a team reads and changes itself. */
 export function teamRoutes(app: Api, context: RouteContext): void {
   listOwnTeamsRoute(app, context)
   getTeamMetricsRoute(app, context)

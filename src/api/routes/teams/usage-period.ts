@@ -4,7 +4,7 @@ import type { RouteContext } from '../../context.ts'
 
 const usualPeriodMs = 7 * 24 * 3_600_000
 
-/** The milliseconds that the Unix seconds of a query name; the last seven days where it names none. */
+/** Converts the Unix seconds of a query to milliseconds; the default is the last seven days. */
 export function usagePeriod(
   { start, end }: { start?: number; end?: number },
   { clock }: Pick<RouteContext, 'clock'>,

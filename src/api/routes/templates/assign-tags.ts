@@ -10,7 +10,7 @@ export function assignTagsRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...templateSchema,
-        summary: 'Give tags to a build of a template',
+        summary: 'Assign tags to a build of a template',
         body: AssignTags,
         response: { 201: AssignedTags, ...failures },
       },

@@ -1,6 +1,6 @@
 /**
- * The first form of builds: the Dockerfile comes with the request, and the start says no more. The command line that spoke
- * it built an image by itself and pushed it; here the server carries the instructions out.
+ * The first form of builds: the request contains the Dockerfile, and the start needs nothing more. The
+ * command line that used it built and pushed an image itself; here the server runs the instructions.
  */
 import { failures } from '../../../contract/rest/shared.ts'
 import { type NewTemplateV1, TemplateLegacy } from '../../../contract/rest/template.ts'
@@ -8,7 +8,7 @@ import type { Team } from '../../../core/team/team.ts'
 import type { BuildTarget } from '../../../core/template/build-service.ts'
 import type { StartRequest } from '../../../core/template/start-request.ts'
 import { DockerfileError } from '../../../lib/dockerfile/instructions.ts'
-import { parseDockerfile } from '../../../lib/dockerfile/parse.ts'
+import { type DockerTemplate, parseDockerfile } from '../../../lib/dockerfile/parse.ts'
 import type { RouteContext } from '../../context.ts'
 import { requireOwnTeam } from './own-team.ts'
 import { presentRequested, sizesOf } from './template-request.ts'
@@ -27,24 +27,27 @@ export async function requestFromDockerfile(
   body: NewTemplateV1,
 ): Promise<TemplateLegacy> {
   requireOwnTeam(team, body.teamID)
-  const sizes = sizesOf(context.sizes, body)
-  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(body))
+  const { gpuCount, ...template } = parseDockerfile(body.dockerfile)
+  const sizes = sizesOf(context.sizes, { ...(gpuCount !== undefined && { gpuCount }), ...body })
+  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(template, body))
   return presentRequested(context, team, made)
 }
 
-function startRequestOf({ dockerfile, startCmd, readyCmd }: NewTemplateV1): StartRequest {
-  const { image, steps } = parseDockerfile(dockerfile)
+function startRequestOf(
+  { image, steps }: Pick<DockerTemplate, 'image' | 'steps'>,
+  { startCmd, readyCmd }: NewTemplateV1,
+): StartRequest {
   const copy = steps.find(({ source }) => source !== undefined)
   if (copy) {
     throw new DockerfileError(
       copy.line,
-      'COPY and ADD need files, and this form of request carries none: use `warren template build` or Template.build.',
+      'COPY and ADD need files, which this request cannot contain: use `warren template build` or Template.build.',
     )
   }
   return {
     from: { image },
     steps: steps.map(({ type, args }) => ({ type, args, filesHash: null, force: false })),
-    // ENTRYPOINT and CMD of the Dockerfile were never run in sandboxes of such a template.
+    // ENTRYPOINT and CMD of the Dockerfile never ran in sandboxes of such a template.
     startCmd: startCmd || null,
     readyCmd: readyCmd || null,
     force: false,

@@ -12,7 +12,7 @@ export function getBuildStatusRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...templateSchema,
-        summary: 'Read how a build is doing, and its log lines from an offset on',
+        summary: 'Read the status of a build, and its log lines from an offset on',
         params: BuildPath,
         querystring: StatusQuery,
         response: { 200: BuildStatusAnswer, ...failures },

@@ -16,7 +16,7 @@ export function getUploadLinkRoute(app: Api, context: RouteContext): void {
       config: { ownedByTemplate: true },
       schema: {
         ...templateSchema,
-        summary: 'Ask where to put the files of a COPY',
+        summary: 'Get a link to upload the files of a COPY',
         params: FilesPath,
         response: { 201: FilesAnswer, ...failures },
       },
@@ -33,7 +33,7 @@ export function getUploadLinkRoute(app: Api, context: RouteContext): void {
   )
 }
 
-/** The link leads through the same proxies and names as the request that asked for it. */
+/** The link uses the same proxies and names as the request that asked for it. */
 function originOf(request: FastifyRequest): string {
   const forwarded = request.headers['x-forwarded-proto']
   const { protocol: spoken } = clientOriginOf(request.raw)

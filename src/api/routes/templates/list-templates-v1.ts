@@ -7,7 +7,7 @@ import { presentTemplate } from '../../present-template.ts'
 import { requireOwnTeam } from './own-team.ts'
 import { templateSchema } from './template-schema.ts'
 
-/** This list has no pages; a team with more templates needs the paged one. */
+/** This list has no pages; a team with more templates needs the paged list. */
 const longestList = 5000
 
 export function listTemplatesV1Route(app: Api, context: RouteContext): void {
@@ -29,7 +29,7 @@ export function listTemplatesV1Route(app: Api, context: RouteContext): void {
       if (all.length > longestList) {
         throw new AppError(
           'invalid_argument',
-          `More than ${longestList} templates: use /v2/templates, which pages`,
+          `More than ${longestList} templates: use /v2/templates, which has pages`,
         )
       }
       return all.map(presentTemplate)

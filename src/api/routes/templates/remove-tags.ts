@@ -10,7 +10,7 @@ export function removeTagsRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...templateSchema,
-        summary: 'Take tags from a template',
+        summary: 'Remove tags from a template',
         body: RemoveTags,
         response: { 204: Empty, ...failures },
       },

@@ -78,7 +78,7 @@ function stepOf(step: NonNullable<StartBuild['steps']>[number], index: number): 
   if (!type) {
     throw new AppError(
       'invalid_argument',
-      `Step ${index + 1} is of the type '${step.type.slice(0, 32)}'; there are ${stepTypes.join(', ')}`,
+      `Step ${index + 1} has the unknown type '${step.type.slice(0, 32)}'; use one of ${stepTypes.join(', ')}`,
     )
   }
   const args = step.args ?? []

@@ -1,4 +1,4 @@
-/** What the routes that request a build share: the name, the tags and the sizes are checked in one place. */
+/** Shared by the routes that request a build: checks name, tags and sizes in one place. */
 import type { TemplateLegacy } from '../../../contract/rest/template.ts'
 import type { Team } from '../../../core/team/team.ts'
 import { type BuildSizes, type NewBuild, tagsOf } from '../../../core/template/build-service.ts'
@@ -10,7 +10,7 @@ import { presentTemplate } from '../../present-template.ts'
 
 const longestName = 128
 
-type RequestedSizes = { cpuCount?: number; memoryMB?: number; minFreeDiskMb?: number }
+type RequestedSizes = { cpuCount?: number; memoryMB?: number; minFreeDiskMb?: number; gpuCount?: number }
 
 export function requestBuild(
   { builds, sizes }: RouteContext,
@@ -23,7 +23,7 @@ export function requestBuild(
   return builds.request(team, parsed, tagsOf(parsed, tags.map(parseTag)), sizesOf(sizes, requested))
 }
 
-/** The name of a template of the team. */
+/** Parses the name of a template of the team. */
 export function nameOf(team: Team, name: string): TemplateReference {
   if (name.length > longestName) {
     throw new AppError('invalid_argument', `Invalid name: at most ${longestName} characters are allowed`)
@@ -31,7 +31,7 @@ export function nameOf(team: Team, name: string): TemplateReference {
   return parseOwnName(team, name)
 }
 
-/** What older clients read of a build that they requested. */
+/** The answer to older clients that request a build. */
 export async function presentRequested(
   { templates }: RouteContext,
   team: Team,
@@ -56,5 +56,6 @@ export function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes)
   if (memoryMB % 2 !== 0) throw reject(`Memory must be an even number of MiB, not ${memoryMB}`)
   if (memoryMB > sizes.memoryMB.most) throw reject(`Memory exceeds the maximum of ${sizes.memoryMB.most} MiB`)
   if (diskMB > sizes.diskMB.most) throw reject(`Disk exceeds the maximum of ${sizes.diskMB.most} MiB`)
-  return { cpuCount, memoryMB, diskMB }
+  const { gpuCount } = requested
+  return { cpuCount, memoryMB, diskMB, ...(gpuCount !== undefined && { gpuCount }) }
 }

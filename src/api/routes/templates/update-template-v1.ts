@@ -11,7 +11,7 @@ export function updateTemplateV1Route(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...templateSchema,
-        summary: 'Make a template public or private; public ones are known without a namespace',
+        summary: 'Make a template public or private; public ones also get their name without a namespace',
         deprecated: true,
         params: TemplatePath,
         body: PatchTemplate,

@@ -7,7 +7,7 @@ import { checkUploadLink, type UploadTarget } from './upload-links.ts'
 export function uploadFilesRoute(app: Api, context: RouteContext): void {
   const { buildFiles, clock, uploads } = context
   void app.register(async (scope) => {
-    // The body is written to disk as it arrives, whatever its type.
+    // Writes the body to disk as it arrives, whatever its type.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     scope.put(
@@ -16,7 +16,7 @@ export function uploadFilesRoute(app: Api, context: RouteContext): void {
         bodyLimit: uploads.maxBytes,
         config: { streamsBody: true },
         schema: {
-          summary: 'Put the files of a COPY where a link says',
+          summary: 'Upload the files of a COPY to a link',
           tags: ['templates'],
           params: Type.Object({ teamID: Type.String(), hash: Type.String() }),
           querystring: Type.Object({ expires: Type.String(), signature: Type.String() }),
@@ -28,7 +28,7 @@ export function uploadFilesRoute(app: Api, context: RouteContext): void {
         const query = request.query as { expires: string; signature: string }
         checkUploadLink(target, query, uploads.secret, clock.now())
         const body = (request.body ?? request.raw) as Readable
-        // A client reads the error only once everything that it still sends has been read.
+        // A client reads the error only after the server has read everything that the client still sends.
         const pieces = body.iterator({ destroyOnReturn: false })
         const { teamID, hash } = target
         const gone = new AbortController()

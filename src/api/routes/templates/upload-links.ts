@@ -1,4 +1,4 @@
-/** Links for uploads: each is good for one team and hash, and for half an hour. */
+/** Links for uploads: each is valid for one team and hash, and for half an hour. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { AppError } from '../../../lib/app-error.ts'
 
@@ -6,7 +6,7 @@ const linkGoodForMs = 30 * 60_000
 
 export type UploadTarget = { teamID: string; hash: string }
 
-/** The path with its query. In a cluster it names the node whose disk the files are for. */
+/** Returns the path with its query. In a cluster it names the node whose disk the files are for. */
 export function uploadLink(
   { teamID, hash }: UploadTarget,
   secret: string,

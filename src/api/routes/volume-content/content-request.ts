@@ -1,4 +1,4 @@
-/** What all routes to the content of volumes share. */
+/** Shared by all routes to the content of volumes. */
 import { finished, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type VolumeEntryStat, VolumePath } from '../../../contract/rest/volume.ts'
@@ -13,7 +13,7 @@ export const contentSchema = {
   params: VolumePath,
 }
 
-/** Whoever shows the token of the volume works on its files; nobody else is told whether it is there. */
+/** Runs the work for a client that shows the volume's token; nobody else learns whether the volume exists. */
 export function withFiles<T>(
   { volumes }: RouteContext,
   request: FastifyRequest,
@@ -28,7 +28,7 @@ export function presentEntry(entry: VolumeEntry): VolumeEntryStat {
   return { ...rest, atime: dateTime(atime), mtime: dateTime(mtime), ctime: dateTime(ctime) }
 }
 
-/** Resolves once all was sent or nobody reads any more. Who asks for the head alone costs nothing more. */
+/** Resolves once everything was sent or the client has disconnected. A HEAD request reads nothing. */
 export async function sendStream(reply: FastifyReply, stream: Readable): Promise<FastifyReply> {
   if (reply.request.method === 'HEAD') {
     stream.destroy()

@@ -21,7 +21,7 @@ export function listFolderRoute(app: Api, context: RouteContext): void {
         const { path, depth = 1 } = request.query
         const parts = files.list(path, depth)
         try {
-          // A path that is no folder fails here, before anything is sent.
+          // A path that is not a folder fails here, before anything is sent.
           const first = await parts.next()
           reply.type('application/json; charset=utf-8')
           return await sendStream(reply, Readable.from(asJson(first, parts), { objectMode: false }))
@@ -32,7 +32,7 @@ export function listFolderRoute(app: Api, context: RouteContext): void {
   )
 }
 
-/** As a stream: a folder may have more entries than fit into memory. */
+/** Streamed, because a folder may have more entries than fit into memory. */
 async function* asJson(
   first: IteratorResult<VolumeEntry[]>,
   rest: AsyncGenerator<VolumeEntry[]>,

@@ -8,7 +8,7 @@ export function makeFolderRoute(app: Api, context: RouteContext): void {
     {
       schema: {
         ...contentSchema,
-        summary: 'Make a folder in a volume',
+        summary: 'Create a folder in a volume',
         querystring: WriteQuery,
         response: { 201: VolumeEntryStat, ...contentFailures },
       },

@@ -9,7 +9,7 @@ export function removeEntryRoute(app: Api, context: RouteContext): void {
     {
       schema: {
         ...contentSchema,
-        summary: 'Remove a file, or a folder with all it holds, from a volume',
+        summary: 'Remove a file, or a folder with its contents, from a volume',
         querystring: EntryQuery,
         response: { 204: Empty, ...contentFailures },
       },

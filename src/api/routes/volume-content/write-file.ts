@@ -4,12 +4,12 @@ import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { contentSchema, presentEntry, withFiles } from './content-request.ts'
 
-/** A client that sends nothing for so long has gone. */
+/** A client that sends nothing for this long has disconnected. */
 const idleMs = 60_000
 
 export function writeFileRoute(app: Api, context: RouteContext): void {
   void app.register(async (scope: Api) => {
-    // The body is written to the volume as it arrives, whatever its type; the volume's size is its limit.
+    // Writes the body to the volume as it arrives, whatever its type; the volume's size is its limit.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     scope.put(
@@ -19,7 +19,7 @@ export function writeFileRoute(app: Api, context: RouteContext): void {
         config: { streamsBody: true },
         schema: {
           ...contentSchema,
-          summary: 'Write a file of a volume; it is there once it is whole',
+          summary: 'Write a file of a volume; it appears when it is complete',
           querystring: WriteQuery,
           response: { 201: VolumeEntryStat, ...contentFailures },
         },
@@ -30,7 +30,7 @@ export function writeFileRoute(app: Api, context: RouteContext): void {
         const written = await withFiles(context, request, async (files) => {
           await context.volumes.requireDiskSpace()
           return files.write(path, piecesOf(body), owner, force)
-          // A client reads the error only once everything that it still sends has been read.
+          // A client reads the error only after the server has read everything that the client still sends.
         }).finally(() => body.resume())
         return reply.code(201).send(presentEntry(written))
       },
@@ -39,7 +39,7 @@ export function writeFileRoute(app: Api, context: RouteContext): void {
 }
 
 async function* piecesOf(body: Readable): AsyncGenerator<Buffer> {
-  const giveUp = () => body.destroy(new AppError('deadline_exceeded', 'The rest of the file did not come'))
+  const giveUp = () => body.destroy(new AppError('deadline_exceeded', 'The rest of the file did not arrive'))
   const timer = setTimeout(giveUp, idleMs).unref()
   try {
     for await (const piece of body.iterator({ destroyOnReturn: false })) {

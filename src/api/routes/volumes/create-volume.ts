@@ -11,7 +11,7 @@ export function createVolumeRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...volumeSchema,
-        summary: 'Make an empty volume',
+        summary: 'Create an empty volume',
         body: NewVolume,
         response: { 201: VolumeAndToken, ...failures },
       },

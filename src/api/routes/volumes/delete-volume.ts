@@ -10,7 +10,7 @@ export function deleteVolumeRoute(app: Api, context: RouteContext): void {
       onRequest: context.auth.requireTeam,
       schema: {
         ...volumeSchema,
-        summary: 'Delete a volume with all it holds, unless sandboxes have it mounted',
+        summary: 'Delete a volume with its contents, unless sandboxes have it mounted',
         params: VolumePath,
         response: { 204: Empty, ...failures },
       },

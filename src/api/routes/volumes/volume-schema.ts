@@ -6,7 +6,7 @@ import { domainFor } from '../../present.ts'
 
 export const volumeSchema = { tags: ['volumes'], security: [{ ApiKeyAuth: [] }] }
 
-/** With a fresh token. The domain says where clients find the content. */
+/** Includes a fresh token. Clients reach the content under the domain. */
 export function presentVolume(
   volume: Volume,
   context: RouteContext,

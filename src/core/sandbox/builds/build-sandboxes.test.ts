@@ -30,7 +30,7 @@ describe('a sandbox of a build that fills the disk', () => {
     const { signal } = new AbortController()
     const sandbox = await buildSandboxes.open(build, signal)
     agent.run = async () => {
-      assert.equal(buildSandboxes.endForDiskSpace(sandbox.sandboxID), true)
+      assert.equal(buildSandboxes.endFor('disk', sandbox.sandboxID), true)
       throw new Error('the connection is gone')
     }
     const command = { cmd: 'true', args: [], envVars: {}, user: 'root' } as never
@@ -40,7 +40,7 @@ describe('a sandbox of a build that fills the disk', () => {
     })
     assert.equal(driver.world.sandboxes.size, 0)
     await sandbox.close()
-    assert.equal(buildSandboxes.endForDiskSpace(sandbox.sandboxID), false)
-    assert.equal(buildSandboxes.endForDiskSpace('inobody'), false)
+    assert.equal(buildSandboxes.endFor('disk', sandbox.sandboxID), false)
+    assert.equal(buildSandboxes.endFor('disk', 'inobody'), false)
   })
 })

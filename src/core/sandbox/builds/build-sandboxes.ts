@@ -39,22 +39,23 @@ export class BuildSandboxes {
     this.#parts = parts
   }
 
-  /** Ends the sandbox of a build that fills the disk, so that the build fails. False: it is none of these. */
-  endForDiskSpace(sandboxID: string): boolean {
+  /** Ends the sandbox of a build that fills the disk or the memory, so that the build fails. False: it is none of these. */
+  endFor(short: keyof typeof endings, sandboxID: string): boolean {
     const found = this.#open.get(sandboxID)
-    found?.endBecause(diskIsFull())
+    found?.endBecause(endings[short]())
     return found !== undefined
   }
 
-  /** Boots a sandbox on what the build has so far. */
-  async open(build: TemplateBuild, signal: AbortSignal): Promise<BuildSandbox> {
+  /** Boots a sandbox on what the build has so far. Steps have no GPU: only `withGpus` has those of its sandboxes. */
+  async open(build: TemplateBuild, signal: AbortSignal, withGpus = false): Promise<BuildSandbox> {
     const { launcher, turns } = this.#parts
     const sandboxID = newSandboxID()
     const done = Promise.withResolvers<void>()
     void turns.begin(sandboxID, () => done.promise)
     const { templateID } = build
     const options = { allowInternetAccess: null, network: null }
-    const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options }
+    const gpuCount = withGpus ? (build.gpuCount ?? 0) : 0
+    const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options, gpuCount }
     try {
       const bare = { ...build, startCmd: null, readyCmd: null }
       const handle = await launcher.launch(row, bare, { disposable: true }, signal)
@@ -71,7 +72,7 @@ export class BuildSandboxes {
   }
 }
 
-/** To be ended by `save` or by `close`, whatever happens in between. */
+/** End it by `snapshotAndEnd` or by `close`, whatever happens in between. */
 export class BuildSandbox {
   readonly sandboxID: string
   readonly #parts: BuildSandboxesParts
@@ -124,19 +125,19 @@ export class BuildSandbox {
     return (await this.#parts.driver.stats(this.#handle)).diskUsedBytes
   }
 
-  /** Keeps its files under a name that the caller holds, and goes on. */
-  async copy(name: string, signal: AbortSignal): Promise<void> {
+  /** Takes a snapshot of its files, under a name that the caller holds. The sandbox keeps running. */
+  async snapshotFiles(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const
     await this.#parts.snapshots.take(this.#handle, name, options, signal)
   }
 
-  /** Keeps it under a name that the caller holds, and ends it. One that cannot be saved goes on. */
-  async save(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
+  /** Takes a snapshot under a name that the caller holds, and ends the sandbox. If that fails, it keeps running. */
+  async snapshotAndEnd(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
     await this.#parts.snapshots.take(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
     this.#onEnd()
   }
 
-  /** After a save there is nothing to do. One that cannot be stopped is nobody's from then on: the reconciler ends it. */
+  /** Does nothing after `snapshotAndEnd`. If the sandbox cannot be stopped, the reconciler ends it. */
   async close(): Promise<void> {
     const { sandboxID } = this
     await this.#parts.launcher
@@ -148,9 +149,17 @@ export class BuildSandbox {
   }
 }
 
-const diskIsFull = () =>
-  new AppError(
-    'no_space',
-    'The disk of this server is nearly full, and this build was writing to it. Free some space, then build again.',
-    { retry: { should: false } },
-  )
+const endings = {
+  disk: () =>
+    new AppError(
+      'no_space',
+      'The disk of this server is nearly full, and this build was writing to it. Free some space, then build again.',
+      { retry: { should: false } },
+    ),
+  memory: () =>
+    new AppError(
+      'unavailable',
+      'The memory of this server is nearly used up, and this build was taking more of it. Build again later.',
+      { retry: { should: true } },
+    ),
+}

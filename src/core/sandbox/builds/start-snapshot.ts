@@ -1,6 +1,6 @@
 /**
- * Templates that start warm: the service of a build is started in a sandbox that nobody owns, and its memory is
- * kept once it is ready, so that every sandbox of the build begins with it running.
+ * Templates that start warm: Warren starts the service of a build in a sandbox that nobody owns, and takes a
+ * snapshot of its memory once it is ready. Every sandbox of the build then starts with the service running.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { AgentPort, CommandOutput } from '../../ports/agent.ts'
@@ -19,8 +19,8 @@ export type StartSnapshotParts = {
 }
 
 /**
- * Where the driver keeps no memory, or could not restore that of the service, the service is only tried, because it will
- * run in each sandbox. The result is undefined then, and where there is nothing to start.
+ * If the driver cannot snapshot memory, or could not restore the service's, the service is only tried, because each
+ * sandbox will start it. Returns undefined then, and if there is nothing to start.
  */
 export async function takeStartSnapshot(
   { buildSandboxes, agent, snapshots, clock }: StartSnapshotParts,
@@ -30,13 +30,13 @@ export async function takeStartSnapshot(
   if (!build.startCmd && !build.readyCmd) return undefined
   const name = startSnapshotName(build)
   return snapshots.holding(name, async () => {
-    const sandbox = await buildSandboxes.open(build, options.signal)
+    const sandbox = await buildSandboxes.open(build, options.signal, true)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
-      if (!build.startCmd || !snapshots.keepMemory) return undefined
+      if (!build.startCmd || !snapshots.takesMemory) return undefined
       const asking = { withinMs: agentAnswersWithinMs, signal: options.signal }
       if (await agent.hasOtherNetworks(sandbox.endpoint, sandbox.accessToken, asking)) return undefined
-      await sandbox.save(name, true, options.signal)
+      await sandbox.snapshotAndEnd(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {
       await sandbox.close()

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, until } from '../../../../test/support/domain.ts'
+import type { AppError } from '../../../lib/app-error.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import { Admission, type AdmissionSettings } from './admission.ts'
 
@@ -12,6 +13,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
     if (unreadable.has(key)) throw new Error(`${key} cannot be read`)
     return machine[key]
   }
+  const gpus = { model: 'M', total: 2, free: 2, mostPerSandbox: 2 }
   const spare = { count: 0, givenUp: [] as number[] }
   const settings = {
     memoryOvercommit: 2,
@@ -34,6 +36,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
         return taken > 0
       },
     },
+    gpus: () => gpus,
     settings,
     clock,
   })
@@ -44,6 +47,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
     machine,
     unreadable,
     spare,
+    gpus,
     order,
     releases,
     enter: (teamID: string, sizes = {}, signal = new AbortController().signal) =>
@@ -89,13 +93,13 @@ describe('admission', () => {
       'promised memory',
       { active: { cpuCount: 0, memoryMB: 7950 } },
       { active: { cpuCount: 0, memoryMB: 0 } },
-      /memory that this server may promise/,
+      /memory that this server may allocate/,
     ],
     [
       'promised CPUs',
       { active: { cpuCount: 8, memoryMB: 0 } },
       { active: { cpuCount: 7, memoryMB: 0 } },
-      /CPUs that this server may promise/,
+      /CPUs that this server may allocate/,
     ],
     ['available memory', { availableMB: 499 }, { availableMB: 500 }, /memory of this server is used up/],
     ['disk space', { diskBytes: 1e6 }, { diskBytes: 1e12 }, /disk of this server is full/],
@@ -193,5 +197,45 @@ describe('admission', () => {
       world.clock.advance(500)
       await world.started(1)
     }
+  })
+
+  it('waits for a free GPU, and lets others of the same team pass meanwhile', async () => {
+    const world = openAdmission({ startsAtOnce: 9 })
+    world.gpus.free = 1
+    void world.enter('one', { gpuCount: 1 })
+    await world.started(1)
+    // It is under way and has its GPU: another one must not count on the same.
+    void world.enter('two', { gpuCount: 1 })
+    void world.enter('two', { memoryMB: 200 })
+    await world.started(2)
+    await world.still()
+    assert.deepEqual(world.order, ['one', 'two'])
+    world.gpus.free = 0
+    world.releases[0]!()
+    await world.still()
+    assert.equal(world.order.length, 2)
+    world.gpus.free = 1
+    world.releases[1]!()
+    await world.started(3)
+  })
+
+  it('says that all GPUs are in use, when to try again, and gives up no spare sandbox for one', async () => {
+    const world = openAdmission()
+    Object.assign(world.gpus, { free: 0 })
+    world.spare.count = 3
+    const waiting = world.enter('a', { gpuCount: 1 })
+    await world.still()
+    world.clock.advance(45_000)
+    await assert.rejects(waiting, (error: AppError) => {
+      assert.match(error.message, /^All 2 GPUs of this server are in use\. .* try again in 5 s\.$/)
+      assert.deepEqual([error.code, error.retry?.should], ['unavailable', true])
+      return true
+    })
+    assert.equal(world.spare.count, 3)
+    Object.assign(world.gpus, { free: 1 })
+    const both = world.enter('a', { gpuCount: 2 })
+    await world.still()
+    world.clock.advance(45_000)
+    await assert.rejects(both, /1 of 2 GPUs of this server are free, and the sandbox needs 2/)
   })
 })

@@ -1,29 +1,30 @@
 /**
- * Decides when a sandbox may start: when the machine has memory, CPU and disk for it, and not more start at once than
- * it can carry. Whoever cannot start yet waits, team by team in turn, so that one team's many starts do not keep the
- * others waiting; after a set time the start is rejected and can be tried again.
+ * Decides when a sandbox may start: when the machine has memory, CPU and disk for it, and not too many others
+ * are starting. Starts that must wait are queued per team, and the teams take turns, so that one team's many
+ * starts do not delay the others. A start that waited too long is rejected and can be tried again.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
+import type { GpuCapacity } from '../../ports/driver.ts'
 import type { Sandbox } from '../row/sandbox.ts'
 
-/** The machine as it is. */
+/** The actual machine. */
 export interface MachineCapacity {
   readonly cpuCount: number
   readonly memoryMB: number
-  /** What programs can still get without swapping. */
+  /** Memory that programs can still get without swapping. */
   availableMemoryMB(): Promise<number>
 }
 
 export type AdmissionSettings = {
-  /** All sandboxes together may be promised so many times the machine's memory and CPUs. */
+  /** How many times the machine's memory and CPUs may be allocated to sandboxes. */
   memoryOvercommit: number
   cpuOvercommit: number
-  /** A start must leave so much memory available. */
+  /** Memory that must stay available after a start. */
   minFreeMemoryMB: number
   startsAtOnce: number
   waitMs: number
-  /** A start must leave so many bytes of the disk free, if that is more than it needs itself. */
+  /** Bytes of disk that must stay free after a start, if that is more than a start itself needs. */
   minFreeDiskBytes?: number
 }
 
@@ -32,27 +33,32 @@ export type AdmissionParts = {
   freeBytes: () => Promise<number>
   sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
   spare: SpareSandboxes
+  /** Undefined: sandboxes cannot have a GPU here. */
+  gpus: () => GpuCapacity | undefined
   settings: AdmissionSettings
   clock: Clock
 }
 
-/** Sandboxes that nobody owns: they count like others, and are given up as soon as a start needs what they take. */
+/**
+ * Sandboxes without an owner. They count like others, and are given up as soon as a start needs their
+ * resources.
+ */
 export interface SpareSandboxes {
-  /** What they were promised. */
+  /** CPU and memory allocated to them. */
   sum(): { cpuCount: number; memoryMB: number }
-  /** Takes up to so many down at once. False: there is none left. */
+  /** Stops up to `count` of them. False if there are none left. */
   giveUp(count: number): Promise<boolean>
 }
 
-export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB'>
+export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
 
 type StartSizes = Omit<StartDemand, 'teamID'>
 
 type Waiter = { request: StartDemand; start: () => void; reason: string | undefined }
 
-/** While the machine is full, it is looked at again after this time even if no start of this process has ended. */
+/** How often to look again while the machine is full, even if no start of this process has ended. */
 const lookAgainMs = 500
-/** The files of a start and the first writes of a sandbox need so much disk. */
+/** Disk space for the files of a start and the sandbox's first writes. */
 const diskForStartBytes = 512 * 1024 ** 2
 const retryAfterSeconds = 5
 
@@ -73,12 +79,15 @@ export class Admission {
     return this.#parts.settings.startsAtOnce
   }
 
-  /** How many sandboxes wait for their turn to start. */
+  /** Number of sandboxes that wait for their turn to start. */
   get waiting(): number {
     return [...this.#waiting.values()].reduce((total, { length }) => total + length, 0)
   }
 
-  /** Resolves when the sandbox may start; the returned function says that the start has ended, well or not. */
+  /**
+   * Resolves when the sandbox may start. Call the returned function when the start has ended, successfully or
+   * not.
+   */
   async enter(request: StartDemand, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     await this.#wait(request, signal)
@@ -86,8 +95,8 @@ export class Admission {
   }
 
   /**
-   * For a start that nobody waits for: it gets its turn only if it takes nothing from those who do, and so much memory
-   * stays available beyond the minimum. Undefined: not now.
+   * For a start that nobody waits for: admitted only if it takes nothing from starts that somebody waits for,
+   * and if `leaveMB` of memory stay available beyond the minimum. Undefined if that is not possible now.
    */
   async tryEnter({ cpuCount, memoryMB }: StartSizes, leaveMB: number): Promise<(() => void) | undefined> {
     const request = { cpuCount, memoryMB }
@@ -96,7 +105,10 @@ export class Admission {
     return () => this.#end(request)
   }
 
-  /** What may still be promised to sandboxes beside those that are active, and how many start or wait to. */
+  /**
+   * CPU and memory that can be allocated beside the active sandboxes, and the number of sandboxes that start
+   * or wait to.
+   */
   capacity(active: StartSizes): { freeCPU: number; freeMemoryMB: number; starting: number } {
     const { machine, settings } = this.#parts
     const starting = [...this.#starting, ...[...this.#waiting.values()].flat().map(({ request }) => request)]
@@ -109,17 +121,17 @@ export class Admission {
     }
   }
 
-  /** Whether a start of this size would not have to wait for others to end. */
+  /** True if a start of this size would not have to wait for others to end. */
   async hasRoomFor(request: StartSizes): Promise<boolean> {
-    return (await this.#shortage(request)) === undefined
+    return this.#gpuShortage(request) === undefined && (await this.#shortage(request)) === undefined
   }
 
-  /** Whether the machine is short of memory, of which so much is to stay beyond the minimum, or of disk. */
+  /** True if the machine is short of disk, or of memory beyond the minimum plus `leaveMB`. */
   async isShort(leaveMB = 0): Promise<boolean> {
     return (await this.#shortage({ cpuCount: 0, memoryMB: 0 }, leaveMB)) !== undefined
   }
 
-  /** Whether starts wait for their turn, or keep all CPUs busy. */
+  /** True if starts wait for their turn, or occupy all CPUs. */
   get isBusy(): boolean {
     return this.#waiting.size > 0 || this.#starting.size >= this.#parts.machine.cpuCount
   }
@@ -159,7 +171,7 @@ export class Admission {
     })
   }
 
-  /** One round at a time; what changes during a round makes another. */
+  /** Runs one round at a time. A change during a round triggers another. */
   #admit(): void {
     this.#isStale = true
     if (this.#isAdmitting) return
@@ -178,10 +190,11 @@ export class Admission {
       this.#waiting.size === 0 ? undefined : this.#parts.clock.after(lookAgainMs, () => this.#admit())
   }
 
-  /** Starts the first waiter that fits, in the order of the teams' turns. False: nobody can start now. */
+  /** Starts the first waiter that fits, in the order of the teams' turns. False if nobody can start now. */
   async #admitOne(): Promise<boolean> {
-    for (const [teamID, [waiter]] of [...this.#waiting]) {
+    for (const [teamID, waiters] of [...this.#waiting]) {
       if (this.#starting.size >= this.startsAtOnce) return false
+      const waiter = this.#firstWithGpu(waiters)
       if (!waiter) continue
       waiter.reason = await this.#shortageWithoutSpare(waiter.request)
       if (waiter.reason !== undefined || !this.#waiting.get(teamID)?.includes(waiter)) continue
@@ -193,7 +206,16 @@ export class Admission {
     return false
   }
 
-  /** Spare sandboxes are given up until the machine can take it; more at once each time, since somebody waits for it. */
+  /** A start that waits for a GPU delays no other start of its team, and no spare sandbox is given up for it. */
+  #firstWithGpu(waiters: readonly Waiter[]): Waiter | undefined {
+    return waiters.find((waiter) => {
+      const reason = this.#gpuShortage(waiter.request)
+      waiter.reason = reason ?? waiter.reason
+      return reason === undefined
+    })
+  }
+
+  /** Gives up spare sandboxes until the start fits, twice as many each time, because somebody waits for it. */
   async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
     for (let count = 1; ; count *= 2) {
       const reason = await this.#shortage(request)
@@ -202,12 +224,12 @@ export class Admission {
   }
 
   /**
-   * Why the machine cannot take it now and leave so much memory free beyond the minimum, as a sentence. What cannot be
-   * read stops nobody; what could be read counts.
+   * Returns why the machine cannot carry the start now and leave `leaveMB` beyond the minimum, as a sentence.
+   * A value that cannot be read does not block a start; the others count.
    */
   async #shortage({ cpuCount, memoryMB }: StartSizes, leaveMB = 0): Promise<string | undefined> {
     const { machine, sandboxes, spare, settings, freeBytes } = this.#parts
-    // Read before the rows: a start that ends in between is counted twice for a moment, never not at all.
+    // Read before the rows: a start that ends in between is counted twice for a moment, but never missed.
     const starting = [...this.#starting]
     const [active, availableMB, diskBytes] = await Promise.all([
       sandboxes.sumActive().catch(() => ({ cpuCount: 0, memoryMB: 0 })),
@@ -217,13 +239,23 @@ export class Admission {
     const sum = (key: 'cpuCount' | 'memoryMB') =>
       active[key] + spare.sum()[key] + starting.reduce((total, one) => total + one[key], 0)
     if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
-      return 'All memory that this server may promise to sandboxes is taken.'
+      return 'All memory that this server may allocate to sandboxes is allocated.'
     if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
-      return 'All CPUs that this server may promise to sandboxes are taken.'
+      return 'All CPUs that this server may allocate to sandboxes are allocated.'
     if (availableMB < settings.minFreeMemoryMB + leaveMB) return 'The memory of this server is used up.'
     if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
       return 'The disk of this server is full.'
     return undefined
+  }
+
+  /** A start that has its GPU already is counted twice until it has ended, never not at all. */
+  #gpuShortage({ gpuCount = 0 }: StartSizes): string | undefined {
+    if (gpuCount === 0) return undefined
+    const { total, free } = this.#parts.gpus() ?? { total: 0, free: 0 }
+    const left = free - [...this.#starting].reduce((sum, one) => sum + (one.gpuCount ?? 0), 0)
+    if (left >= gpuCount) return undefined
+    if (left <= 0) return `All ${total} GPUs of this server are in use.`
+    return `${left} of ${total} GPUs of this server are free, and the sandbox needs ${gpuCount}.`
   }
 
   #remove(waiter: Waiter): void {

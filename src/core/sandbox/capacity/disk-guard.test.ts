@@ -265,6 +265,24 @@ describe('the guard of the disk', () => {
     assert.equal(disk.disk.hasReserve, true)
   })
 
+  it('gives those a moment that were just told to stand still, as long as there is space for that', async () => {
+    await using disk = await openDisk()
+    const writer = await disk.create()
+    const slow = gate()
+    disk.driver.beforeFrozen = () => slow.opened
+    disk.disk.freeMB = 700
+    await disk.look()
+    for (const megabytes of [450, 140, 5, 5, 5]) {
+      disk.write(writer, megabytes)
+      await disk.look()
+    }
+    assert.equal((await disk.rowOf(writer))?.state, 'running', 'it was told only a second ago')
+    disk.write(writer, 60)
+    await disk.look()
+    await until(async () => (await disk.rowOf(writer))?.state === 'ended')
+    slow.open()
+  })
+
   it('lets those stand still first that fill the memory with more than the disk has', async () => {
     await using disk = await openDisk()
     const [one, other] = [await disk.create(), await disk.create()]

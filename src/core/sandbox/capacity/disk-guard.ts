@@ -4,17 +4,16 @@
  * goes: first nothing new is begun; then the sandboxes whose disks grow stand still, in their turn, until there is space
  * again; and where that is not enough, the one that grew most ends. It knows the figures by its ports and does no I/O.
  */
-import { AppError, errorText } from '../../../lib/app-error.ts'
+import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
-import { canFreeze, type Driver } from '../../ports/driver.ts'
-import type { LogEntry } from '../../ports/logs.ts'
-import type { RouteTable } from '../network/routes.ts'
-import { goesOnEntry, standsStillEntry } from '../row/life-entries.ts'
+import type { DiskUse, Driver } from '../../ports/driver.ts'
+import * as errors from '../row/errors.ts'
 import type { EndReason, Sandbox } from '../row/sandbox.ts'
-import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
-import { DiskGrowth } from './disk-growth.ts'
 import type { DiskLevels } from './disk-levels.ts'
+import { GrowthMeter, type MeasuredSize } from './growth.ts'
+import { GuardLoop } from './guard-loop.ts'
+import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 
 /** Real blocks that are given up when the disk is nearly full. */
 export interface DiskReserve {
@@ -28,8 +27,7 @@ export interface DiskReserve {
 
 export type DiskGuardParts = {
   driver: Driver
-  turns: SandboxTurns
-  routes: RouteTable
+  held: HeldSandboxes
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
   /** Bytes of those that volumes may still take. */
@@ -43,11 +41,8 @@ export type DiskGuardParts = {
   /** Called when space has become short: something may be there that can be made again. */
   onShort: () => void
   clock: Clock
-  appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
-
-type HeldRun = { runID: string; lately: number; since: number }
 
 const mebibyte = 1024 * 1024
 const usualLookMs = 1000
@@ -58,39 +53,40 @@ const farBytes = 8 * 1024 * mebibyte
 const lookAheadMs = 1000
 /** Who grew less lately goes on, as long as half of what lets sandboxes stand still is left. */
 const [muchBytes, anyBytes] = [4 * mebibyte, 64 * 1024]
-/** Who writes in bursts would stand still and go on many times a second otherwise. */
-const stillAtLeastMs = 3000
 /** An end that takes longer than this does not keep the next one waiting. */
 const endWithinMs = 3000
 
 export class DiskGuard {
   readonly #parts: DiskGuardParts
-  readonly #growth = new DiskGrowth()
-  readonly #held = new Map<string, HeldRun>()
-  /** Those that are just being frozen, thawed or ended. */
-  readonly #changing = new Set<string>()
+  readonly #growth = new GrowthMeter()
+  readonly #loop: GuardLoop
+  readonly #shortage: Shortage = {
+    standsStill,
+    goesOn: 'the disk of the server has space again',
+    keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
+  }
   #room = Number.POSITIVE_INFINITY
   #isShort = false
   /** At the look before, nearly nothing was left. */
   #isEmpty = false
   #lastEndAt = Number.NEGATIVE_INFINITY
-  #problem: string | undefined
-  #cancelLook: (() => void) | undefined
-  #looking = Promise.resolve()
-  #isClosed = false
   /** Since this process began. */
   readonly counts = { stoodStill: 0, ended: 0 }
 
   constructor(parts: DiskGuardParts) {
     this.#parts = parts
-    parts.routes.onRemove(({ sandboxID, runID }) => {
-      if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
+    parts.held.add(this.#shortage)
+    this.#loop = new GuardLoop({
+      ...parts,
+      work: () => this.#look(),
+      everyMs: () => (this.#isNear() ? closeLookMs : usualLookMs),
+      failure: 'The disk space could not be looked at; every second tries again.',
     })
   }
 
   /** How many sandboxes stand still because the disk is nearly full. */
   get heldCount(): number {
-    return this.#held.size
+    return this.#parts.held.by(this.#shortage).length
   }
 
   /** The disk is so full that only what ends sandboxes should write. */
@@ -100,17 +96,16 @@ export class DiskGuard {
 
   /** Looks again and again, the more often the less space is left. */
   start(): void {
-    if (this.#isClosed) return
-    const everyMs = this.#isNear() ? closeLookMs : usualLookMs
-    this.#cancelLook = this.#parts.clock.after(everyMs, () => {
-      this.#looking = this.look().finally(() => this.start())
-    })
+    this.#loop.start()
   }
 
-  async close(): Promise<void> {
-    this.#isClosed = true
-    this.#cancelLook?.()
-    await this.#looking
+  close(): Promise<void> {
+    return this.#loop.close()
+  }
+
+  /** Looks once, and does what that calls for. Never rejects. */
+  look(): Promise<void> {
+    return this.#loop.look()
   }
 
   /** Rejects with `no_space` while nothing may be begun that takes space, or would not leave enough with so much more. */
@@ -128,55 +123,34 @@ export class DiskGuard {
 
   /** The same for a snapshot of a running sandbox: of its memory where that is kept, of its disk where that is copied. */
   async requireForSnapshot(
-    { sandboxID, runID, handle, memoryMB, diskMB }: Sandbox,
+    sandbox: Sandbox,
     { memory, disk }: { memory: boolean; disk: boolean },
   ): Promise<void> {
-    if (this.#held.get(sandboxID)?.runID === runID) throw new AppError('no_space', standsStill)
+    const { handle, memoryMB, diskMB } = sandbox
+    if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
     const most = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
     if (!handle || this.#room - most >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)
     this.require((memory ? used.memoryUsedBytes : 0) + (disk ? used.diskUsedBytes : 0))
   }
 
-  /**
-   * Whether a sandbox that was found frozen stays so. After a restart nobody remembers who stood still: while space is
-   * short, whoever is found frozen does.
-   */
-  keepsFrozen({ sandboxID, runID }: SandboxInTurn): boolean {
-    if (this.#held.get(sandboxID)?.runID === runID) return true
-    if (this.#room >= this.#parts.levels.thawBytes) return false
-    this.#noteHeld(sandboxID, runID)
-    return true
-  }
-
-  /** Looks once, and does what that calls for. Never rejects. */
-  async look(): Promise<void> {
-    try {
-      await this.#measure()
-      this.#tellShort()
-      await this.#act()
-      this.#problem = undefined
-    } catch (error) {
-      if (this.#problem === errorText(error)) return
-      this.#problem = errorText(error)
-      this.#parts.log.error(
-        { err: error },
-        'The disk space could not be looked at; every second tries again.',
-      )
-    }
+  async #look(): Promise<void> {
+    await this.#measure()
+    this.#tellShort()
+    await this.#act()
   }
 
   #isNear(): boolean {
-    return this.#held.size > 0 || this.#room < this.#parts.levels.startBytes + farBytes
+    return this.heldCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
   }
 
   async #measure(): Promise<void> {
-    const { driver, freeBytes, promisedBytes, clock } = this.#parts
+    const { driver, held, freeBytes, promisedBytes, clock } = this.#parts
     const left = (await freeBytes()) - (await promisedBytes())
     this.#room = left
     if (!this.#isNear() || !driver.diskUse) return this.#growth.clear()
     const uses = await driver.diskUse()
-    this.#growth.measure(uses, clock.now(), (sandboxID) => this.#held.has(sandboxID))
+    this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => held.has(sandboxID))
     this.#room = left - uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)
   }
 
@@ -194,7 +168,7 @@ export class DiskGuard {
   }
 
   async #act(): Promise<void> {
-    const { levels, reserve, clock } = this.#parts
+    const { levels, reserve, held } = this.#parts
     const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
     if (this.#room < levels.endBytes) return this.#makeSpace()
     this.#isEmpty = false
@@ -206,17 +180,23 @@ export class DiskGuard {
         this.#parts.log.info({}, 'The reserve of disk space is there again.')
       return
     }
-    const longEnough = [...this.#held].filter(([, { since }]) => clock.now() - since >= stillAtLeastMs)
-    const [next] = longEnough.sort(([, a], [, b]) => a.lately - b.lately)
-    if (next) this.#change(next[0], () => this.#goOn(next[0]))
+    held.letNextGoOn(this.#shortage, (sandboxID) => {
+      this.#growth.forget(sandboxID)
+      this.#parts.log.info({ sandboxID }, 'The disk has space again: a sandbox that stood still goes on.')
+    })
   }
 
   /** The fastest first, all that grow. */
   #stopGrowing(): void {
     const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
+    const { held, endUnowned, log } = this.#parts
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
-      if (this.#held.has(sandboxID) || this.#parts.endUnowned(sandboxID)) continue
-      this.#change(sandboxID, () => this.#hold(sandboxID, lately))
+      if (held.has(sandboxID) || endUnowned(sandboxID)) continue
+      held.hold(sandboxID, this.#shortage, lately, () => {
+        this.counts.stoodStill++
+        const values = { sandboxID, lately, room: this.#room }
+        log.warn(values, 'The disk is nearly full: a sandbox that writes stands still.')
+      })
     }
   }
 
@@ -225,7 +205,7 @@ export class DiskGuard {
    * reserve is given up; where that has gone too, the one ends that has taken most lately.
    */
   async #makeSpace(): Promise<void> {
-    const { reserve, clock } = this.#parts
+    const { reserve, clock, held, levels } = this.#parts
     const isFirst = !this.#isEmpty
     this.#isEmpty = true
     this.#stopGrowing()
@@ -233,7 +213,10 @@ export class DiskGuard {
     if (isFirst) return
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const fastest = this.#growth.fastest(anyBytes)
-    const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !this.#held.has(sandboxID))
+    const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
+    // While half of this level is left, there is a moment for those that were just told to stand still.
+    const hasMoment = this.#room >= levels.endBytes / 2
+    if (growing && hasMoment && held.isAboutToStandStill(growing.sandboxID)) return
     if (growing) return this.#end(growing.sandboxID)
     if (await reserve.isThere()) {
       await reserve.giveUp()
@@ -241,67 +224,6 @@ export class DiskGuard {
     }
     const [first] = fastest
     if (first) this.#end(first.sandboxID)
-  }
-
-  #change(sandboxID: string, work: () => Promise<void> | undefined): void {
-    if (this.#changing.has(sandboxID)) return
-    this.#changing.add(sandboxID)
-    const done = () => void this.#changing.delete(sandboxID)
-    Promise.resolve(work()).then(done, (error) => {
-      done()
-      this.#parts.log.error(
-        { sandboxID, err: error },
-        'A sandbox could not be made to stand still, or to go on.',
-      )
-    })
-  }
-
-  /** Undefined while something else is done to it: the next look tries again. */
-  #hold(sandboxID: string, lately: number): Promise<void> | undefined {
-    const { driver, turns, routes, clock, appendLog, log } = this.#parts
-    if (!canFreeze(driver)) return undefined
-    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
-      if (row?.state !== 'running' || !row.handle) return
-      const { runID } = row
-      // Who asks it something from now on is answered, and does not wait for it.
-      routes.hold(sandboxID, runID, standsStill)
-      try {
-        await driver.freeze(row.handle, signal, { whileBusy: true })
-      } catch (error) {
-        routes.letGo(sandboxID, runID)
-        if (signal.aborted) return
-        throw error
-      }
-      this.#noteHeld(sandboxID, runID, lately)
-      this.counts.stoodStill++
-      appendLog(sandboxID, standsStillEntry(clock.now(), standsStill))
-      log.warn(
-        { sandboxID, lately, room: this.#room },
-        'The disk is nearly full: a sandbox that writes stands still.',
-      )
-    })
-  }
-
-  #noteHeld(sandboxID: string, runID: string, lately = 0): void {
-    this.#held.set(sandboxID, { runID, lately, since: this.#parts.clock.now() })
-    this.#parts.routes.hold(sandboxID, runID, standsStill)
-  }
-
-  #goOn(sandboxID: string): Promise<void> | undefined {
-    const { driver, turns, routes, clock, appendLog, log } = this.#parts
-    if (!canFreeze(driver)) return undefined
-    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
-      const held = this.#held.get(sandboxID)
-      if (!held) return
-      if (row?.state === 'running' && row.runID === held.runID && row.handle) {
-        await driver.thaw(row.handle, signal)
-        appendLog(sandboxID, goesOnEntry(clock.now()))
-        log.info({ sandboxID }, 'The disk has space again: a sandbox that stood still goes on.')
-      }
-      this.#held.delete(sandboxID)
-      this.#growth.forget(sandboxID)
-      routes.letGo(sandboxID, held.runID)
-    })
   }
 
   #end(sandboxID: string): void {
@@ -325,5 +247,12 @@ export class DiskGuard {
 const standsStill =
   'The sandbox stands still because the disk of this server is nearly full. Nothing of it is lost: it goes on by itself ' +
   'when there is space again. Kill sandboxes that are no longer needed, or ask the operator to free some space.'
+
+/** What is still on its way to the disk counts as written. */
+export const sizeOf = ({ sandboxID, allocatedBytes, unwrittenBytes }: DiskUse): MeasuredSize => ({
+  sandboxID,
+  bytes: allocatedBytes + unwrittenBytes,
+  newBytes: unwrittenBytes,
+})
 
 const megabytes = (bytes: number): string => `${Math.max(0, Math.floor(bytes / mebibyte))} MiB`

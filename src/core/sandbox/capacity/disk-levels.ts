@@ -1,19 +1,24 @@
-/** How much of the disk must be left for what. All in bytes. */
+/** The levels of free disk space at which Warren acts, in bytes. */
 export type DiskLevels = {
-  /** A file of so many real blocks is given up when the disk is nearly full: for the database, and to end sandboxes. */
+  /**
+   * Size of a file of real blocks that is deleted when the disk is nearly full: for the database, and to end
+   * sandboxes.
+   */
   reserveBytes: number
-  /** Below this nothing is begun that takes disk space: no create, resume, pause, copy, build or volume. */
+  /**
+   * Below this level, nothing starts that takes disk space: no create, resume, pause, copy, build or volume.
+   */
   startBytes: number
-  /** Sandboxes that stand still go on when so much is left again. */
+  /** Above this level, frozen sandboxes continue. */
   thawBytes: number
-  /** Below this sandboxes that write stand still. */
+  /** Below this level, sandboxes that write are frozen. */
   freezeBytes: number
-  /** Below this a sandbox that still writes is ended, and where none does the reserve is given up. */
+  /** Below this level, a sandbox that still writes is ended; if none writes, the reserve is given up. */
   endBytes: number
 }
 
 const mebibyte = 1024 * 1024
-/** A small disk has a smaller reserve: so large a part of all of it. */
+/** The reserve is at most this share of the disk, for small disks. */
 const largestShare = 1 / 16
 
 export function diskLevels(totalBytes: number, reserveMB: number): DiskLevels {
@@ -27,5 +32,5 @@ export function diskLevels(totalBytes: number, reserveMB: number): DiskLevels {
   }
 }
 
-/** Where nobody watches the disk. */
+/** Levels for a server that does not watch the disk. */
 export const noDiskLevels: DiskLevels = diskLevels(0, 0)

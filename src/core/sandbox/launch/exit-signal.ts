@@ -1,7 +1,10 @@
 import { AppError } from '../../../lib/app-error.ts'
 import type { Driver } from '../../ports/driver.ts'
 
-/** A signal that aborts with the given one, or when the driver tells that the run died. `close` ends the watch. */
+/**
+ * Returns a signal that aborts with the given one, or when the driver reports that the run died. `close` ends
+ * the watch.
+ */
 export function exitSignal(
   driver: Pick<Driver, 'onExit'>,
   { sandboxID, runID }: { sandboxID: string; runID: string },

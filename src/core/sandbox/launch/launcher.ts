@@ -1,6 +1,6 @@
-/** Makes a row real: a started sandbox whose agent knows who it is. Knows no states and no limits. */
+/** Starts the sandbox of a row and hands it over to its owner. Knows no states and no limits. */
 import { allDone } from '../../../lib/all-done.ts'
-import { AppError, isAppError, shownText } from '../../../lib/app-error.ts'
+import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { type AgentIdentity, type AgentPort, agentPort } from '../../ports/agent.ts'
 import {
@@ -16,18 +16,18 @@ import type { VolumeService } from '../../volume/service.ts'
 import type { VolumeMount } from '../../volume/volume.ts'
 import type { SandboxEgress } from '../network/egress.ts'
 import { ingressOf, type Route, type RouteTable } from '../network/routes.ts'
-import { createFailed } from '../row/errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { SandboxTokens } from '../row/tokens.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 import { exitSignal } from './exit-signal.ts'
+import { asCreateError, LaunchLeftover } from './launch-failure.ts'
 import { runStartCommand } from './start-command.ts'
 import type { WarmSandbox } from './warm-sandbox.ts'
 
 const agentReadyWithinMs = 30_000
-/** A busy agent may take its time; one that does not answer for so long is stuck. */
+/** An agent that does not answer within this time is stuck, not only busy. */
 export const agentAnswersWithinMs = 10_000
 
 export type LauncherParts = {
@@ -41,19 +41,22 @@ export type LauncherParts = {
   /** Authorities that every sandbox trusts, in PEM form. */
   extraCA: string | undefined
   clock: Clock
-  /** Where the root filesystem of a build lies on this machine, and the layers below it, the nearest first. */
+  /**
+   * Returns the folder of a build's root filesystem on this machine, and the layers below it, the nearest
+   * first.
+   */
   rootsOf: (build: TemplateBuild) => [root: string, ...lower: string[]]
-  /** Brings what is not on this machine; undefined where there is no object store. */
-  fetcher: Pick<BytesSource, 'bringBuild'> | undefined
+  /** Fetches files that are not on this machine; undefined without an object store. */
+  fetcher: Pick<BytesSource, 'fetchBuild'> | undefined
 }
 
 /** A snapshot to start from. */
 export type SnapshotRef = {
   name: string
   memory: boolean
-  /** False: the sandbox takes the files over, and the snapshot is used up. */
+  /** False: the sandbox takes over the files, so that the snapshot is used up. */
   keep: boolean
-  /** The sandbox it was taken of: the agent in the snapshot's memory has that sandbox's token. */
+  /** The sandbox that the snapshot was taken of: the agent in its memory has that sandbox's token. */
   sandboxID: string
 }
 
@@ -61,42 +64,27 @@ export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
 
 type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 'background'>
 
-/** What of a row is needed to start it. */
-export type LaunchRow = Pick<NewSandbox, 'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars'> & {
+/** The parts of a row that a start needs. */
+export type LaunchRow = Pick<
+  NewSandbox,
+  'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars' | 'gpuCount'
+> & {
   options: Pick<SandboxOptions, 'allowInternetAccess' | 'network' | 'volumeMounts'> & { secure?: boolean }
 }
 
 export type LaunchOptions = {
-  /** Runs already, and only needs its owner. */
+  /** A running sandbox that only needs its owner. */
   warm?: WarmSandbox | undefined
   /** Undefined: the sandbox boots on the files of its build. */
   snapshot?: SnapshotRef | undefined
-  /** Nobody would miss it if a crash left it behind. */
+  /** True if the sandbox may be removed when a crash leaves it behind. */
   disposable?: boolean
 }
 
-/** Whom the agent is told to work for; without an owner it works for nobody yet. */
+/** The owner that the agent is told about; without one, the sandbox waits for its owner. */
 type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & {
   options?: LaunchRow['options']
   hasOwner?: boolean
-}
-
-/** A launch failed, and what it had started could not be stopped: it may still be there. */
-export class LaunchLeftover extends AppError {
-  readonly handle: DriverHandle
-
-  constructor(handle: DriverHandle, failure: AppError, stopFailure: unknown) {
-    const { code, message, cause, slug, retry } = failure
-    super(code, message, {
-      cause: new AggregateError(
-        [cause ?? failure, stopFailure],
-        `${message}; it could not be stopped either`,
-      ),
-      ...(slug !== undefined && { slug }),
-      ...(retry !== undefined && { retry }),
-    })
-    this.handle = handle
-  }
 }
 
 export class SandboxLauncher {
@@ -107,12 +95,12 @@ export class SandboxLauncher {
   }
 
   /**
-   * Makes a sandbox of the build that has no owner yet: its agent has the token that belongs to its id, and its
-   * service runs with the variables of the template and an open network. Rejects with nothing left behind.
+   * Boots a sandbox of the build without an owner: its agent has the token that belongs to its ID, and its
+   * service runs with the template's variables and an open network. Rejects with nothing left behind.
    */
   async boot(build: TemplateBuild, identity: RunIdentity, signal: AbortSignal): Promise<DriverHandle> {
     const { driver } = this.#parts
-    const memory = await this.#bring(build, this.memoryOf(build), signal)
+    const memory = await this.#fetch(build, this.memoryOf(build), signal)
     const spec = {
       ...this.#specOf(build, memory),
       ...identity,
@@ -134,14 +122,14 @@ export class SandboxLauncher {
     }
   }
 
-  /** The snapshot that sandboxes of the build are restored from with their service; undefined: they boot. */
+  /** The snapshot from which sandboxes of the build are restored with their service. Undefined: they boot. */
   memoryOf({ snapshot }: TemplateBuild): SnapshotRef | undefined {
-    if (!snapshot?.memory || !this.#parts.snapshots.keepMemory) return undefined
+    if (!snapshot?.memory || !this.#parts.snapshots.takesMemory) return undefined
     return { ...snapshot, keep: true }
   }
 
   /** Returns the snapshot to start from, without its memory if that cannot be used here. */
-  async #bring(
+  async #fetch(
     build: TemplateBuild,
     snapshot: SnapshotRef | undefined,
     signal: AbortSignal,
@@ -149,15 +137,20 @@ export class SandboxLauncher {
     const { fetcher } = this.#parts
     const isOfBuild = snapshot !== undefined && snapshot.name === build.snapshot?.name
     const withSnapshot = snapshot === undefined || isOfBuild
-    const brought = await fetcher?.bringBuild(build, { withSnapshot }, signal)
+    const brought = await fetcher?.fetchBuild(build, { withSnapshot }, signal)
     if (!isOfBuild || !snapshot.memory) return snapshot
     return brought?.memory === false || !(await this.#hasSizeOf(build, snapshot)) ? undefined : snapshot
   }
 
-  /** Processes that go on from memory have the size they were saved with. Earlier Warrens saved some with another one. */
-  async #hasSizeOf({ cpuCount, memoryMB }: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
-    const found = await this.#parts.snapshots.find(name)
-    return found === undefined || (found.size.cpuCount === cpuCount && found.size.memoryMB === memoryMB)
+  /**
+   * Restored processes have the size with which their snapshot was taken. Earlier Warrens took some snapshots
+   * with another size.
+   */
+  async #hasSizeOf(build: TemplateBuild, { name }: SnapshotRef): Promise<boolean> {
+    const { cpuCount, memoryMB, gpuCount = 0 } = build
+    const size = (await this.#parts.snapshots.find(name))?.size
+    if (!size) return true
+    return size.cpuCount === cpuCount && size.memoryMB === memoryMB && (size.gpuCount ?? 0) === gpuCount
   }
 
   #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
@@ -174,8 +167,8 @@ export class SandboxLauncher {
   }
 
   /**
-   * Starts the sandbox, unless one that runs already is handed in, and hands it over to its owner. `onStart` is
-   * called with what was started, before that. Rejects with nothing left behind, or with a `LaunchLeftover`.
+   * Starts the sandbox, unless a running one is passed in, and hands it over to its owner. Calls `onStart`
+   * with the handle before the hand-over. Rejects with nothing left behind, or with a `LaunchLeftover`.
    */
   async launch(
     row: LaunchRow,
@@ -188,17 +181,18 @@ export class SandboxLauncher {
     const { sandboxID, runID } = row
     const snapshot = warm
       ? undefined
-      : await this.#bring(build, wanted, signal).catch((error) => {
+      : await this.#fetch(build, wanted, signal).catch((error) => {
           throw asCreateError(error)
         })
     // The service of a template starts before the sandbox has an owner, as in the warm pool.
     const isAhead = warm !== undefined || (snapshot === undefined && build.startCmd !== null)
-    // Watched from before the start: a sandbox that dies at once is not waited for.
+    // Watched from before the start, so that nothing waits for a sandbox that dies at once.
     const alive = exitSignal(driver, row, signal)
     let handle = warm?.handle
     try {
       const rules = isAhead ? openRules : egress.rulesOf(row.options)
-      const spec = { ...this.#specOf(build, snapshot), sandboxID, runID, egress: rules, disposable }
+      const { gpuCount = 0 } = row
+      const spec = { ...this.#specOf(build, snapshot), gpuCount, sandboxID, runID, egress: rules, disposable }
       handle ??= await this.#start(spec, row.options.volumeMounts, signal)
       egress.noteRules(handle, rules)
       await allDone([onStart?.(handle), warm && this.#adopt(warm, signal)])
@@ -241,7 +235,7 @@ export class SandboxLauncher {
     await this.thaw(handle, signal)
   }
 
-  /** As far as that needs no owner: the agent gets its token, and the service of the template runs. */
+  /** Does everything that needs no owner: gives the agent its token and starts the template's service. */
   async #bringUp(
     sandboxID: string,
     build: TemplateBuild,
@@ -260,7 +254,10 @@ export class SandboxLauncher {
     })
   }
 
-  /** Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it has already, if any. */
+  /**
+   * Gives the agent its token, variables and defaults. `knownAs` is the sandbox whose token it already has,
+   * if any.
+   */
   async handOver(
     row: AgentOwner,
     build: TemplateBuild,
@@ -278,7 +275,7 @@ export class SandboxLauncher {
     return { folder: this.#parts.snapshots.folder(name), memory, keep }
   }
 
-  /** A sandbox that boots has no service from memory, so its start command runs. */
+  /** Runs the start command of a sandbox that booted: it has no service from memory. */
   async #startService(
     sandboxID: string,
     build: TemplateBuild,
@@ -290,13 +287,16 @@ export class SandboxLauncher {
     await runStartCommand(agent, endpoint, tokens.agent(sandboxID), build, { clock, signal })
   }
 
-  /** False: the agent did not answer in time, or the signal aborted before it did. */
+  /** False if the agent did not answer in time, or if the signal aborted first. */
   answers(handle: DriverHandle, signal: AbortSignal): Promise<boolean> {
     const { driver, agent } = this.#parts
     return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
   }
 
-  /** Whether memory that is saved now could not be restored whole. False also when the agent did not answer in time. */
+  /**
+   * True if a snapshot of the memory could not be restored whole, because a process has its own network namespace. Also
+   * false if the agent does not answer in time.
+   */
   async hasOtherNetworks({ sandboxID, handle }: Sandbox, signal: AbortSignal): Promise<boolean> {
     const { driver, agent, tokens } = this.#parts
     const options = { withinMs: agentAnswersWithinMs, signal }
@@ -305,17 +305,19 @@ export class SandboxLauncher {
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { driver } = this.#parts
-    if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot let a sandbox go on`)
+    if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot thaw a sandbox`)
     await driver.thaw(handle, signal)
   }
 
-  /** Lets a frozen sandbox go on for its owner, held to what its row says of its network from its first step on. */
+  /**
+   * Thaws a frozen sandbox for its owner, with the egress policy of its row applied before its first step.
+   */
   async goOn({ handle, options }: SandboxInTurn, signal: AbortSignal): Promise<void> {
     await this.#limit(handle!, options)
     await this.thaw(handle!, signal)
   }
 
-  /** Nothing to do where the rules are known to hold. */
+  /** Does nothing if the rules are known to be applied. */
   async #limit(handle: DriverHandle, options: LaunchRow['options']): Promise<void> {
     const { egress } = this.#parts
     if (!egress.isProved(handle, options)) await egress.limit(handle, options)
@@ -340,13 +342,13 @@ export class SandboxLauncher {
     }
   }
 
-  /** Whether a running sandbox has its route, and is known to be held to its egress policy. */
+  /** True if a running sandbox has its route and its egress policy is known to be applied. */
   isOpen({ sandboxID, runID, handle, options }: Sandbox): boolean {
     const { routes, egress } = this.#parts
     return routes.get(sandboxID)?.runID === runID && handle !== null && egress.isProved(handle, options)
   }
 
-  /** Opens the way to a running sandbox, once its egress policy holds. */
+  /** Adds the route to a running sandbox after its egress policy is applied. */
   async open(row: SandboxInTurn): Promise<void> {
     const { driver, routes, tokens, egress } = this.#parts
     const { sandboxID, runID, handle, state } = row
@@ -365,7 +367,7 @@ export class SandboxLauncher {
     egress.admit(row, handle)
   }
 
-  /** Open connections are cut before the processes end or stand still, so that no client sees a clean end. */
+  /** Cuts open connections before the processes end or freeze, so that no client sees a clean end. */
   closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
     this.#parts.routes.remove(sandboxID, runID)
     if (handle) this.#parts.egress.close(handle)
@@ -376,13 +378,8 @@ export class SandboxLauncher {
     this.#parts.egress.forget(handle)
   }
 
-  /** A snapshot has ended the sandbox. */
+  /** Called when taking a snapshot has ended the sandbox. */
   forget(handle: DriverHandle): void {
     this.#parts.egress.forget(handle)
   }
-}
-
-function asCreateError(error: unknown): AppError {
-  if (isAppError(error) && error.code !== 'internal') return error
-  return createFailed(error, shownText(error))
 }

@@ -1,4 +1,4 @@
-/** The service of a template: its start command, and the wait until it is ready. */
+/** Runs a template's start command, and waits until its service is ready. */
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { type Clock, sleep } from '../../../lib/clock.ts'
 import { withDeadline } from '../../../lib/deadline.ts'
@@ -8,7 +8,7 @@ import type { TemplateBuild } from '../../template/template.ts'
 
 const readyWithinMs = 10 * 60_000
 const askEveryMs = 2000
-/** Where a template says what to start but not how to know that it is ready. */
+/** For a template with a start command but no ready command. */
 const defaultReadyCmd = 'sleep 20'
 export const startTag = 'start_cmd'
 
@@ -19,8 +19,9 @@ export type StartCommandOptions = {
 }
 
 /**
- * Resolves once the service is ready; it then runs on by itself. Rejects when it failed or never became ready. A
- * command that ended well may have left what it started behind: that is still waited for.
+ * Resolves once the service is ready; it then keeps running. Rejects if it failed or never became ready. If
+ * the start command ends successfully, it may have left a background service: the wait for readiness
+ * continues.
  */
 export async function runStartCommand(
   agent: AgentPort,
@@ -35,7 +36,7 @@ export async function runStartCommand(
   const command = { ...context, command: build.readyCmd ?? (build.startCmd ? defaultReadyCmd : 'sleep 0') }
   const start = build.startCmd && { ...context, command: build.startCmd, tag: startTag }
   const listen = { ...(onOutput && { onOutput }), signal: stop }
-  // Before the first question whether it is ready.
+  // Started before the first check for readiness.
   const started = start ? agent.run(endpoint, accessToken, start, listen) : undefined
   const ready = untilReady(agent, endpoint, accessToken, command, { clock, signal: stop })
   const ended = started?.then(
@@ -55,7 +56,7 @@ export async function runStartCommand(
   }
 }
 
-/** The build's own variables are the agent's already. */
+/** The agent already has the build's own variables. */
 function contextOf({
   serviceContext,
   defaultUser,
@@ -68,7 +69,7 @@ function contextOf({
   return { user: serviceContext.user, cwd: serviceContext.workdir, envs: serviceContext.envVars }
 }
 
-/** One that hangs counts as one that says no. */
+/** A ready command that hangs counts as one that fails. */
 async function untilReady(
   agent: AgentPort,
   endpoint: Endpoint,

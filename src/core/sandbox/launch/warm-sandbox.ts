@@ -6,8 +6,8 @@ export type WarmSandbox = {
   runID: string
   handle: DriverHandle
   buildID: string
-  /** Once its processes are made to stand still; resolves when they do, or when that failed. */
+  /** Set when its processes are being frozen; resolves when they are, or when that failed. */
   freeze?: Promise<void>
-  /** Keeps it from being frozen, unless it is already. */
+  /** Prevents the freeze unless it has begun already. */
   cancelFreeze: () => void
 }

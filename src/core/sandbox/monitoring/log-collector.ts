@@ -1,6 +1,6 @@
 /**
- * Follows the agents of all running sandboxes and keeps what they tell, with what the control plane itself has
- * to tell of a sandbox. Slow disks slow it, never a sandbox.
+ * Follows the agents of all running sandboxes and stores their log entries, together with the control plane's
+ * own entries. A slow disk slows down the collector, never a sandbox.
  */
 import { errorText, isAppError } from '../../../lib/app-error.ts'
 import { type Clock, sleep } from '../../../lib/clock.ts'
@@ -12,11 +12,14 @@ import { logCutEntry } from '../row/life-entries.ts'
 
 const firstRetryMs = 1000
 const longestRetryMs = 10_000
-/** An agent that broke the rules was replaced by somebody inside: it gets the server's time ever more rarely. */
+/**
+ * Somebody inside replaced an agent that violates the protocol, so the collector retries it at growing
+ * intervals.
+ */
 const longestPunishmentMs = 5 * 60_000
-/** After so long without a failure the next one counts as the first. */
+/** A failure after this time without one counts as the first. */
 const forgivenAfterMs = 60_000
-/** A sandbox that ends has told what it had to tell, but not all of it may be read: it is, for so long. */
+/** How long the collector reads on after a sandbox has ended, because some of its entries may be unread. */
 const drainMs = 100
 
 type Follower = { runID: string; isDraining: boolean; abort: AbortController; done: Promise<void> }
@@ -43,7 +46,7 @@ export class LogCollector {
     ]
   }
 
-  /** Adds an entry of the control plane's own, after everything that a run which is ending still tells. */
+  /** Adds an entry of the control plane, after the last entries of a run that is ending. */
   tell(sandboxID: string, entry: LogEntry): void {
     const { logs, log } = this.#parts
     const follower = this.#followers.get(sandboxID)
@@ -70,7 +73,7 @@ export class LogCollector {
       abort: new AbortController(),
       done: Promise.resolve(),
     }
-    // Two at once would not know of each other's last entry.
+    // Two followers at once would not know of each other's last entry.
     follower.done = Promise.resolve(before)
       .then(() => this.#keepFollowing(route, follower))
       .finally(() => {
@@ -108,7 +111,7 @@ export class LogCollector {
     }
   }
 
-  /** Resolves to why it ended. */
+  /** Resolves with the reason why it ended. */
   async #followOnce({ sandboxID, agentToken, endpoint }: Route, signal: AbortSignal): Promise<unknown> {
     const { agent, logs, log } = this.#parts
     try {
@@ -123,13 +126,13 @@ export class LogCollector {
     }
   }
 
-  /** Once in the life of a run: who floods the server must not flood its log. */
+  /** Logged once per run: a sandbox that floods the server must not flood its log. */
   #tellOfCut({ sandboxID }: Route, failure: unknown): void {
     const { clock, log } = this.#parts
     const why = errorText(failure)
     log.warn(
       { sandboxID, why },
-      'the log of a sandbox was cut off: something in it answers in place of its agent',
+      'reading the log of a sandbox was stopped: something inside answers in place of its agent',
     )
     this.tell(sandboxID, logCutEntry(clock.now(), why))
   }

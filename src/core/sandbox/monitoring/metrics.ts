@@ -1,4 +1,4 @@
-/** What each running sandbox uses, sampled at a steady pace and remembered for as long as it may be asked for. */
+/** Samples the resource use of each running sandbox at a fixed interval. */
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 import type { Driver } from '../../ports/driver.ts'
@@ -25,7 +25,7 @@ export class MetricsSampler {
     this.#parts = parts
   }
 
-  /** One sample of every running sandbox, written in one step. */
+  /** Takes one sample of every running sandbox and writes all in one transaction. */
   async sample(): Promise<void> {
     const { driver, sandboxes, metrics, clock, log } = this.#parts
     const running = await sandboxes.listUnended(wireStates.running)
@@ -37,7 +37,8 @@ export class MetricsSampler {
           const { cpuTimeMs, ...use } = await driver.stats(handle)
           const at = clock.now()
           const known = this.#before.get(sandboxID)
-          // It may have been started ahead of its row: its boot would look like much in too little time.
+          // The sandbox may have booted in the warm pool before its row existed. Its boot would look like too
+          // much CPU in too little time.
           const firstAt = Math.min(startedAt, at - sampleEveryMs)
           const before = known?.runID === runID ? known : { at: firstAt, cpuTimeMs: 0 }
           readings.set(sandboxID, { runID, at, cpuTimeMs })
@@ -45,7 +46,7 @@ export class MetricsSampler {
           const cpuUsedPct = Math.min(100, Math.max(0, (100 * (cpuTimeMs - before.cpuTimeMs)) / available))
           return { sandboxID, at, cpuCount, cpuUsedPct: Math.round(cpuUsedPct * 100) / 100, ...use }
         } catch (error) {
-          // It may have ended between the list and the reading.
+          // The sandbox may have ended between the list and the reading.
           log.debug({ sandboxID, err: error }, 'a sandbox could not be measured')
           return undefined
         }

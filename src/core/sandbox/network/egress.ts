@@ -1,6 +1,6 @@
 /**
- * Holds sandboxes to what may leave them: address rules go to the driver, names to the gate. Every life of a
- * sandbox comes through here before anything of its owner's runs in it.
+ * Applies egress policies: address rules go to the driver, names to the gate. Every run of a sandbox passes
+ * through here before anything of its owner runs in it.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { addressRules, egressPolicy, type RequestedEgress } from '../../network-policy/egress-policy.ts'
@@ -16,26 +16,26 @@ const agentTrustsWithinMs = 30_000
 
 export type SandboxEgressParts = {
   driver: Driver
-  /** Undefined: nothing reads names here, and whoever asks for it is refused. */
+  /** Undefined if this server has no gate; policies that need one are rejected then. */
   gate: EgressGate | undefined
-  /** What the gate shows for hosts with header rules is signed by it. */
+  /** Signs the certificates that the gate shows for hosts with header rules. */
   authority: { certificate(): Promise<string> } | undefined
   /** Authorities that every sandbox trusts, in PEM form. */
   extraCA: string | undefined
   agent: AgentPort
   tokens: SandboxTokens
-  /** The IPv4 addresses of a host. */
+  /** Returns the IPv4 addresses of a host. */
   lookup: (name: string) => Promise<string[]>
-  /** Whether no policy leads there. */
+  /** True if no policy may allow the address. */
   isClosed: (address: string) => boolean
 }
 
-/** Whose policy it is. */
+/** The sandbox that a policy belongs to. */
 export type EgressOwner = { sandboxID: string; teamID: string; options: RequestedEgress }
 
 export class SandboxEgress {
   readonly #parts: SandboxEgressParts
-  /** The rules that hold, by the life of a sandbox, as the driver has told this process. */
+  /** The rules that the driver has confirmed to this process, by run of a sandbox. */
   readonly #proved = new Map<string, AddressRules>()
 
   constructor(parts: SandboxEgressParts) {
@@ -58,7 +58,7 @@ export class SandboxEgress {
     return addressRules(egressPolicy(requested))
   }
 
-  /** Makes the kernel and the gate hold a running sandbox to what its row says. */
+  /** Applies the egress policy in the row to the kernel and the gate. */
   async apply(row: SandboxInTurn): Promise<void> {
     const { handle, options } = row
     if (!handle) return
@@ -67,8 +67,8 @@ export class SandboxEgress {
   }
 
   /**
-   * Changes what may leave a sandbox that runs. Until the driver has said that the new rules hold, nothing is known of the
-   * rules that do: neither the old nor the new ones count as proved.
+   * Changes the address rules of a running sandbox. Until the driver confirms the new rules, neither the old
+   * nor the new ones count as applied.
    */
   async limit(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
     const { driver } = this.#parts
@@ -76,22 +76,22 @@ export class SandboxEgress {
     this.#proved.delete(keyOf(handle))
     if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
     else if (!isDeepStrictEqual(rules, openRules))
-      throw invalidNetwork(`${driver.name} cannot limit what leaves a sandbox`)
+      throw invalidNetwork(`${driver.name} does not support egress policies`)
     this.noteRules(handle, rules)
   }
 
-  /** The driver has said that these rules hold for the sandbox. */
+  /** Records that the driver has confirmed these rules for the sandbox. */
   noteRules(handle: DriverHandle, rules: AddressRules): void {
     this.#proved.set(keyOf(handle), rules)
   }
 
-  /** Whether this process knows that the sandbox is held to these options. */
+  /** True if the driver has confirmed to this process that these options are applied. */
   isProved(handle: DriverHandle, requested: RequestedEgress): boolean {
     const proved = this.#proved.get(keyOf(handle))
     return proved !== undefined && isDeepStrictEqual(proved, this.rulesOf(requested))
   }
 
-  /** From now on the gate knows whose connections these are. */
+  /** Tells the gate to which sandbox the connections of this address belong. */
   admit({ sandboxID, teamID, options }: EgressOwner, handle: DriverHandle): void {
     const policy = egressPolicy(options)
     const address = this.#addressOf(handle)
@@ -99,7 +99,10 @@ export class SandboxEgress {
     else this.#parts.gate?.admit(address, { sandboxID, teamID, policy })
   }
 
-  /** Once the agent knows who it is. Takes time only where there are header rules. */
+  /**
+   * Makes the sandbox trust the gate's authority. Call it after the hand-over. Contacts the agent only if
+   * there are header rules.
+   */
   async trust(
     { sandboxID, options: requested }: EgressOwner,
     handle: DriverHandle,
@@ -113,12 +116,12 @@ export class SandboxEgress {
     await agent.initialize(endpoint, { caBundle }, options)
   }
 
-  /** The gate lets nothing of it through any more. The rules of the kernel stay as they are. */
+  /** Makes the gate reject all connections of the sandbox. The kernel's rules stay as they are. */
   close(handle: DriverHandle): void {
     this.#parts.gate?.forget(this.#addressOf(handle))
   }
 
-  /** The sandbox is gone, and what was known of its rules with it. */
+  /** Drops all state of a sandbox that has ended. */
   forget(handle: DriverHandle): void {
     this.close(handle)
     this.#proved.delete(keyOf(handle))
@@ -137,5 +140,5 @@ export class SandboxEgress {
   }
 }
 
-/** Each start of a sandbox has a handle of its own. */
+/** Each start of a sandbox has its own handle. */
 const keyOf = ({ data }: DriverHandle): string => JSON.stringify(data)

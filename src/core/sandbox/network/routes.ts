@@ -1,23 +1,23 @@
-/** Where the traffic of each running sandbox goes. The service writes it, the edge reads it; no I/O. */
+/** The target of each running sandbox's traffic. The service writes the table, the edge reads it; no I/O. */
 import type { Endpoint } from '../../ports/driver.ts'
 
 export type Route = {
   sandboxID: string
   runID: string
   endpoint(port: number): Endpoint
-  /** What the agent demands of callers. */
+  /** The token that the agent requires of callers. */
   agentToken: string
-  /** Set when ports other than the agent's are not open to everyone. */
+  /** Set if the ports other than the agent's are not open to everyone. */
   trafficToken: string | null
-  /** What services see as their host, with `${PORT}` for the port; unset: what the client asked for. */
+  /** The host name that services see, with `${PORT}` for the port. Unset: the one of the client's request. */
   maskHost?: string
-  /** Where services speak TLS. */
+  /** The ports on which services speak TLS. */
   tlsPorts?: ReadonlySet<number>
 }
 
 type Network = { maskRequestHost?: unknown; httpsPorts?: unknown } | null
 
-/** What a sandbox's network options, which were checked when they came, say about traffic to it. */
+/** Reads the routing options from a sandbox's network options, which were checked when it was created. */
 export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'> {
   const { maskRequestHost: mask, httpsPorts: ports } = network ?? {}
   return {
@@ -28,7 +28,7 @@ export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'
 
 export class RouteTable {
   #routes = new Map<string, Route>()
-  /** By sandbox: runs that stand still for now, and why. */
+  /** By sandbox: runs that are frozen for now, and why. */
   #held = new Map<string, { runID: string; why: string }>()
   #onAdd = new Set<(route: Route) => void>()
   #onRemove = new Set<(route: Route) => void>()
@@ -46,7 +46,7 @@ export class RouteTable {
     for (const watcher of this.#onAdd) watcher(route)
   }
 
-  /** Removes the route of that run only; connections through it are then reset by whoever watches. */
+  /** Removes the route of this run only. The watchers then reset connections through it. */
   remove(sandboxID: string, runID: string): void {
     this.letGo(sandboxID, runID)
     const route = this.#routes.get(sandboxID)
@@ -55,7 +55,7 @@ export class RouteTable {
     for (const watcher of this.#onRemove) watcher(route)
   }
 
-  /** The run stands still: new requests get these words until `letGo`, and what is under way waits. */
+  /** Marks the run as frozen: new requests get this message until `letGo`, and requests under way wait. */
   hold(sandboxID: string, runID: string, why: string): void {
     this.#held.set(sandboxID, { runID, why })
   }
@@ -64,19 +64,19 @@ export class RouteTable {
     if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
   }
 
-  /** Undefined: it does not stand still. */
+  /** Undefined if the run is not held. */
   whyHeld({ sandboxID, runID }: Pick<Route, 'sandboxID' | 'runID'>): string | undefined {
     const held = this.#held.get(sandboxID)
     return held?.runID === runID ? held.why : undefined
   }
 
-  /** Calls `watcher` for each route that goes; the returned function ends it. */
+  /** Calls `watcher` for each removed route until the returned function is called. */
   onRemove(watcher: (route: Route) => void): () => void {
     this.#onRemove.add(watcher)
     return () => this.#onRemove.delete(watcher)
   }
 
-  /** The same for each route that comes. */
+  /** Calls `watcher` for each new route until the returned function is called. */
   onAdd(watcher: (route: Route) => void): () => void {
     this.#onAdd.add(watcher)
     return () => this.#onAdd.delete(watcher)

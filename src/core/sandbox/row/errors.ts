@@ -30,7 +30,7 @@ export const tooManyForks = (count: number, limits: TeamLimits) =>
     `${count} forks are too many: the team may have ${limits.maxSandboxes} sandboxes at a time, this one included`,
   )
 
-/** It was waited for already: clients that tried again by themselves would take a minute to fail. */
+/** Not retried: the server has already waited, and clients that retried would need a minute to fail. */
 export const agentDoesNotAnswer = (sandboxID: string) =>
   new AppError(
     'unavailable',
@@ -39,17 +39,17 @@ export const agentDoesNotAnswer = (sandboxID: string) =>
     { retry: { should: false } },
   )
 
-/** No conflict: clients take that answer to a pause for "is paused already". */
+/** Not a conflict: clients take that answer to a pause for "is paused already". */
 export const hasOtherNetworks = (sandboxID: string) =>
   new AppError(
     'unprocessable',
-    `The memory of sandbox "${sandboxID}" was not saved and the sandbox goes on running: a process in it has a network ` +
+    `No snapshot of the memory of sandbox "${sandboxID}" was taken and the sandbox keeps running: a process in it has a network ` +
       'namespace of its own, which could not be restored. End such processes first (with Docker: stop the containers, or ' +
       'run them with --network=host), or do without the memory (keepMemory: false).',
     { retry: { should: false } },
   )
 
-/** Its slug makes clients show what to do. */
+/** The slug makes clients show what to do. */
 export const pausedUnresponsive = (sandboxID: string) =>
   new AppError(
     'conflict',
@@ -63,12 +63,14 @@ export const killedWhile = (sandboxID: string, doing: string) =>
     retry: { should: false },
   })
 
-/** It ran, but nobody could be told so before the database answered again. */
+/**
+ * The sandbox ran, but its timeout was over before the database answered again and the client could be told.
+ */
 export const timeWasOver = (sandboxID: string, doing: string) =>
   new AppError(
     'unavailable',
-    `The timeout of sandbox "${sandboxID}" was over before it was known that it had been ${doing}: the database did not ` +
-      'answer for that long. Create a new one.',
+    `The timeout of sandbox "${sandboxID}" ended before the database confirmed that the sandbox had been ${doing}: it did not ` +
+      'answer for that long. Create a new sandbox.',
     { retry: { should: false } },
   )
 
@@ -79,11 +81,11 @@ export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) 
     { cause },
   )
 
-/** Its snapshot is safe: the reconciler finishes the pause once the database answers. */
+/** The snapshot is safe: the reconciler finishes the pause once the database answers. */
 export const pauseNotRecorded = (sandboxID: string, cause: unknown) =>
   new AppError(
     'unavailable',
-    `Sandbox "${sandboxID}" was paused, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+    `Sandbox "${sandboxID}" was paused, but the database could not be updated. Nothing is lost: the sandbox is shown ` +
       'as paused soon after the database answers again.',
     { cause, retry: { should: false } },
   )
@@ -92,7 +94,7 @@ export const pauseNotRecorded = (sandboxID: string, cause: unknown) =>
 export const resumeNotRecorded = (sandboxID: string, cause: unknown) =>
   new AppError(
     'unavailable',
-    `Sandbox "${sandboxID}" was resumed, but the database could not be told. Nothing is lost: the sandbox is shown ` +
+    `Sandbox "${sandboxID}" was resumed, but the database could not be updated. Nothing is lost: the sandbox is shown ` +
       'as running soon after the database answers again.',
     { cause, retry: { should: false } },
   )
@@ -109,12 +111,13 @@ export const lifetimeUsedUp = (limits: TeamLimits) =>
     `Max instance length exceeded: a sandbox of this team may run for ${limits.maxLifetimeHours} hours; create a new one`,
   )
 
-/** Waiting does not cure a quota, so clients are told not to retry by themselves. */
+/** Waiting does not lift a quota, so clients are told not to retry by themselves. */
 export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): AppError {
   const what = {
     maxSandboxes: `the maximum number of concurrent sandboxes (${limits.maxSandboxes})`,
     maxCPU: `the maximum of ${limits.maxCPU} CPUs over all its sandboxes`,
     maxMemoryMB: `the maximum of ${limits.maxMemoryMB} MiB of memory over all its sandboxes`,
+    maxGPUs: `the maximum of ${limits.maxGPUs} GPUs over all its sandboxes`,
   }[exceeded]
   return new AppError(
     'limit_reached',
@@ -122,6 +125,18 @@ export function teamLimitReached(exceeded: ExceededLimit, limits: TeamLimits): A
     { retry: { should: false } },
   )
 }
+
+export const noGpusHere = () =>
+  new AppError(
+    'invalid_argument',
+    'Sandboxes cannot have a GPU here: the operator has to turn it on with WARREN_GPUS, on a machine with one.',
+  )
+
+export const tooManyGpus = (wanted: number, most: number) =>
+  new AppError(
+    'invalid_argument',
+    `The sandbox asks for ${wanted} GPUs, and one sandbox can have ${most} here.`,
+  )
 
 export const createFailed = (cause: unknown, detail: string) =>
   new AppError('internal', `The sandbox could not be started: ${detail}`, {
@@ -131,7 +146,10 @@ export const createFailed = (cause: unknown, detail: string) =>
   })
 
 export const buildIsGone = (buildID: string) =>
-  new AppError('not_found', `The template build ${buildID}, which the sandbox was made from, is gone`)
+  new AppError(
+    'not_found',
+    `The template build ${buildID}, which the sandbox was made from, does not exist any more`,
+  )
 
 export const idempotencyMismatch = () =>
   new AppError(
@@ -146,3 +164,6 @@ export const idempotencyOutcomeUnknown = () =>
     'The first request with this Idempotency-Key did not leave a sandbox; use a new key to create one',
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
+
+/** In words that say what it waits for. */
+export const standsStill = (why: string) => new AppError('no_space', why)

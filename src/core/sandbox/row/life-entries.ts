@@ -83,12 +83,23 @@ export function standsStillEntry(at: number, why: string): LogEntry {
   }
 }
 
-export function goesOnEntry(at: number): LogEntry {
+export function goesOnEntry(at: number, why: string): LogEntry {
   return {
     at,
     level: 'info',
-    message: 'The sandbox goes on: the disk of the server has space again',
+    message: `The sandbox goes on: ${why}`,
     fields: { logger: 'sandbox', event_type: 'sandbox_goes_on' },
+  }
+}
+
+export function pausedForMemoryEntry(at: number): LogEntry {
+  return {
+    at,
+    level: 'warn',
+    message:
+      'The sandbox is paused because the memory of this server is nearly used up. Nothing of it is lost: resume it, or ' +
+      'connect to it, when there is memory again',
+    fields: { logger: 'sandbox', event_type: 'sandbox_paused_for_memory' },
   }
 }
 
@@ -101,6 +112,7 @@ const endTexts: Record<EndReason, string> = {
   killed_from_outside: 'its processes were killed from outside the sandbox',
   crashed: 'its processes crashed',
   disk_full: 'the disk of the server was full, and it had written most lately',
+  memory_full: 'the memory of the server was used up, and it was furthest beyond its share of it',
 }
 
 const wanted: readonly EndReason[] = ['killed', 'timeout']

@@ -16,7 +16,7 @@ export function checkCreateTimeout(timeoutMs: number, limits: TeamLimits): void 
   checkTimeout(timeoutMs, limits)
 }
 
-/** The end that `timeoutMs` from now means, no later than the team's maximum allows. */
+/** Returns the end `timeoutMs` from now, but not later than the team's maximum allows. */
 export function endAfter(now: number, timeoutMs: number, startedAt: number, limits: TeamLimits): number {
   const latest = startedAt + longestLifetime(limits)
   if (timeoutMs > 0 && latest <= now) throw lifetimeUsedUp(limits)

@@ -1,7 +1,7 @@
 /**
- * The rows of sandboxes over a store that may fail for a moment. A step that was rejected as `unavailable` is tried
- * again a few times. It may have taken effect all the same, so before it is tried again as a whole, the row is read
- * back where a second try would see its own first one.
+ * The rows of sandboxes over a store that may fail for a moment. A step that was rejected as `unavailable` is
+ * retried a few times. It may have taken effect, so the row is read back before a retry that would otherwise
+ * meet its own first attempt.
  */
 import { isAppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -40,7 +40,7 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
 
 type Retry = <T>(step: (attempt: number) => Promise<T>) => Promise<T>
 
-/** The steps of which a second try would not succeed after a first one that took effect. */
+/** Steps whose second attempt would fail after a first one that took effect. */
 function insertAndMove(
   store: SandboxStore,
   retry: Retry,
@@ -54,11 +54,11 @@ function insertAndMove(
         try {
           const result = await store.insertWithinLimits(sandbox, limits, claim)
           if (result.inserted || attempt === 0) return result
-          // The earlier request with this key may be an earlier try of this one.
+          // The earlier request with this key may be an earlier attempt of this one.
           const isOwn = 'earlier' in result && result.earlier.sandboxID === sandbox.sandboxID
           return isOwn ? { inserted: true } : { ...result, mayStillAppear: true }
         } catch (error) {
-          // An earlier try took effect after the look and before this one.
+          // An earlier attempt took effect between the check and this attempt.
           if (attempt > 0 && isAppError(error, 'already_exists') && (await isInserted()))
             return { inserted: true }
           throw error
@@ -91,7 +91,7 @@ function insertAndMove(
   }
 }
 
-/** The steps of which a second try would be told as a second event. */
+/** Steps whose second attempt would write a second event. */
 function changesWhileRunning(
   store: SandboxStore,
   retry: Retry,
@@ -114,11 +114,14 @@ function changesWhileRunning(
   }
 }
 
-/** Whether it is this very sandbox, and not another one that has its id. */
+/** True if it is this very sandbox, and not another one with its ID. */
 const isRowOf = (sandbox: NewSandbox, row: Sandbox | undefined): boolean =>
   row?.runID === sandbox.runID && row.teamID === sandbox.teamID && row.createdAt === sandbox.createdAt
 
-/** A name for each try of one change: if others changed the row in between, a second one is a change of its own. */
+/**
+ * A new ID for each attempt of one change: if others changed the row in between, a second attempt is a change
+ * of its own.
+ */
 class ChangeNames {
   readonly #clock: Clock
   readonly #given = new Set<string>()
@@ -133,7 +136,7 @@ class ChangeNames {
     return { moveID, at: this.#clock.now() }
   }
 
-  /** Whether the last change of the row was one of these tries. */
+  /** True if the last change of the row was one of these attempts. */
   areOf(row: Sandbox | undefined): boolean {
     return row?.moveID != null && this.#given.has(row.moveID)
   }

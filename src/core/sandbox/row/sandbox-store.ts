@@ -1,5 +1,5 @@
 /**
- * The rows of sandboxes. As in all stores, a step that changes something is done, not done, or of unknown outcome
+ * The rows of sandboxes. As in all stores, a change is done, not done, or of unknown outcome
  * (`store/stores.ts`).
  */
 import type { DriverHandle } from '../../ports/driver.ts'
@@ -17,7 +17,7 @@ export type SandboxFilter = {
 export type SandboxPage = {
   order: 'asc' | 'desc'
   limit: number
-  /** The last row of the page before: (startedAt, sandboxID). */
+  /** The last row of the previous page: (startedAt, sandboxID). */
   after?: { startedAt: number; sandboxID: string }
 }
 
@@ -27,49 +27,50 @@ export type SandboxChanges = Partial<
     'runID' | 'handle' | 'snapshot' | 'startedAt' | 'endAt' | 'endedAt' | 'endReason' | 'runUntil'
   >
 > & {
-  /** A snapshot was taken of it meanwhile, which is an event. */
+  /** A snapshot of the sandbox was taken, which is an event. */
   isCheckpointed?: true
 }
 
 /**
- * Names a change, so that who could not see its outcome finds the name in the row afterwards, and says when it was made.
- * Changes that are news for clients are told as an event by that name, in the same step. Without it nothing is told.
+ * Identifies a change, so that a caller that lost the answer finds the ID in the row, and tells its time. A
+ * change that clients can see writes an event with this ID in the same transaction. Without it no event is
+ * written.
  */
 export type NamedChange = { moveID: string; at: number }
 
-/** What must hold of a row for a move to take effect: compare and set. */
+/** The condition for a move: compare and set. */
 export type SandboxFence = {
   sandboxID: string
   runID: string
   from: readonly SandboxState[]
-  /** The end of its time, where that is what the move is about. */
+  /** Set if the move depends on the sandbox's timeout. */
   endAt?: number
 }
 
-/** A paused sandbox that is to be resumed. `markedUntil`: its `runUntil`, where that is why. */
+/** The condition for a resume. `markedUntil`: the row's `runUntil`, if that is the reason for the resume. */
 export type PausedFence = { sandboxID: string; runID: string; markedUntil?: number }
 
 /** One run of a team's sandbox. */
 export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
 
-export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB'
+export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' | 'maxGPUs'
 
 export type IdempotencyClaim = { key: string; requestHash: string }
 
-/** Sandboxes of any node, as their rows say; only its owner may act on one. */
+/** Rows of sandboxes of any node; only the owner may act on a sandbox. */
 export interface SandboxFinder {
   findSandbox(sandboxID: string): Promise<Sandbox | undefined>
-  /** Which of these are the team's, ended ones included. */
+  /** Returns those of the sandboxes that belong to the team, including ended ones. */
   sandboxesOfTeam(teamID: string, sandboxIDs: readonly string[]): Promise<string[]>
 }
 
-/** Which sandboxes went to another node, so that what is left of them here is a copy. */
+/** Finds sandboxes that moved to another node, so that their remains here are copies. */
 export interface CopyFinder {
-  /** Those of the sandboxes that another node owns. */
+  /** Returns those of the sandboxes that another node owns. */
   listElsewhere(sandboxIDs: readonly string[]): Promise<string[]>
 }
 
-/** What rows of sandboxes say. */
+/** Read access to the rows of sandboxes. */
 export type SandboxReader = Pick<
   SandboxStore,
   | 'find'
@@ -84,14 +85,15 @@ export type SandboxReader = Pick<
   | 'listSnapshotNames'
 >
 
-/** What happens to a sandbox at the end of its time. */
+/** What happens to a sandbox when its timeout is over. */
 export type ExpiryKind = 'kill' | 'pause'
 
 export interface SandboxStore {
   /**
-   * Inserts the row as `creating` if its template and its volumes are still there and the team stays within its limits, all in one
-   * step that parallel creates cannot pass together. With a claim whose key is known already, nothing is inserted and the earlier
-   * request is returned. `mayStillAppear`: an earlier try of this call, whose answer was lost, may reach the database later.
+   * Inserts the row as `creating` if its template and volumes exist and the team stays within its limits,
+   * atomically, so that concurrent creates cannot exceed the limits together. If the claim's key is known
+   * already, inserts nothing and returns the earlier request. `mayStillAppear`: an earlier attempt of this
+   * call, whose answer was lost, may still reach the database.
    */
   insertWithinLimits(
     sandbox: NewSandbox,
@@ -106,17 +108,22 @@ export interface SandboxStore {
         mayStillAppear?: boolean
       }
   >
-  /** Only a sandbox of this node. */
+  /** Finds a sandbox of this node only. */
   find(sandboxID: string): Promise<Sandbox | undefined>
-  /** `list` and `count` know the sandboxes of all nodes. */
+  /** `list` and `count` cover the sandboxes of all nodes. */
   list(filter: SandboxFilter, page: SandboxPage): Promise<Sandbox[]>
   count(filter: SandboxFilter): Promise<number>
-  /** What the sandboxes of this node that run, or are frozen, were promised; those that start are not counted. */
+  /**
+   * CPU and memory allocated to this node's running and frozen sandboxes, without those that are starting.
+   */
   sumActive(): Promise<{ sandboxes: number; cpuCount: number; memoryMB: number }>
   countByState(): Promise<{ state: SandboxState; count: number }[]>
-  /** Every row that is not ended, or only those in some of the states. */
+  /** Returns the rows that have not ended, or only those in the given states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>
-  /** The one way a state changes. Undefined when the row is not as `at` says. What runs or ends has no `runUntil` any more. */
+  /**
+   * The only way to change a state. Undefined if the row does not match `at`. Clears `runUntil` if the
+   * sandbox runs or ends.
+   */
   move(
     at: SandboxFence,
     to: SandboxState,
@@ -124,8 +131,8 @@ export interface SandboxStore {
     named?: NamedChange,
   ): Promise<Sandbox | undefined>
   /**
-   * Moves a paused sandbox to `resuming` if the team stays within its limits, in one step that parallel creates
-   * and resumes cannot pass together. `moved` is undefined when the row has moved on.
+   * Moves a paused sandbox to `resuming` if the team stays within its limits, atomically, so that concurrent
+   * creates and resumes cannot exceed the limits together. `moved` is undefined if the row has moved on.
    */
   resumeWithinLimits(
     at: PausedFence,
@@ -133,19 +140,19 @@ export interface SandboxStore {
     changes: SandboxChanges,
   ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
   /**
-   * A sandbox that a drain has paused stays paused, with this snapshot. Undefined when it is not paused in that run any
-   * more, or not to run again.
+   * Lets a sandbox that a drain has paused stay paused, with this snapshot. Undefined if it is no longer
+   * paused in this run, or not to run again.
    */
   stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
-  /** Corrects what is kept of a paused sandbox. Undefined when it is not paused in that run any more. */
+  /** Corrects the snapshot of a paused sandbox. Undefined if it is no longer paused in this run. */
   setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
-  /** Changes what was asked for while it runs. Undefined when it is not in that run and state any more. */
+  /** Changes the options of a running sandbox. Undefined if it is no longer in this run and state. */
   setOptions(at: SandboxRun, options: SandboxOptions, named?: NamedChange): Promise<Sandbox | undefined>
-  /** Saves the handle of a run as soon as it is known. False when the run is over. */
+  /** Writes the handle of a run as soon as it is known. False if the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**
-   * Sets the end of a running sandbox. `onlyExtend` never makes it earlier. Undefined when it is not in
-   * that run and state any more.
+   * Sets the end of a running sandbox. `onlyExtend` never makes it earlier. Undefined if it is no longer in
+   * this run and state.
    */
   setEnd(
     sandboxID: string,
@@ -154,25 +161,29 @@ export interface SandboxStore {
     onlyExtend: boolean,
     named?: NamedChange,
   ): Promise<Sandbox | undefined>
-  /** Running rows whose end has come, and that are to be killed, or paused, then; earliest first. */
+  /** Running rows whose timeout is over and that must be killed or paused; earliest first. */
   listExpired(now: number, kind: ExpiryKind, limit: number): Promise<Sandbox[]>
-  /** The earliest end of any running row that is to be killed, or paused, then. */
+  /** The earliest end of the running rows that will be killed or paused then. */
   nextEnd(kind: ExpiryKind): Promise<number | undefined>
-  /** Sandboxes that have not ended and whose network cannot be opened: they are read as closed to all. */
+  /**
+   * Sandboxes that have not ended and whose network options cannot be decrypted: they are read as closed to
+   * all.
+   */
   listLocked(): Promise<{ sandboxID: string; why: string }[]>
-  /** Every snapshot that a row which has not ended names, of all nodes. */
+  /** Every snapshot that the row of a sandbox of any node names, unless the sandbox has ended. */
   listSnapshotNames(): Promise<string[]>
   /**
-   * Takes an ended sandbox back as paused with a snapshot that was in quarantine, and removes that from quarantine
-   * in the same step. Undefined when the row has not ended or is not there, or the snapshot is not in quarantine.
+   * Turns an ended sandbox back into a paused one with a snapshot from quarantine, and removes that from
+   * quarantine in the same transaction. Undefined if the row does not exist or has not ended, or if the
+   * snapshot is not in quarantine.
    */
   reopen(
     sandboxID: string,
     changes: Required<Pick<Sandbox, 'runID' | 'endAt' | 'handle'>> & { snapshot: SandboxSnapshot },
     named?: NamedChange,
   ): Promise<Sandbox | undefined>
-  /** Forgets the key, so that the request can be made again. */
+  /** Removes the idempotency key, so that the request can be made again. */
   releaseClaim(teamID: string, sandboxID: string): Promise<void>
-  /** Forgets keys older than this, and ended rows unless a snapshot of theirs is in quarantine. */
+  /** Removes older idempotency keys, and older ended rows unless a snapshot of theirs is in quarantine. */
   prune(before: number): Promise<number>
 }

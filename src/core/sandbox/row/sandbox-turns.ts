@@ -1,7 +1,7 @@
 /**
- * Turns on sandboxes. Whatever changes the row of a sandbox beyond the end of its time goes through here and needs a row
- * of the turn. A kill overtakes: it moves the row to `killing` from outside, calls off whoever has the turn, and then
- * takes its own; so inside a turn only that can have changed the state.
+ * Turns on sandboxes. Every change of a sandbox's row except its timeout goes through here and needs a row
+ * that was read in the turn. A kill overtakes: it moves the row to `killing` from outside, aborts the holder
+ * of the turn, and then takes its own turn. Inside a turn, only a kill can therefore have changed the state.
  */
 import type { AppError } from '../../../lib/app-error.ts'
 import { type InTurn, Turns } from '../../../lib/turns.ts'
@@ -11,7 +11,7 @@ import { killedWhile, timeWasOver } from './errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
 import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from './sandbox-store.ts'
 
-/** A sandbox's row as its turn read or moved it. */
+/** A sandbox's row that was read or changed in its turn. */
 export type SandboxInTurn = InTurn<Sandbox>
 
 export class SandboxTurns extends Turns<Sandbox> {
@@ -23,8 +23,8 @@ export class SandboxTurns extends Turns<Sandbox> {
   }
 
   /**
-   * Moves the row on from the run and state that it has. Undefined: it has moved on by itself, which only a kill can do;
-   * with `endAt`, also when its time ends at another moment by now. Rejects where the outcome stays unknown.
+   * Moves the row from its present run and state. Undefined if a kill has moved it, or, with `endAt`, if its
+   * timeout has changed. Rejects if the outcome stays unknown.
    */
   async move(
     row: SandboxInTurn,
@@ -37,19 +37,22 @@ export class SandboxTurns extends Turns<Sandbox> {
     return asInTurn(moved) ?? this.#movedUnseen(row, to)
   }
 
-  /** The move took effect, its answer was lost, and somebody set the end of the sandbox's time since. */
+  /**
+   * Detects a move that took effect although its answer was lost, and after which somebody changed the
+   * timeout.
+   */
   async #movedUnseen({ sandboxID, runID }: SandboxInTurn, to: SandboxState) {
     const row = await this.read(sandboxID)
     return to !== 'killing' && row?.state === to && row.runID === runID ? row : undefined
   }
 
-  /** What to tell somebody whose move came too late, because the sandbox had an end meanwhile. */
+  /** The error for a caller whose move came too late, because the sandbox was ended meanwhile. */
   async overtaken({ sandboxID }: SandboxInTurn, doing: string): Promise<AppError> {
     const row = await this.read(sandboxID)
     return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
   }
 
-  /** Inserts the row of a sandbox that begins with this turn. */
+  /** Inserts the row of a sandbox whose life begins with this turn. */
   async insert(sandbox: NewSandbox, limits: TeamLimits, claim?: IdempotencyClaim) {
     const result = await this.#sandboxes.insertWithinLimits(sandbox, limits, claim)
     if (!result.inserted) return result
@@ -82,7 +85,10 @@ export class SandboxTurns extends Turns<Sandbox> {
     await this.#sandboxes.setSnapshot(sandboxID, runID, snapshot)
   }
 
-  /** What a drain has paused stays paused. Undefined: it is not paused in that run any more, or not by a drain. */
+  /**
+   * Lets a sandbox that a drain has paused stay paused. Undefined if it is no longer paused in this run, or
+   * not by a drain.
+   */
   async stayPaused(
     { sandboxID, runID }: SandboxInTurn,
     snapshot: SandboxSnapshot,
@@ -90,7 +96,7 @@ export class SandboxTurns extends Turns<Sandbox> {
     return asInTurn(await this.#sandboxes.stayPaused(sandboxID, runID, snapshot))
   }
 
-  /** Takes an ended sandbox back as paused. Undefined: it is not to be had any more. */
+  /** Turns an ended sandbox back into a paused one. Undefined if that is no longer possible. */
   async reopen(
     { sandboxID }: SandboxInTurn,
     changes: Parameters<SandboxStore['reopen']>[1],
@@ -98,7 +104,7 @@ export class SandboxTurns extends Turns<Sandbox> {
     return this.#sandboxes.reopen(sandboxID, changes)
   }
 
-  /** False: the run is over. */
+  /** False if the run is over. */
   saveHandle({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
     return this.#sandboxes.saveHandle(sandboxID, runID, handle)
   }

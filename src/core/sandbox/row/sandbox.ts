@@ -62,6 +62,8 @@ export type EndReason =
   | 'crashed'
   /** It wrote on while the disk of the machine was full. */
   | 'disk_full'
+  /** The memory of the machine was used up, and it was furthest beyond its share. */
+  | 'memory_full'
 
 /** What the client asked for and gets told again, kept as it was sent. */
 export type SandboxOptions = {
@@ -107,6 +109,8 @@ export type Sandbox = {
   cpuCount: number
   memoryMB: number
   diskMB: number
+  /** Missing: none. */
+  gpuCount?: number
   envdVersion: string
   metadata: Record<string, string>
   envVars: Record<string, string>

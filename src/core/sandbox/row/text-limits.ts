@@ -1,9 +1,9 @@
-/** How long the texts may be that a create brings along. */
+/** Limits for the texts of a create request. */
 import { AppError } from '../../../lib/app-error.ts'
 
-/** They are in every list and event: pages of much larger ones would hold up everybody else. */
+/** Every list and event contains the metadata: pages of much larger ones would delay everybody else. */
 const mostMetadataBytes = 64 * 1024
-/** No kernel gives a process a longer one, its name, the = and a zero byte counted. */
+/** The kernel's limit for one variable, including its name, the = and a zero byte. */
 const mostVariableBytes = 128 * 1024
 
 type Texts = Record<string, string>
@@ -19,7 +19,7 @@ export function checkTexts({ metadata, envVars }: { metadata: Texts; envVars: Te
   if (long) {
     throw new AppError(
       'invalid_argument',
-      `envVars: a process can have no variable of more than ${mostVariableBytes} bytes: put '${long[0].slice(0, 100)}' into a file of the sandbox`,
+      `envVars: a variable may have at most ${mostVariableBytes} bytes: put '${long[0].slice(0, 100)}' into a file of the sandbox`,
     )
   }
 }

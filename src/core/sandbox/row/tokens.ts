@@ -1,4 +1,4 @@
-/** A sandbox's secrets follow from the server's seed and its id, so that none is ever stored. */
+/** A sandbox's secrets are computed from the server's seed and its ID, so that none is ever stored. */
 import { createHmac } from 'node:crypto'
 import type { Sandbox } from './sandbox.ts'
 
@@ -13,7 +13,7 @@ export class SandboxTokens {
     return this.#hmac(sandboxID)
   }
 
-  /** What its agent wants of callers; null when it answers everyone. */
+  /** The token that the agent requires of callers; null if it answers everyone. */
   agentOf({ sandboxID, options }: Pick<Sandbox, 'sandboxID' | 'options'>): string | null {
     return options.secure ? this.agent(sandboxID) : null
   }
@@ -22,7 +22,7 @@ export class SandboxTokens {
     return this.#hmac(`sandbox-traffic-${sandboxID}`)
   }
 
-  /** What traffic to its ports must show; null when they are open to everyone. */
+  /** The token that requests to its ports must show; null if they are open to everyone. */
   trafficOf({ sandboxID, options }: Pick<Sandbox, 'sandboxID' | 'options'>): string | null {
     return options.network?.allowPublicTraffic === false ? this.traffic(sandboxID) : null
   }

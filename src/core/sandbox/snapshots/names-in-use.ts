@@ -2,7 +2,10 @@ import type { TemplateStore } from '../../template/template-store.ts'
 import type { SandboxReader } from '../row/sandbox-store.ts'
 import type { Quarantine } from './quarantine.ts'
 
-/** What sandboxes, templates and the quarantine own. The build cache owns others, which can be made again. */
+/**
+ * Names of the snapshots that sandboxes, templates and the quarantine own. Those of the build cache are left
+ * out, because they can be made again.
+ */
 export async function snapshotNamesInUse(stores: {
   sandboxes: SandboxReader
   templates: TemplateStore

@@ -1,34 +1,34 @@
-/** What is remembered of snapshots that nothing owns. */
+/** Stored entries of snapshots without an owner. */
 
-/** A snapshot that nothing owns, kept in case that somebody wants it back. */
+/** A snapshot without an owner that stays on the disk in case somebody wants it back. */
 export type QuarantinedSnapshot = {
   snapshotName: string
-  /** The Warren on whose disk it lies. */
+  /** The Warren whose disk has it. */
   nodeID: string
-  /** The sandbox it was taken of, where that is known. */
+  /** The sandbox that the snapshot was taken of, if known. */
   sandboxID: string | null
-  /** Why it is here, as a sentence for the operator. */
+  /** Why the snapshot is in quarantine, as a sentence for the operator. */
   reason: string
   since: number
 }
 
 export interface QuarantineStore {
-  /** For a snapshot that is in quarantine already, nothing changes. */
+  /** Changes nothing if the snapshot is in quarantine already. */
   insert(entry: QuarantinedSnapshot): Promise<void>
   find(snapshotName: string): Promise<QuarantinedSnapshot | undefined>
-  /** Those on the disk of one Warren, or of all, the oldest first. */
+  /** Entries of one Warren, or of all, oldest first. */
   list(nodeID?: string): Promise<QuarantinedSnapshot[]>
   /**
-   * From now on nobody can have the snapshot back: it is one of `listDiscarded`. Nothing happens where it is not in
-   * quarantine.
+   * Marks the snapshot for removal, so that nobody can recover it and `listRemovable` returns it. Does
+   * nothing if it is not in quarantine.
    */
-  discard(snapshotName: string): Promise<void>
+  markForRemoval(snapshotName: string): Promise<void>
   /**
-   * Snapshots on the disk of one Warren that are being removed, or whose template was deleted through another. Nobody
-   * wants them back: that Warren removes them, and then their entry. They are not in quarantine, so neither `find` nor
-   * `list` knows them.
+   * Snapshots on the disk of one Warren that are marked for removal, or whose template was deleted through
+   * another Warren. Nobody wants them back: that Warren removes them, and then their entries. They are not in
+   * quarantine, so `find` and `list` do not return them.
    */
-  listDiscarded(nodeID: string): Promise<string[]>
-  /** Removes the entry of a snapshot in quarantine, or of a discarded one. */
+  listRemovable(nodeID: string): Promise<string[]>
+  /** Removes the entry of a snapshot that is in quarantine or marked for removal. */
   remove(snapshotName: string): Promise<void>
 }

@@ -114,14 +114,14 @@ describe('a snapshot in quarantine', () => {
   })
 
   it('is removed for good, although the answers are lost', async () => {
-    for (const method of ['discard', 'remove'] as const) {
+    for (const method of ['markForRemoval', 'remove'] as const) {
       await using fixture = await openFixture()
       const { quarantine, storeFaults, clock, stores } = fixture
       const { sandboxID, name } = await quarantined(fixture)
       storeFaults.quarantine.after = failCalls(method, 1)
       await turning(clock, quarantine.remove(name))
       assert.equal(await assertWhole(fixture, sandboxID, name), 'ended', method)
-      assert.deepEqual(await stores.quarantine.listDiscarded('node'), [], method)
+      assert.deepEqual(await stores.quarantine.listRemovable('node'), [], method)
     }
   })
 

@@ -1,6 +1,6 @@
 /**
- * Snapshots that nothing owns. Nobody deletes them on the ground that no row names them: they stay here for some days,
- * and the operator can give a sandbox back to its team from one.
+ * Snapshots without an owner. A snapshot is never removed just because no row names it: it stays here for
+ * some days, and the operator can recover its sandbox from it.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -25,7 +25,7 @@ export type QuarantineParts = {
   snapshots: SnapshotStore
   driver: Driver
   clock: Clock
-  /** This Warren: it sees only what lies on its own disk. */
+  /** This Warren, which sees only the snapshots on its own disk. */
   nodeID: string
   keepMs: number
   appendLog: (sandboxID: string, entry: LogEntry) => void
@@ -42,7 +42,7 @@ export class Quarantine {
     this.#turns = new Turns((snapshotName) => parts.entries.find(snapshotName))
   }
 
-  /** Those of all nodes, the oldest first, each with the time at which it is deleted. */
+  /** Entries of all nodes, oldest first, each with the time of its removal. */
   async list(): Promise<(QuarantinedSnapshot & { deletedAt: number })[]> {
     const { entries, keepMs } = this.#parts
     return (await entries.list()).map((entry) => ({ ...entry, deletedAt: entry.since + keepMs }))
@@ -53,18 +53,20 @@ export class Quarantine {
     return (await entries.list(nodeID)).map(({ snapshotName }) => snapshotName)
   }
 
-  /** Snapshots here that are being removed, or whose template was deleted through another node. */
-  discarded(): Promise<string[]> {
+  /**
+   * Snapshots on this node that are marked for removal, or whose template was deleted through another node.
+   */
+  removable(): Promise<string[]> {
     const { entries, nodeID } = this.#parts
-    return entries.listDiscarded(nodeID)
+    return entries.listRemovable(nodeID)
   }
 
-  /** These discarded snapshots are removed. */
-  async forgetDiscarded(names: readonly string[]): Promise<void> {
+  /** Removes the entries of snapshots that were marked for removal and are removed now. */
+  async forgetRemoved(names: readonly string[]): Promise<void> {
     for (const name of names) await this.#parts.entries.remove(name)
   }
 
-  /** Nobody is to have these back: their owner was deleted. */
+  /** Ends the quarantine of snapshots whose owner was deleted, so that nobody wants them back. */
   async release(names: readonly string[]): Promise<void> {
     const here = new Set(await this.names())
     for (const name of names) {
@@ -82,7 +84,7 @@ export class Quarantine {
     log.warn({ snapshotName, sandboxID, reason }, 'A snapshot was put into quarantine; see `warren recover`.')
   }
 
-  /** Gives the snapshot's sandbox back to its team, as paused. */
+  /** Turns the snapshot's sandbox back into a paused sandbox of its team. */
   recover(snapshotName: string): Promise<Sandbox> {
     const { snapshots, sandboxTurns } = this.#parts
     return this.#turns.take(snapshotName, async ({ row }) => {
@@ -98,7 +100,7 @@ export class Quarantine {
     const { sandboxTurns, snapshots, clock, appendLog, log } = this.#parts
     const found = await snapshots.find(snapshotName)
     if (!found) throw notWhole(snapshotName, snapshots.folder(snapshotName))
-    // Whatever the driver has of a sandbox whose row has not ended is not ours to look at.
+    // If the row has not ended, whatever the driver has of the sandbox belongs to that row.
     if (ended?.state !== 'ended') throw noSandbox(snapshotName, snapshots.folder(snapshotName))
     const { sandboxID } = ended
     const handle = await this.#findFrozen(sandboxID)
@@ -113,7 +115,7 @@ export class Quarantine {
     return row
   }
 
-  /** Deletes the snapshot now. */
+  /** Removes the snapshot now. */
   remove(snapshotName: string): Promise<void> {
     return this.#turns.take(snapshotName, async ({ row }) => {
       this.#ours(snapshotName, row)
@@ -122,13 +124,13 @@ export class Quarantine {
   }
 
   /**
-   * The entry first: once it is discarded, no `reopen` takes effect any more, not even one of an earlier call that the
-   * database carries out late. What a crash leaves of a discarded snapshot is removed by the reconciler.
+   * Marks the entry first: after that no `reopen` takes effect, not even one of an earlier call that the
+   * database carries out late. If a crash cuts the removal off, the reconciler finishes it.
    */
   async #remove({ snapshotName, sandboxID }: InTurn<QuarantinedSnapshot>): Promise<void> {
     const { entries, sandboxes, snapshots, clock } = this.#parts
     await snapshots.holding(snapshotName, async () => {
-      await retryPassing(clock, () => entries.discard(snapshotName))
+      await retryPassing(clock, () => entries.markForRemoval(snapshotName))
       const owner = sandboxID === null ? undefined : await sandboxes.find(sandboxID)
       if (owner && owner.state !== 'ended' && owner.snapshot?.name === snapshotName)
         throw isRecovered(snapshotName, owner.sandboxID)
@@ -138,13 +140,14 @@ export class Quarantine {
   }
 
   /**
-   * Deletes what was here for longer than it is kept, and drops the entries of snapshots that are not there or that builds
-   * own. Such entries come from statements that reach the database late, after their process died: the entry once its
-   * snapshot was removed, or the build once its snapshot, which had no owner until then, was put here.
+   * Removes snapshots whose time in quarantine is over, and entries of snapshots that do not exist or that
+   * builds own. Such entries come from statements that reach the database late, after their process died: the
+   * insert of an entry after its snapshot was removed, or of a build after its snapshot was put into
+   * quarantine.
    */
   async reconcile(readOwned: () => Promise<readonly string[]>): Promise<void> {
     const { entries, snapshots, nodeID, log } = this.#parts
-    // Read before the disk: a snapshot that is put here meanwhile was on it before.
+    // Read before the disk: a snapshot that is put into quarantine meanwhile was on the disk before.
     const listed = await entries.list(nodeID)
     if (listed.length === 0) return
     const there = new Set(await snapshots.names())
@@ -155,7 +158,7 @@ export class Quarantine {
       await this.#turns
         .takeIfFree(snapshotName, ({ row }) => this.#reconcileOne(row, isKept ? undefined : why))
         ?.catch((error) => {
-          log.error({ snapshotName, err: error }, 'A snapshot in quarantine could not be looked after.')
+          log.error({ snapshotName, err: error }, 'A snapshot in quarantine could not be reconciled.')
         })
     }
   }
@@ -172,13 +175,17 @@ export class Quarantine {
       log.warn({ snapshotName, why }, 'A snapshot was taken out of quarantine.')
     } else if (since + keepMs <= clock.now()) {
       await this.#remove(entry)
-      log.warn({ snapshotName }, 'A snapshot that nobody wanted back was deleted from quarantine.')
+      log.warn(
+        { snapshotName },
+        'A snapshot was removed, because nobody recovered it from quarantine in time.',
+      )
     }
   }
 
   /**
-   * The sandbox itself, if it is still there as its pause left it: then it comes back with its memory. Of one whose processes
-   * are gone, the rest is removed, since no other could be started in its place.
+   * Returns the sandbox itself if it is still frozen as its pause left it: then it comes back with its
+   * memory. If its processes are gone, removes its remains, because no other sandbox could start in their
+   * place.
    */
   async #findFrozen(sandboxID: string): Promise<DriverHandle | null> {
     const { driver } = this.#parts
@@ -196,7 +203,7 @@ export class Quarantine {
     if (entry?.nodeID === this.#parts.nodeID) return entry
     throw new AppError(
       'not_found',
-      `There is no snapshot '${snapshotName}' in the quarantine of this server. Run \`warren recover\` to see what is.`,
+      `There is no snapshot '${snapshotName}' in the quarantine of this server. Run \`warren recover\` to list them.`,
     )
   }
 }
@@ -219,14 +226,14 @@ const isRecovered = (snapshotName: string, sandboxID: string) =>
 const stillRuns = (sandboxID: string) =>
   new AppError(
     'conflict',
-    `The sandbox "${sandboxID}" still runs although no row owns it, and is newer than the snapshot. Warren keeps a snapshot ` +
-      'of it within some minutes and stops it: recover that one then, `warren recover` lists it.',
+    `The sandbox "${sandboxID}" still runs although no row owns it, and is newer than the snapshot. Warren takes a snapshot ` +
+      'of it within some minutes and stops it. Recover that one then; `warren recover` lists it.',
     { retry: { should: false } },
   )
 
 const notWhole = (snapshotName: string, folder: string) =>
   new AppError(
     'conflict',
-    `The snapshot '${snapshotName}' is not whole, so no sandbox can start from it. Its files are in ${folder}.`,
+    `The snapshot '${snapshotName}' is incomplete, so no sandbox can start from it. Its files are in ${folder}.`,
     { retry: { should: false } },
   )

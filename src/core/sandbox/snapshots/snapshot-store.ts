@@ -1,6 +1,6 @@
 /**
- * Snapshots by name: what the driver kept, and which of them still belong to something. Every name is held
- * from before its snapshot is begun until a row owns it, so that the sweep takes nothing that is in use.
+ * Snapshots by name, and which of them are in use. A name is held from before its snapshot is taken until a
+ * row owns it, so that the sweep removes nothing that is in use.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import { KeyedLock } from '../../../lib/keyed-lock.ts'
@@ -13,23 +13,26 @@ import {
 } from '../../ports/driver.ts'
 import { canBeMadeAgain } from './snapshot-names.ts'
 
-/** Where snapshots lie on this machine. */
+/** The folders of snapshots on this machine. */
 export interface SnapshotFolders {
   folder(name: string): string
-  /** The names of all snapshots on disk, half-made ones included. */
+  /** Names of all snapshots on disk, including incomplete ones. */
   names(): Promise<string[]>
-  /** What removing all of these would give back: files that others share stay. */
+  /** Disk space that removing all of these would free. Files that other snapshots share stay. */
   roomOf(names: readonly string[]): Promise<number>
 }
 
-/** What was removed. */
+/** The removed snapshots. */
 export type Swept = { names: string[]; bytes: number }
 
 export type SweepOptions = {
   dryRun?: boolean
   /** Snapshots whose owner was deleted. */
   deleted?: readonly string[]
-  /** Gets the others that nobody owns, and that somebody may want back. No other sweep runs meanwhile. */
+  /**
+   * Called with the other snapshots without an owner, which somebody may want back. No other sweep runs
+   * meanwhile.
+   */
   onUnowned?: (names: readonly string[]) => Promise<void>
 }
 
@@ -38,9 +41,9 @@ export class SnapshotStore {
   readonly #places: SnapshotFolders
   readonly #held = new Map<string, number>()
   readonly #sweeps = new KeyedLock()
-  /** Held at some moment of the sweep that is under way. */
+  /** Names that were held at some moment of the current sweep. */
   readonly #heldLately = new Set<string>()
-  /** Being removed: nobody finds them any more. */
+  /** Snapshots that are being removed: `find` does not return them any more. */
   readonly #going = new Set<string>()
 
   constructor(parts: { driver: Driver; places: SnapshotFolders }) {
@@ -48,8 +51,8 @@ export class SnapshotStore {
     this.#places = parts.places
   }
 
-  /** Whether processes can be saved with the files. */
-  get keepMemory(): boolean {
+  /** True if a snapshot can hold the memory of processes. */
+  get takesMemory(): boolean {
     return this.#driver.capabilities.snapshotMemory
   }
 
@@ -57,7 +60,7 @@ export class SnapshotStore {
     return this.#places.folder(name)
   }
 
-  /** Keeps the sweep away from a name until the returned function is called. */
+  /** Protects a name from the sweep until the returned function is called. */
   hold(name: string): () => void {
     this.#heldLately.add(name)
     this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
@@ -68,7 +71,7 @@ export class SnapshotStore {
     }
   }
 
-  /** The same, as long as the work goes on. */
+  /** Holds the name while the work runs. */
   async holding<T>(name: string, work: () => Promise<T>): Promise<T> {
     const release = this.hold(name)
     try {
@@ -92,7 +95,7 @@ export class SnapshotStore {
     return canSnapshot(this.#driver) ? this.#driver.findSnapshot(this.folder(name)) : undefined
   }
 
-  /** Held meanwhile, so that a removal that takes its time is not taken for a snapshot without an owner. */
+  /** Holds the name meanwhile, so that a slow removal does not look like a snapshot without an owner. */
   async remove(name: string): Promise<void> {
     const driver = this.#driver
     if (canSnapshot(driver)) await this.holding(name, () => driver.removeSnapshot(this.folder(name)))
@@ -103,8 +106,8 @@ export class SnapshotStore {
   }
 
   /**
-   * Removes what nobody owns or holds, if it can be made again or is among the names whose owner was deleted. `readOwned`
-   * is asked after everything there has been listed.
+   * Removes snapshots that nobody owns or holds, if they can be made again or their owner was deleted. Calls
+   * `readOwned` after it has listed all snapshots.
    */
   sweep(
     readOwned: () => Promise<Iterable<string>>,
@@ -118,7 +121,7 @@ export class SnapshotStore {
       const isUnowned = (name: string) => !owned.has(name) && !this.#heldLately.has(name)
       const isWorthless = (name: string) => canBeMadeAgain(name) || deleted.includes(name)
       const bytes = await this.#places.roomOf(there.filter(isUnowned).filter(isWorthless))
-      // In one go with the last look: who holds one later does not find it.
+      // Synchronous with the last check: a caller that holds a name later does not find its snapshot.
       const unowned = there.filter(isUnowned)
       const names = unowned.filter(isWorthless)
       if (dryRun) return { names, bytes }
@@ -137,7 +140,7 @@ export class SnapshotStore {
     if (canSnapshot(this.#driver)) return this.#driver
     throw new AppError(
       'unavailable',
-      `Sandboxes of the driver ${this.#driver.name} can be neither paused nor copied: it cannot save them.`,
+      `Sandboxes of the driver ${this.#driver.name} can be neither paused nor copied: the driver cannot take snapshots.`,
       { retry: { should: false } },
     )
   }

@@ -1,4 +1,7 @@
-/** Snapshot and fork: what a running sandbox is at one moment, kept as a template or started again right away. */
+/**
+ * Snapshot and fork: takes a snapshot of a running sandbox and makes it a template, or starts copies from it
+ * at once.
+ */
 import { type AppError, isAppError } from '../../../lib/app-error.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../../lib/ids.ts'
 import type { SnapshotOptions } from '../../ports/driver.ts'
@@ -25,7 +28,7 @@ export type CopierParts = VerbParts & {
 }
 
 export type SnapshotRequest = {
-  /** A name of the team's own; without one the snapshot is known by its template id. */
+  /** A name within the team's namespace. Without one, the snapshot is known by its template ID. */
   name?: TemplateReference
   memory: boolean
 }
@@ -58,7 +61,7 @@ export class SandboxCopier {
           { timeoutMs, count },
         )
       } finally {
-        await this.#discard(name)
+        await this.#removeSnapshot(name)
       }
     })
   }
@@ -68,7 +71,7 @@ export class SandboxCopier {
     sandboxID: string,
     { name, memory }: SnapshotRequest,
   ): Promise<SnapshotTemplate> {
-    const { snapshots, clock, appendLog, onKept } = this.#parts
+    const { snapshots, clock, appendLog, onSnapshotTaken } = this.#parts
     const buildID = newUUID()
     return snapshots.holding(buildID, async () => {
       const options = { name: buildID, memory, lasting: true }
@@ -76,12 +79,12 @@ export class SandboxCopier {
       const state = { name: buildID, memory: taken.memory, sandboxID }
       const made = await this.#insertBuild(team, taken.parent, state, name)
       appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
-      onKept()
+      onSnapshotTaken()
       return made
     })
   }
 
-  /** For a copy that was cut off: the sandbox itself goes on. Undefined: a kill has it. */
+  /** After a copy that was cut off, the sandbox itself continues. Undefined if a kill has it. */
   repair(row: SandboxInTurn): Promise<SandboxInTurn | undefined> {
     return this.#goOn(row, {})
   }
@@ -93,25 +96,28 @@ export class SandboxCopier {
     return running
   }
 
-  /** The sandbox stands still while the snapshot is taken, and goes on whatever comes of it. */
+  /** The sandbox stands still while the snapshot is taken, and continues whether that succeeds or not. */
   async #takeSnapshot(
     team: Team,
     sandboxID: string,
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, launcher, turns, diskGuard, log } = this.#parts
-    // Who would have to wait for another change of it is told so at once.
+    const { sandboxes, snapshots, launcher, turns, diskGuard, held, log } = this.#parts
+    // Rejects at once, before waiting for another change of the sandbox to end.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
       const running = this.#requireRunning(team, sandboxID, row, whenPaused)
-      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.keepMemory, disk: true })
+      const why = held.whyHeld(running)
+      if (why !== undefined) throw errors.standsStill(why)
+      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
       const parent = await turns.move(running, 'snapshotting')
       if (!parent) throw errors.killedWhile(sandboxID, 'copied')
       const changes: { isCheckpointed?: true } = {}
       try {
-        // Sandboxes of a template have volumes of their own, or none: memory would miss those it knows.
-        const keepsMemory = memory && snapshots.keepMemory && !(kept.lasting && parent.options.volumeMounts)
+        // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
+        // mounts.
+        const keepsMemory = memory && snapshots.takesMemory && !(kept.lasting && parent.options.volumeMounts)
         if (keepsMemory && (await launcher.hasOtherNetworks(parent, signal))) {
           throw errors.hasOtherNetworks(sandboxID)
         }
@@ -167,7 +173,7 @@ export class SandboxCopier {
     return outcomes
   }
 
-  /** Makes the snapshot a build of the team's template of that name, or of a new one. */
+  /** Makes the snapshot a build of the team's template with this name, or of a new template. */
   async #insertBuild(
     team: Team,
     parent: Sandbox,
@@ -187,24 +193,24 @@ export class SandboxCopier {
       const full = name && `${team.slug}/${name.alias}`
       return { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
     } catch (error) {
-      // Where the store cannot say whether the build is there, the snapshot stays for the reconciler to judge.
+      // If the store cannot say whether the build exists, the snapshot stays, and the reconciler decides.
       const inserted = await templates.findBuild(buildID).catch(() => 'unknown')
-      if (inserted === undefined) await this.#discard(buildID)
+      if (inserted === undefined) await this.#removeSnapshot(buildID)
       throw error
     }
   }
 
-  async #discard(snapshotName: string): Promise<void> {
+  async #removeSnapshot(snapshotName: string): Promise<void> {
     const { snapshots, log } = this.#parts
     await snapshots.remove(snapshotName).catch((error) => {
       log.warn(
         { snapshotName, err: error },
-        'The snapshot of a copy could not be removed; the reconciler does.',
+        'The snapshot of a copy could not be removed; the reconciler removes it.',
       )
     })
   }
 
-  /** Inserts the build into the team's template of that name, or together with a new one. */
+  /** Inserts the build into the team's template with this name, or together with a new template. */
   async #insertInto(
     team: Team,
     name: TemplateReference | undefined,
@@ -226,7 +232,7 @@ export class SandboxCopier {
       await templates.insertBuild(buildOf(templateID), tags, { template: { ...template, ...rest }, names })
       return templateID
     } catch (error) {
-      // Another snapshot took the name in the meantime: the build goes into the template which that one made.
+      // Another snapshot took the name meanwhile: the build goes into that one's template.
       if (name && isAppError(error, 'already_exists')) return this.#insertInto(team, name, now, buildOf)
       throw error
     }
@@ -262,6 +268,7 @@ function snapshotBuild(
     snapshot,
     cpuCount: parent.cpuCount,
     memoryMB: parent.memoryMB,
+    ...(parent.gpuCount !== undefined && { gpuCount: parent.gpuCount }),
     diskMB: parent.diskMB,
     sandboxEnvVars: parent.envVars,
     createdAt: now,

@@ -1,14 +1,16 @@
-/** Create: from a request to a running sandbox, or to an ended row with nothing behind it. */
+/** Create: makes a running sandbox from a request, or ends its row and leaves nothing behind. */
 import { sleep } from '../../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../../lib/ids.ts'
-import type { DriverHandle } from '../../ports/driver.ts'
+import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
+import { wantedGpus } from '../../template/gpu-count.ts'
 import type { ResolvedTemplate, TemplateBuild } from '../../template/template.ts'
 import type { VolumeService } from '../../volume/service.ts'
 import type { WantedMount } from '../../volume/volume.ts'
 import type { Admission } from '../capacity/admission.ts'
-import { LaunchLeftover, type LaunchOptions, type SandboxLauncher } from '../launch/launcher.ts'
+import { LaunchLeftover } from '../launch/launch-failure.ts'
+import type { LaunchOptions, SandboxLauncher } from '../launch/launcher.ts'
 import type { WarmSandbox } from '../launch/warm-sandbox.ts'
 import type { SandboxEgress } from '../network/egress.ts'
 import * as errors from '../row/errors.ts'
@@ -19,7 +21,7 @@ import type { IdempotencyClaim, SandboxFinder } from '../row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import { checkTexts } from '../row/text-limits.ts'
 import type { WarmPool } from '../warm-pool/warm-pool.ts'
-import type { SpawnCounter } from './spawn-counter.ts'
+import type { CreateCounter } from './create-counter.ts'
 import type { VerbParts } from './verb-parts.ts'
 
 export type CreateRequest = {
@@ -38,8 +40,9 @@ const lookAgainMs = 200
 
 export type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
+  driver: Pick<Driver, 'gpus'>
   admission: Admission
-  spawns: SpawnCounter
+  createCounter: CreateCounter
   catalog: TemplateCatalog
   launcher: SandboxLauncher
   egress: SandboxEgress
@@ -47,19 +50,19 @@ export type CreatorParts = VerbParts & {
   warm: WarmPool
 }
 
-/** Why there is no row: a limit of the team, or an earlier request with the same key. */
+/** Why no row was inserted: a limit of the team, or an earlier request with the same key. */
 type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { inserted: true }>
 
-/** `isPooled`: the warm pool keeps sandboxes of this kind. */
+/** `isPooled`: the warm pool serves sandboxes of this kind. */
 type StartOptions = LaunchOptions & { isPooled?: boolean }
 
-/** `admit` waits until the machine has room for a boot. */
+/** `admit` waits until the machine has capacity for a boot. */
 type LaunchWork = { signal: AbortSignal; admit: () => Promise<void> }
 
 export class SandboxCreator {
   readonly #parts: CreatorParts
   readonly #outcomes = new Map<string, Promise<Sandbox | NotInserted>>()
-  /** Since this process began. */
+  /** Counted since this process started. */
   readonly counts = { successes: 0, fails: 0 }
 
   constructor(parts: CreatorParts) {
@@ -73,18 +76,29 @@ export class SandboxCreator {
     await egress.check(request.options)
     const resolved = await catalog.resolve(team, request.template)
     const { build } = resolved
+    const gpuCount = this.#gpusFor(build, request)
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
     diskGuard.require()
-    // Nothing can be mounted in a sandbox that runs already, nor in memory that knows no such mount.
-    const isBare = mounts.length === 0
+    // Neither a volume nor a GPU can be added to a running sandbox, or to a memory image that was taken without it.
+    const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)
     const warm = isBare ? pool.take(build) : undefined
     const snapshot = isBare ? launcher.memoryOf(build) : undefined
-    const options = { ...request.options, ...(!isBare && { volumeMounts: mounts }) }
-    const row = newSandbox(team, resolved, { ...request, options }, clock.now(), warm)
+    const options = { ...request.options, ...(mounts.length > 0 && { volumeMounts: mounts }) }
+    const sized = { ...resolved, build: { ...build, gpuCount } }
+    const row = newSandbox(team, sized, { ...request, options }, clock.now(), warm)
     return this.start(team, row, build, { warm, snapshot, isPooled: isBare }, claim)
   }
 
-  /** Inserts the row within the limits of its team, and makes it real. */
+  /** Rejects if no sandbox of this machine can ever have as many GPUs. */
+  #gpusFor(build: TemplateBuild, { metadata }: CreateRequest): number {
+    const gpuCount = wantedGpus(build, metadata)
+    const { gpus } = this.#parts.driver
+    if (gpuCount > 0 && !gpus) throw errors.noGpusHere()
+    if (gpus && gpuCount > gpus.mostPerSandbox) throw errors.tooManyGpus(gpuCount, gpus.mostPerSandbox)
+    return gpuCount
+  }
+
+  /** Inserts the row within the team's limits, and starts the sandbox. */
   async start(
     team: Team,
     row: NewSandbox,
@@ -94,7 +108,7 @@ export class SandboxCreator {
   ): Promise<Sandbox> {
     const { turns } = this.#parts
     const { sandboxID } = row
-    // Its turn begins before its row: nobody else judges a row that is being inserted.
+    // The turn begins before the row exists, so that nobody else judges a row that is being inserted.
     const outcome = turns.begin(sandboxID, (signal) =>
       this.#insertAndLaunch(team, row, build, { ...options, claim }, signal),
     )
@@ -136,8 +150,8 @@ export class SandboxCreator {
   }
 
   /**
-   * No row took the warm sandbox, so another create may have it. One that a row may still come to name is never given to
-   * anybody else: released, it is the reconciler's to remove, with its row if that appears.
+   * Returns the warm sandbox to the pool, because no row took it. If a row that names it may still appear, it
+   * is released instead: nobody else may get it, and the reconciler removes it together with such a row.
    */
   #returnWarm(warm: WarmSandbox, { mayStillAppear }: NotInserted): void {
     const { warm: pool } = this.#parts
@@ -145,7 +159,7 @@ export class SandboxCreator {
     else pool.putBack(warm)
   }
 
-  /** What it takes of the machine is counted as that of a start until its row counts as running. */
+  /** The sandbox counts as starting until its row counts as running. */
   async #launch(
     row: SandboxInTurn,
     build: TemplateBuild,
@@ -166,11 +180,12 @@ export class SandboxCreator {
     work: LaunchWork,
   ): Promise<Sandbox> {
     const { signal } = work
-    const { turns, spawns, launcher, clock, appendLog, onRunning, log } = this.#parts
+    const { turns, createCounter, launcher, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID } = row
     const handle = await this.#launchAny(row, build, options, work).catch(async (error) => {
       log.error({ sandboxID, err: error }, 'create failed')
-      // Whoever kills it has the row. What could not be stopped keeps its row, and the reconciler ends both.
+      // A kill that aborted this work has the row. A sandbox that could not be stopped keeps its row, and the
+      // reconciler ends both.
       if (error instanceof LaunchLeftover) await this.#leave(row, error.handle)
       if (signal.aborted) throw errors.killedWhile(sandboxID, 'created')
       if (!(error instanceof LaunchLeftover)) await this.#giveUp(row)
@@ -183,19 +198,22 @@ export class SandboxCreator {
       endAt: startedAt + row.timeoutMs,
     })
     if (!running) {
-      // A kill came first: it waits for this outcome and then removes what was started.
+      // A kill came first: it waits for this outcome and then removes the started sandbox.
       await this.#leave(row, handle)
       throw await turns.overtaken(row, 'created')
     }
     appendLog(sandboxID, createdEntry(running))
     await launcher.open(running)
     onRunning(running)
-    spawns.count(row.templateID, startedAt)
+    createCounter.count(row.templateID, startedAt)
     log.info({ sandboxID, teamID: row.teamID, templateID: row.templateID }, 'sandbox running')
     return running
   }
 
-  /** A warm sandbox runs already, and needs no admission. One that is of no use is gone, and another one starts. */
+  /**
+   * A warm sandbox runs already and needs no admission. If it turns out to be unusable, it is stopped and
+   * another one boots.
+   */
   async #launchAny(
     row: SandboxInTurn,
     build: TemplateBuild,
@@ -209,14 +227,17 @@ export class SandboxCreator {
       } catch (error) {
         if (signal.aborted || error instanceof LaunchLeftover) throw error
         const { sandboxID } = row
-        log.warn({ sandboxID, err: error }, 'A sandbox of the warm pool was of no use; one boots.')
+        log.warn(
+          { sandboxID, err: error },
+          'A sandbox of the warm pool could not be used; another one boots.',
+        )
       }
     }
     await admit()
     return launcher.launch(row, build, { snapshot }, signal)
   }
 
-  /** Whoever ends the row finds in it what was started; where it cannot be told, that goes now. */
+  /** Writes the handle into the row, for whoever ends the row. If that fails, stops the sandbox now. */
   async #leave(row: SandboxInTurn, handle: DriverHandle): Promise<void> {
     const { turns, launcher, log } = this.#parts
     const isSaved = await turns.saveHandle(row, handle).catch(() => false)
@@ -226,7 +247,7 @@ export class SandboxCreator {
     })
   }
 
-  /** The failed start left nothing behind; only the row is to be ended, unless a kill has it. */
+  /** Ends the row, unless a kill has it. The failed start left nothing else behind. */
   async #giveUp(row: SandboxInTurn): Promise<void> {
     const { sandboxes, turns, clock, log } = this.#parts
     const { sandboxID, teamID } = row
@@ -250,7 +271,7 @@ export class SandboxCreator {
     return sandbox
   }
 
-  /** Another node may be creating it at this moment: its row tells when that has come to an end. */
+  /** Another node may be creating the sandbox at this moment: its row tells when that is over. */
   async #createdElsewhere(sandboxID: string): Promise<Sandbox | undefined> {
     const { owners, clock } = this.#parts
     const giveUpAt = clock.now() + waitForOtherMs
@@ -282,6 +303,7 @@ function newSandbox(
     cpuCount: build.cpuCount,
     memoryMB: build.memoryMB,
     diskMB: build.diskMB,
+    ...(build.gpuCount && { gpuCount: build.gpuCount }),
     envdVersion: build.envdVersion,
     metadata: request.metadata,
     envVars: { ...inherited, ...request.envVars },

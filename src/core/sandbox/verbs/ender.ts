@@ -1,4 +1,4 @@
-/** The end of a sandbox, whoever asks for it: its team, the end of its time, or what was found of it. */
+/** Ends a sandbox: on a team's request, at the end of its timeout, or because its processes are gone. */
 import type { Clock } from '../../../lib/clock.ts'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -14,7 +14,7 @@ import { pauseSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 
 export type EnderParts = {
-  /** A kill overtakes: it alone moves rows without their turn, and only to `killing`. */
+  /** A kill overtakes: only it moves rows outside their turn, and only to `killing`. */
   sandboxes: Pick<SandboxStore, 'find' | 'move' | 'releaseClaim'>
   turns: SandboxTurns
   launcher: SandboxLauncher
@@ -25,7 +25,7 @@ export type EnderParts = {
   log: Log
 }
 
-/** Ends that somebody chose, so that nobody wants the snapshot back. */
+/** Reasons that somebody chose, so that nobody wants the snapshot back. */
 const chosen: readonly EndReason[] = ['killed', 'timeout', 'create_failed']
 
 export class SandboxEnder {
@@ -37,15 +37,15 @@ export class SandboxEnder {
   }
 
   /**
-   * Ends the sandbox whatever it is doing. Callers for the same sandbox share one ending. The reason is saved with
-   * the first step, so that an ending that is cut off goes on with it.
+   * Ends the sandbox whatever it is doing. Concurrent callers share one ending. The first step writes the
+   * reason, so that an ending that is cut off continues with it.
    */
   end(sandboxID: string, reason: EndReason): Promise<void> {
     return this.#ending.run(sandboxID, async () => {
       const { sandboxes } = this.#parts
       for (let row = await sandboxes.find(sandboxID); row; row = await sandboxes.find(sandboxID)) {
         if (row.state === 'ended') return
-        // From the state that was seen: whether its team hears of the end depends on it.
+        // Moves from the state that was read, because that state decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
         const taken =
           row.state === 'killing' ? row : await sandboxes.move(at, 'killing', { endReason: reason })
@@ -55,8 +55,8 @@ export class SandboxEnder {
   }
 
   /**
-   * Ends the sandbox only if it is still in the run and state, and with the end of its time, that were seen. Resolves when
-   * its row says that it ends, or that it does not; the rest goes on by itself, and the reconciler finishes what fails.
+   * Ends the sandbox only if its run, state and timeout are still those that were seen. Resolves when the row
+   * says whether it ends; the rest runs in the background, and the reconciler finishes it after a failure.
    */
   async beginAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
     const { sandboxes, log } = this.#parts
@@ -66,19 +66,22 @@ export class SandboxEnder {
     })
     if (!taken) return
     void this.end(sandboxID, reason).catch((error) => {
-      log.error({ sandboxID, reason, err: error }, 'An end was cut off; the reconciler finishes it.')
+      log.error(
+        { sandboxID, reason, err: error },
+        'Ending a sandbox failed half-way; the reconciler finishes it.',
+      )
     })
   }
 
-  /** Ends a sandbox by whoever has its turn. */
+  /** Ends a sandbox for the holder of its turn. */
   async endInTurn(row: SandboxInTurn, reason: EndReason, detail?: string): Promise<void> {
     const killing =
       row.state === 'killing' ? row : await this.#parts.turns.move(row, 'killing', { endReason: reason })
-    // Undefined: a kill came first, and takes its turn after this one.
+    // Undefined if a kill came first, which takes its turn after this one.
     if (killing) await this.#finish(killing, detail)
   }
 
-  /** Calls off whatever has the turn, and takes it then. */
+  /** Aborts the holder of the turn, then takes the turn. */
   async #overtake(row: Sandbox): Promise<void> {
     const { launcher, turns } = this.#parts
     const { sandboxID } = row

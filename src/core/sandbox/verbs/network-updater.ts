@@ -14,8 +14,8 @@ export class NetworkUpdater {
   }
 
   /**
-   * The row first: where the rest fails or is cut off, the reconciler brings the sandbox in line with it. Undefined when the
-   * sandbox is not running in that run any more.
+   * Writes the row first: if the rest fails or is cut off, the reconciler applies the row to the sandbox.
+   * Undefined if the sandbox no longer runs in this run.
    */
   async replace(
     seen: Sandbox,

@@ -24,9 +24,9 @@ export type PauserParts = VerbParts & {
 
 export type PauseOptions = {
   memory: boolean
-  /** Reject when the agent does not answer; without memory that is so anyway. */
+  /** Reject if the agent does not answer; without memory that always applies. */
   requireHealthyAgent: boolean
-  /** Nobody asked for it: its time is over. */
+  /** The timeout is over; nobody asked for the pause. */
   isAutomatic: boolean
   /** For a drain: it is to run again until the end of its time, and its row says so from the first step on. */
   departs?: boolean
@@ -48,10 +48,9 @@ export class Pauser {
     options: PauseOptions,
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
-    const { turns, snapshots, diskGuard } = this.#parts
+    const { turns, snapshots } = this.#parts
     const { endAt } = row
-    const memory = options.memory && snapshots.keepMemory
-    await diskGuard.requireForSnapshot(row, { memory, disk: false }).catch(async (error) => {
+    await this.#requireSpace(row, options.memory && snapshots.takesMemory).catch(async (error) => {
       if (options.isAutomatic) await this.#tryLater(row)
       throw error
     })
@@ -62,7 +61,15 @@ export class Pauser {
     )
   }
 
-  /** Finishes or undoes a pause by what is really there. False: neither the sandbox nor its snapshot is there. */
+  /** One that stands still for want of memory is paused only with its memory, which helps. */
+  async #requireSpace(row: SandboxInTurn, memory: boolean): Promise<void> {
+    const { diskGuard, held } = this.#parts
+    await diskGuard.requireForSnapshot(row, { memory, disk: false })
+    const why = held.whyHeld(row)
+    if (why !== undefined && !memory) throw errors.standsStill(why)
+  }
+
+  /** Finishes or undoes a pause by the actual state. False if neither the sandbox nor its snapshot exists. */
   async repair(row: SandboxInTurn, changes: { endAt?: number } = {}): Promise<boolean> {
     const { driver, launcher, snapshots } = this.#parts
     if (!row.handle) return false
@@ -74,7 +81,7 @@ export class Pauser {
       if (!snapshot) return false
       await launcher.stop(row.handle)
       await this.#markPaused(row, { ...rest, memory: snapshot.memory, frozen: false })
-    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.keepMemory) {
+    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.takesMemory) {
       await this.#markPaused(row, { ...rest, memory: true, frozen: true })
     } else {
       if (found === 'paused') await launcher.thaw(row.handle)
@@ -112,21 +119,23 @@ export class Pauser {
   }
 
   async #takeSnapshot(row: Sandbox, options: PauseOptions, signal: AbortSignal): Promise<SandboxSnapshot> {
-    const { launcher, snapshots, driver } = this.#parts
+    const { launcher, snapshots, driver, held } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
-    const isHealthy = await launcher.answers(handle, signal)
+    // The agent of one that stands still cannot answer, and is well.
+    const standsStill = held.whyHeld(row) !== undefined
+    const isHealthy = standsStill || (await launcher.answers(handle, signal))
     signal.throwIfAborted()
     if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
-    const memory = options.memory && snapshots.keepMemory
-    if (memory && isHealthy && (await launcher.hasOtherNetworks(row, signal))) {
+    const memory = options.memory && snapshots.takesMemory
+    if (memory && isHealthy && !standsStill && (await launcher.hasOtherNetworks(row, signal))) {
       throw errors.hasOtherNetworks(row.sandboxID)
     }
     signal.throwIfAborted()
     launcher.closeRoute(row)
-    const frozen = options.memory && !snapshots.keepMemory && driver.capabilities.freeze
+    const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
     if (!frozen) launcher.forget(handle)
@@ -134,7 +143,7 @@ export class Pauser {
   }
 
   async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {
-    const { turns, clock, appendLog, onKept, log } = this.#parts
+    const { turns, clock, appendLog, onSnapshotTaken, log } = this.#parts
     const { sandboxID } = row
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
     const paused = await turns.move(row, 'paused', changes).catch((cause) => {
@@ -144,11 +153,11 @@ export class Pauser {
     if (!paused) throw errors.killedWhile(sandboxID, 'paused')
     appendLog(sandboxID, pausedEntry(changes.endAt, snapshot))
     log.info({ sandboxID, ...snapshot }, 'sandbox paused')
-    onKept()
+    onSnapshotTaken()
     return paused
   }
 
-  /** The sandbox was not paused: it is as it was before. */
+  /** Moves the row of a sandbox that was not paused back to `running`. */
   async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
     const { turns, launcher, onRunning } = this.#parts
     const running = await turns.move(row, 'running', changes)

@@ -95,6 +95,22 @@ describe('traffic', () => {
     assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 300_000)
   })
 
+  it('that comes when the row runs and the route is not open yet waits for the route', async () => {
+    await using fixture = await openFixture()
+    const { service, team, routes, findResumable, faults } = fixture
+    const sandboxID = await running(fixture, { autoResume: true })
+    await service.pause(team, sandboxID, wish)
+    let hadRoute: Promise<boolean> | undefined
+    faults.after = async (method, args) => {
+      if (method !== 'move' || args[1] !== 'running') return
+      hadRoute = findResumable(sandboxID).then(() => routes.get(sandboxID) !== undefined)
+      // Time for the answer of one that does not wait.
+      for (let round = 0; round < 100; round++) await new Promise((resolve) => setImmediate(resolve))
+    }
+    await service.connect(team, sandboxID, timed)
+    assert.equal(await hadRoute, true)
+  })
+
   it('wakes no other', async () => {
     await using fixture = await openFixture()
     const { service, team, findResumable } = fixture

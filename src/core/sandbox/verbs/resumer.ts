@@ -1,7 +1,7 @@
 /**
- * Resume. The row names its snapshot until the sandbox runs again. A resume that failed goes back to `paused` if
- * nothing of the start is left; otherwise, and after a crash, what is really there decides, and while that cannot be
- * found out the row stays `resuming` and the reconciler tries again.
+ * Resume. The row names its snapshot until the sandbox runs again. A failed resume returns to `paused` if
+ * nothing of the start is left. Otherwise, and after a crash, the actual state of the sandbox decides; while
+ * that is unknown, the row stays `resuming` and the reconciler tries again.
  */
 import { shownText } from '../../../lib/app-error.ts'
 import { newUUID } from '../../../lib/ids.ts'
@@ -10,7 +10,8 @@ import type { TeamLimits } from '../../team/team.ts'
 import type { TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
 import type { Admission } from '../capacity/admission.ts'
-import { LaunchLeftover, type SnapshotRef } from '../launch/launcher.ts'
+import { LaunchLeftover } from '../launch/launch-failure.ts'
+import type { SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { memoryLostEntry, resumedEntry } from '../row/life-entries.ts'
 import type { Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
@@ -21,17 +22,17 @@ import type { PauserParts } from './pauser.ts'
 export type ResumerParts = PauserParts & {
   admission: Admission
   templates: TemplateStore
-  /** Brings snapshots that are not on this machine; undefined where there is no object store. */
-  fetcher: Pick<BytesSource, 'bringPaused' | 'isArchived'> | undefined
+  /** Fetches snapshots that are not on this machine; undefined without an object store. */
+  fetcher: Pick<BytesSource, 'fetchPaused' | 'isStored'> | undefined
 }
 
 export type ResumeOptions = {
   timeoutMs: number
-  /** False: boot from the files even though the memory is there. */
+  /** False: boot from the files even if the snapshot has memory. */
   memory: boolean
 }
 
-/** When the run before began and ended. */
+/** Start and end of the previous run. */
 type Times = Pick<Sandbox, 'startedAt' | 'endAt'>
 
 export class Resumer {
@@ -41,7 +42,7 @@ export class Resumer {
     this.#parts = parts
   }
 
-  /** Resumes a paused sandbox. Undefined when a kill has it, or another node. */
+  /** Resumes a paused sandbox. Undefined if a kill or another node has it. */
   async resume(
     row: SandboxInTurn,
     limits: TeamLimits,
@@ -54,14 +55,19 @@ export class Resumer {
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
     return this.#withSnapshot(row, memory, signal, async () => {
-      const ended = await admission.enter(row, signal).catch((error) => {
+      // One that stands still has its GPUs.
+      const demand = row.snapshot?.frozen ? { ...row, gpuCount: 0 } : row
+      const ended = await admission.enter(demand, signal).catch((error) => {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
       })
       return this.#resume(row, limits, { ...options, memory }, signal).finally(ended)
     })
   }
 
-  /** Fetched before the row moves: until then it says where the snapshot is. Held, since another node may have had it. */
+  /**
+   * Fetches the snapshot before the row moves, because until then the row says where it is. Holds it, because
+   * another node may have owned it.
+   */
   async #withSnapshot<T>(
     row: SandboxInTurn,
     memory: boolean,
@@ -71,7 +77,7 @@ export class Resumer {
     const { fetcher, snapshots } = this.#parts
     if (!fetcher || !row.snapshot) return work()
     return snapshots.holding(row.snapshot.name, async () => {
-      await fetcher.bringPaused(row, { memory }, signal)
+      await fetcher.fetchPaused(row, { memory }, signal)
       return work()
     })
   }
@@ -84,7 +90,7 @@ export class Resumer {
   ): Promise<SandboxInTurn | undefined> {
     const { turns, clock } = this.#parts
     const startedAt = clock.now()
-    // A drain has paused what a client was told to run until then.
+    // A drain has paused the sandbox, and its client expects it to run until `runUntil`.
     const endAt = Math.max(startedAt + timeoutMs, paused.runUntil ?? 0)
     const changes = { runID: newUUID(), startedAt, endAt }
     const result = await turns.resumeWithinLimits(paused, limits, changes)
@@ -94,7 +100,10 @@ export class Resumer {
     return this.#markRunning(result.moved, memory)
   }
 
-  /** Finishes or undoes a resume by what is really there. False: neither the sandbox nor its snapshot is there. */
+  /**
+   * Finishes or undoes a resume by the actual state of the sandbox. False if neither the sandbox nor its
+   * snapshot exists.
+   */
   async repairResuming(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
     const { driver, launcher, clock } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
@@ -104,7 +113,7 @@ export class Resumer {
       if (found === 'paused') await launcher.goOn(row, signal)
       await launcher.handOver(row, await this.#buildOf(row), row.handle!, row.sandboxID, signal)
     } catch (error) {
-      // The agent may only be busy. Once the time of this run is over, nobody waits for it any more.
+      // The agent may only be busy. Once the timeout of this run is over, nobody waits for it any more.
       if (clock.now() < row.endAt || signal.aborted) throw error
       if (await this.#goBack(row, before, 'its agent did not answer after a resume')) return true
       throw error
@@ -113,7 +122,7 @@ export class Resumer {
     return true
   }
 
-  /** Corrects what the row says about its snapshot. False: neither the frozen sandbox nor its snapshot is there. */
+  /** Corrects the snapshot in the row. False if neither the frozen sandbox nor its snapshot exists. */
   async repairPaused(row: SandboxInTurn): Promise<boolean> {
     const { driver, launcher, turns, snapshots, fetcher } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
@@ -122,14 +131,17 @@ export class Resumer {
       return true
     }
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot) return (await fetcher?.isArchived(row)) ?? false
+    if (!snapshot) return (await fetcher?.isStored(row)) ?? false
     if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, snapshot, 'the machine went down')
     if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)
     return true
   }
 
-  /** It runs although its row says that it stands still: something thawed it, and removed its snapshot with that. */
+  /**
+   * Freezes a sandbox again that runs although its row says that it is frozen: something thawed it and
+   * removed its snapshot.
+   */
   async #freezeAgain(handle: DriverHandle, { name }: SandboxSnapshot): Promise<void> {
     const { snapshots } = this.#parts
     await snapshots.holding(name, async () => {
@@ -160,7 +172,10 @@ export class Resumer {
     }
   }
 
-  /** Nothing of the start is left. A frozen sandbox that was thawed after all stays `resuming`: the reconciler finishes it. */
+  /**
+   * Undoes a resume of which nothing is left. A frozen sandbox that was thawed after all stays `resuming`,
+   * and the reconciler finishes the resume.
+   */
   async #undo(row: SandboxInTurn, before: Times, memory: boolean): Promise<void> {
     if (row.snapshot!.frozen && memory) {
       const found = await this.#parts.driver.recover(row.handle!)
@@ -184,7 +199,7 @@ export class Resumer {
     const { sandboxID } = row
     const startedAt = clock.now()
     const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
-    // From the move on no row names the snapshot any more, and it is still there.
+    // After the move no row names the snapshot, which still exists.
     const release = snapshots.hold(row.snapshot!.name)
     const running = await turns.move(row, 'running', changes).catch((cause) => {
       release()
@@ -198,7 +213,7 @@ export class Resumer {
     await launcher.open(running)
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
-    // The sandbox runs: nobody need wait for this.
+    // Removed in the background, because the sandbox runs already.
     void snapshots
       .remove(row.snapshot!.name)
       .catch((error) => {
@@ -208,7 +223,7 @@ export class Resumer {
     return running
   }
 
-  /** Ends what was started, and keeps the files as they are. False: there is no snapshot. */
+  /** Stops the started sandbox and leaves the files as they are. False if there is no snapshot. */
   async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
     const { launcher, snapshots } = this.#parts
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
@@ -228,7 +243,7 @@ export class Resumer {
     await this.#parts.turns.move(row, 'paused', changes)
   }
 
-  /** What a row says of its snapshot when the sandbox is gone and only the snapshot remains. */
+  /** The state of a row whose sandbox is gone and whose snapshot remains. */
   #remaining({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot, why: string): SandboxSnapshot {
     const { clock, appendLog } = this.#parts
     if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!

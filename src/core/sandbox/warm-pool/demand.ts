@@ -1,35 +1,37 @@
 /**
- * How many sandboxes of one template would have had to wait ready lately for every create to find one: each create
- * takes one, and what is missing comes back at the pace of the pool.
+ * Computes how many sandboxes of one template would have had to be ready lately for every create to find one:
+ * each create takes one, and the pool replaces them at its pace.
  */
 
-/** A template counts as in use for so long after a create, and its creates are remembered. */
+/** How long a template counts as in use after a create, and how long its creates are remembered. */
 export const inUseMs = 60 * 60_000
 type Peak = { at: number; count: number }
 
 export class Demand {
   readonly #most: number
-  /** How many were missing right after the last create, had all been there before. */
+  /** The number of sandboxes missing right after the last create, if all had been there before. */
   #missing: Peak = { at: 0, count: 0 }
-  /** The highest first, and each later than the one before: what is the highest once the others are forgotten. */
+  /**
+   * Descending peaks, each later than the one before, so that the next one is highest when the first expires.
+   */
   #peaks: Peak[] = []
 
-  /** `most`: what goes beyond is not counted. */
+  /** `most`: limit for the count. */
   constructor(most: number) {
     this.#most = most
   }
 
-  /** `refillMs`: after so long the pool has one sandbox more. */
+  /** `refillMs`: the time in which the pool adds one sandbox. */
   record(now: number, refillMs: number): void {
     const passedMs = now - this.#missing.at
-    // A wall clock that was set back does not tell how long it took.
+    // If the wall clock was set back, the elapsed time is unknown.
     const missing = passedMs < 0 ? 0 : Math.max(0, this.#missing.count - passedMs / refillMs)
     this.#missing = { at: now, count: Math.min(this.#most, missing + 1) }
     const count = Math.ceil(this.#missing.count)
     this.#peaks = [...this.#recent(now).filter((peak) => peak.count > count), { at: now, count }]
   }
 
-  /** All that is wanted is there: whatever the pace was, nothing is missing. */
+  /** Called when the pool has all wanted sandboxes: nothing is missing, whatever the pace was. */
   recordFull(): void {
     this.#missing.count = 0
   }
@@ -38,7 +40,7 @@ export class Demand {
     return this.#recent(now)[0]?.count ?? 0
   }
 
-  /** Nothing beyond `count` is wanted until creates ask for it again. */
+  /** Lowers the demand to `count` until creates ask for more again. */
   lowerTo(count: number): void {
     const lower = (peak: Peak): Peak => ({ ...peak, count: Math.min(peak.count, count) })
     this.#missing = lower(this.#missing)

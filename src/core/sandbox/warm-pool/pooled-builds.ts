@@ -1,6 +1,6 @@
 /**
- * Which builds the warm pool has sandboxes of, how many it should have of each, and in which order it makes them and
- * lets them go. It knows numbers only; the pool starts and stops.
+ * Decides which builds the warm pool has sandboxes of, how many of each, and in which order it boots them and
+ * gives them up. It only calculates; the pool starts and stops sandboxes.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { TemplateBuild } from '../../template/template.ts'
@@ -11,47 +11,49 @@ export type PooledBuild = {
   build: TemplateBuild
   demand: Demand
   uses: number
-  /** When the last create came. Infinite: it is kept whether it is used or not. */
+  /** The time of the last create. Infinite: the build stays in the pool whether it is used or not. */
   usedAt: number
-  /** The one that waits longest comes first. */
+  /** Ordered by waiting time, the longest first. */
   ready: WarmSandbox[]
   boots: Set<Promise<void>>
   bootMs: number
-  /** So many died while they waited since the last create. */
+  /** Number of sandboxes that died while they waited, since the last create. */
   deaths: number
-  /** Its sandboxes do not start or do not last; the next create tries again. */
+  /** Sandboxes of the build fail to start or die while they wait; the next create tries again. */
   failed: boolean
-  /** Ends the boots that are under way. */
+  /** Aborts the boots under way. */
   abort: AbortController
 }
 
 export type PooledBuildsParts = {
-  /** So many of each build that is in use; 0: none of any. */
+  /** Minimum number of sandboxes for each build in use; 0 turns the pool off. */
   least: number
-  /** All together may be promised so much memory. */
+  /** Maximum memory allocated to all pooled sandboxes. */
   budgetMB: number
-  /** Whether there may be more than that, where the machine has the memory in truth. */
+  /** The pool may exceed the budget while the machine really has the memory. */
   mayExceedBudget: boolean
   cpuCount: number
   clock: Clock
 }
 
-/** All together are no more than so many for each CPU: the machine boots them within half a minute or so. */
+/** Maximum number of pooled sandboxes per CPU: the machine boots them within about half a minute. */
 const mostPerCPU = 64
 /** Shorter boots count as this long. */
 const shortestBootMs = 100
-/** As long as none was measured. */
+/** Assumed duration of a boot until one was measured. */
 const firstBootMs = 500
-/** Beside creates the pool boots on a part of the CPUs, and a boot takes twice as long as alone. */
+/**
+ * While clients create sandboxes, the pool boots on a part of the CPUs, and each boot takes twice as long.
+ */
 export const cpuShareBesideCreates = 1 / 2
 const bootsSlowerBesideCreates = 2
-/** A build of which more die while they wait is left alone until the next create. */
+/** A build with more dead sandboxes than this is left alone until the next create. */
 const mostDeaths = 3
 
 export class PooledBuilds {
   readonly #parts: PooledBuildsParts
   readonly #most: number
-  /** By id, in the order of their last use. */
+  /** By build ID, in the order of their last use. */
   readonly #builds = new Map<string, PooledBuild>()
 
   constructor(parts: PooledBuildsParts) {
@@ -59,7 +61,7 @@ export class PooledBuilds {
     this.#most = mostPerCPU * parts.cpuCount
   }
 
-  /** The one that was used least lately comes first. */
+  /** Ordered by last use, the least recent first. */
   all(): PooledBuild[] {
     return [...this.#builds.values()]
   }
@@ -72,7 +74,7 @@ export class PooledBuilds {
     this.#builds.delete(build.buildID)
   }
 
-  /** False: the pool never has sandboxes of this build. */
+  /** False if the pool never has sandboxes of this build. */
   recordCreate(build: TemplateBuild): boolean {
     const pooled = this.#use(build)
     if (!pooled) return false
@@ -88,7 +90,7 @@ export class PooledBuilds {
   }
 
   recordBoot(pooled: PooledBuild, warm: WarmSandbox, tookMs: number): void {
-    // One slow boot among quick ones does not tell the pace.
+    // Averaged, because one slow boot among quick ones does not tell the pace.
     pooled.bootMs = (pooled.bootMs + Math.max(shortestBootMs, tookMs)) / 2
     pooled.ready.push(warm)
     if (pooled.ready.length >= this.#wanted(pooled)) pooled.demand.recordFull()
@@ -99,14 +101,17 @@ export class PooledBuilds {
     pooled.failed ||= pooled.deaths > mostDeaths
   }
 
-  /** As if it had been used often until then. */
+  /** Treats the build as if it had been used often until `usedAt`. */
   expect(build: TemplateBuild, usedAt: number): PooledBuild | undefined {
     const pooled = this.#use(build)
     if (pooled) Object.assign(pooled, { uses: this.#parts.least, usedAt })
     return pooled
   }
 
-  /** First what each has at least, then what its busiest moment took; the one used last before the others. */
+  /**
+   * Returns a build that lacks its minimum, or else one that lacks the number of its busiest moment. The most
+   * recently used one comes first.
+   */
   nextToFill(): PooledBuild | undefined {
     const short = this.all()
       .reverse()
@@ -114,7 +119,7 @@ export class PooledBuilds {
     return short.find((one) => countOf(one) < this.#parts.least) ?? short[0]
   }
 
-  /** Whether one more of this build stays within what all together may be promised. */
+  /** True if one more sandbox of this build fits the budget. */
   isWithinBudget({ build }: PooledBuild): boolean {
     return this.#promisedMB() + build.memoryMB <= this.#parts.budgetMB
   }
@@ -123,7 +128,7 @@ export class PooledBuilds {
     return this.#promisedMB() > this.#parts.budgetMB
   }
 
-  /** One that is not wanted any more. */
+  /** Takes one sandbox that is not wanted any more. */
   takeSurplus(): WarmSandbox | undefined {
     for (const pooled of this.all()) {
       const wanted = this.#wanted(pooled)
@@ -134,8 +139,8 @@ export class PooledBuilds {
   }
 
   /**
-   * One of another build that makes room for what the build used last has at least. Undefined: that has it, or no other
-   * has more ready.
+   * Takes a sandbox of another build to make room for the minimum of the build used last. Undefined if that
+   * build has its minimum, or if no other build has more ready.
    */
   takeForLast(): WarmSandbox | undefined {
     const last = this.all().at(-1)
@@ -144,7 +149,7 @@ export class PooledBuilds {
     return fullest && fullest.ready.length > countOf(last) ? fullest.ready.pop() : undefined
   }
 
-  /** Up to so many, of those builds first that have the most ready. */
+  /** Takes up to `count` sandboxes, from the builds with the most ready ones first. */
   takeMany(count: number): WarmSandbox[] {
     const taken: WarmSandbox[] = []
     while (taken.length < count) {
@@ -155,13 +160,15 @@ export class PooledBuilds {
     return taken
   }
 
-  /** What there was beyond what is there now is not wanted before creates ask for it again. */
+  /** Limits the demand of each build to its present number of sandboxes, until creates ask for more. */
   lowerDemand(): void {
     for (const one of this.all()) one.demand.lowerTo(countOf(one))
   }
 
   #use(build: TemplateBuild): PooledBuild | undefined {
     const { least, budgetMB, mayExceedBudget } = this.#parts
+    // A GPU that waits in the pool is one that nobody can use.
+    if (build.gpuCount) return undefined
     if (least === 0 || (build.memoryMB > budgetMB && !mayExceedBudget)) return undefined
     const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build, this.#most)
     this.#builds.delete(build.buildID)
@@ -183,7 +190,7 @@ export class PooledBuilds {
     return count < this.#most && (this.#parts.mayExceedBudget || this.isWithinBudget(pooled))
   }
 
-  /** Of several the one that was used least lately. */
+  /** Of several equal ones, the least recently used. */
   #fullest(): PooledBuild | undefined {
     return this.all().reduce<PooledBuild | undefined>(
       (most, one) => (one.ready.length > (most?.ready.length ?? 0) ? one : most),

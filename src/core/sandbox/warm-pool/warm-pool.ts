@@ -1,8 +1,8 @@
 /**
- * The warm pool: sandboxes that were booted before anybody asked, never used, without a row or an owner. A create of
- * their template takes one with its id and saves the wait for its boot. The pool yields to whoever waits: it boots only
- * what the machine can carry beside them, and gives sandboxes up when a start is short of memory, CPU or disk. A crash
- * leaves them unowned, and the reconciler removes them.
+ * The warm pool: booted sandboxes that nobody has used yet, without a row or an owner. A create of their
+ * template takes one with its ID and so avoids waiting for a boot. The pool yields to every start that
+ * somebody waits for: it boots only what the machine can carry beside them, and gives sandboxes up when a
+ * start lacks memory, CPU or disk. A crash leaves pooled sandboxes unowned, and the reconciler removes them.
  */
 
 import type { Clock } from '../../../lib/clock.ts'
@@ -16,11 +16,11 @@ import type { WarmSandbox } from '../launch/warm-sandbox.ts'
 import { cpuShareBesideCreates, type PooledBuild, PooledBuilds } from './pooled-builds.ts'
 
 export type WarmPoolSettings = {
-  /** So many sandboxes of a template in use are kept at least; 0: there is no pool. */
+  /** Minimum number of pooled sandboxes for a template in use; 0 turns the pool off. */
   least: number
   /**
-   * All sandboxes of the pool together may be promised so much memory. Undefined: half of the machine's, and more as
-   * long as half of it is really available.
+   * Maximum memory allocated to all pooled sandboxes. Undefined: half of the machine's memory, and more while
+   * half of it is really available.
    */
   memoryMB: number | undefined
 }
@@ -31,35 +31,43 @@ export type WarmPoolParts = {
   admission: Pick<Admission, 'tryEnter' | 'isBusy' | 'isShort'>
   machine: Pick<MachineCapacity, 'memoryMB' | 'cpuCount'>
   settings: WarmPoolSettings
-  /** Called with each create of a template that the pool keeps: whether there was a sandbox for it. */
+  /** Called for each create of a pooled template, with whether the pool had a sandbox for it. */
   onTake?: (isWarm: boolean) => void
   clock: Clock
   log: Log
 }
 
-/** A sandbox that was just handed out has the CPUs for so long. */
+/** Delay before the pool refills after a hand-over, so that the new sandbox gets the CPUs. */
 const fillAfterMs = 250
-/** After so long the pool looks again whether the machine can carry another boot: while others start, and while it is short. */
+/**
+ * How often the pool checks whether the machine can carry another boot: while others start, and while the
+ * machine is short.
+ */
 const lookAgainMs = 500
 const lookWhileShortMs = 5000
-/** Once no create has come for so long, the pool boots on all CPUs. */
+/** The pool boots on all CPUs after this time without a create. */
 const quietAfterMs = 1000
 const tidyEveryMs = 60_000
-/** What a service does after its start is done by then, and an idle agent has given back memory (`idle-memory.ts`). */
+/**
+ * By this time a service has finished its start-up work, and an idle agent has returned memory
+ * (`idle-memory.ts`).
+ */
 const freezeAfterMs = 7000
-/** Sandboxes that were booted beyond the budget go when less than this part of the machine's memory is available. */
+/**
+ * Sandboxes beyond the budget are given up when less than this share of the machine's memory is available.
+ */
 const giveBackBelow = 1 / 4
-/** So many are taken down at once where nobody waits for it. */
+/** Number of sandboxes to stop at once when nobody waits for it. */
 const stopsAtOnce = 8
 
 export class WarmPool {
   readonly #parts: WarmPoolParts
   readonly #builds: PooledBuilds
-  /** Everything that must not be taken for unowned: ready, being made, or handed out and not yet in a row. */
+  /** Sandboxes that must not count as unowned: ready, booting, or handed out without a row yet. */
   readonly #held = new Set<string>()
-  /** Those handed out and not yet in a row that counts. */
+  /** Builds of sandboxes that are handed out and have no row yet that counts. */
   readonly #taken = new Map<string, TemplateBuild>()
-  /** When the last create came. */
+  /** The time of the last create. */
   #createdAt = 0
   #isRefilling = false
   #isDraining = false
@@ -75,7 +83,10 @@ export class WarmPool {
     this.#builds = new PooledBuilds({ least, ...budget, cpuCount: machine.cpuCount, clock })
   }
 
-  /** A sandbox of this build, still held; call `release` once it has a row. It may have died, and may stand still. */
+  /**
+   * Returns a sandbox of this build, still held. Call `release` once it has a row. It may have died, and may
+   * be frozen.
+   */
   take(build: TemplateBuild): WarmSandbox | undefined {
     const warm = this.#builds.find(build.buildID)?.ready.shift()
     warm?.cancelFreeze()
@@ -83,7 +94,10 @@ export class WarmPool {
     return warm
   }
 
-  /** A create of this build was accepted, so that others may be expected. `isWarm`: `take` had a sandbox for it. */
+  /**
+   * Records an accepted create of this build, so that the pool prepares for more. `isWarm`: `take` had a
+   * sandbox for it.
+   */
   recordCreate(build: TemplateBuild, isWarm: boolean): void {
     this.#createdAt = this.#parts.clock.now()
     if (this.#closed || !this.#builds.recordCreate(build)) return
@@ -91,13 +105,16 @@ export class WarmPool {
     this.#parts.onTake?.(isWarm)
   }
 
-  /** It has a row now, which owns it and counts for what it takes; or it is gone. */
+  /**
+   * Stops holding a sandbox that has a row now, which owns it and counts for its size, or that no longer
+   * exists.
+   */
   release(warm: WarmSandbox): void {
     this.#taken.delete(warm.sandboxID)
     this.#held.delete(warm.sandboxID)
   }
 
-  /** It was not needed after all, and nothing was done to it. */
+  /** Returns an unused and unchanged sandbox to the pool. */
   putBack(warm: WarmSandbox): void {
     this.#taken.delete(warm.sandboxID)
     const pooled = this.#builds.find(warm.buildID)
@@ -110,27 +127,30 @@ export class WarmPool {
     return this.#held.has(sandboxID)
   }
 
-  /** Sandboxes of this build are kept ready from now on, whether it is used or not. */
+  /** Keeps sandboxes of this build ready from now on, whether it is used or not. */
   keep(build: TemplateBuild): void {
     this.#expect(build, Number.POSITIVE_INFINITY)
   }
 
-  /** A template has a new build. If the pool had sandboxes of the template, it now keeps some of the new build. */
+  /**
+   * Called when a template has a new build. If the pool had sandboxes of the template, it now boots some of
+   * the new build.
+   */
   async replace(build: TemplateBuild): Promise<void> {
     if (await this.drop(build.templateID)) this.#expect(build, this.#parts.clock.now())
   }
 
-  /** Templates of which a sandbox is ready. */
+  /** Templates with a ready sandbox. */
   templates(): string[] {
     return [...new Set(this.#builds.all().flatMap(({ build, ready }) => ready.map(() => build.templateID)))]
   }
 
-  /** Templates of which sandboxes are kept, ready or not. */
+  /** Templates with a pool, ready or not. */
   pooledTemplates(): string[] {
     return [...new Set(this.#builds.all().map(({ build }) => build.templateID))]
   }
 
-  /** What those were promised that are ready, or handed out and not yet in a row that counts. */
+  /** CPU and memory allocated to sandboxes that are ready, or handed out without a row that counts yet. */
   sum(): { cpuCount: number; memoryMB: number } {
     const builds = [
       ...this.#taken.values(),
@@ -147,8 +167,8 @@ export class WarmPool {
   }
 
   /**
-   * Takes up to so many down at once in favour of somebody who needs what they take. Only what each template has at
-   * least is booted again before creates ask for more. False: there is none.
+   * Stops up to `count` sandboxes for somebody who needs their resources. Until creates ask for more, the
+   * pool only boots each template's minimum again. False if the pool is empty.
    */
   async giveUp(count: number): Promise<boolean> {
     const isAny = await this.#takeDown(count)
@@ -156,7 +176,7 @@ export class WarmPool {
     return isAny
   }
 
-  /** While its node is drained the pool is empty: what waits there would only be in the way. */
+  /** Empties the pool while the node drains: waiting sandboxes would only be in the way. */
   async setDraining(isDraining: boolean): Promise<void> {
     if (this.#isDraining === isDraining) return
     this.#isDraining = isDraining
@@ -164,7 +184,7 @@ export class WarmPool {
     else this.#refillIn(fillAfterMs)
   }
 
-  /** Takes down everything of a template. True: it was in use. */
+  /** Stops all sandboxes of a template. True if the pool had any. */
   async drop(templateID: string): Promise<boolean> {
     const found = this.#builds.all().filter(({ build }) => build.templateID === templateID)
     await Promise.all(found.map((pooled) => this.#remove(pooled)))
@@ -182,7 +202,7 @@ export class WarmPool {
     if (!this.#closed && this.#builds.expect(build, usedAt)) this.#refillIn(fillAfterMs)
   }
 
-  /** Where there are several calls, the soonest counts. */
+  /** If several calls are pending, the earliest counts. */
   #refillIn(ms: number): void {
     const { clock } = this.#parts
     const atMs = clock.now() + ms
@@ -228,7 +248,7 @@ export class WarmPool {
     }
   }
 
-  /** Whoever creates sandboxes runs commands in them and kills some: that needs CPUs as well. */
+  /** Clients that create sandboxes also run commands in them and kill some, which needs CPUs too. */
   #hasFreeCPU(): boolean {
     const { machine, clock } = this.#parts
     if (this.#taken.size >= machine.cpuCount) return false
@@ -236,7 +256,7 @@ export class WarmPool {
     return this.count().booting < Math.max(1, cpuShareBesideCreates * machine.cpuCount)
   }
 
-  /** Takes down what is too much, and everything when the machine stays short or the node is drained. */
+  /** Stops surplus sandboxes, and all sandboxes if the machine stays short or the node drains. */
   async #tidy(): Promise<void> {
     if (this.#isDraining) while (await this.#takeDown(stopsAtOnce)) {}
     while (await this.#hasTooMuch()) if (!(await this.giveUp(stopsAtOnce))) break
@@ -246,7 +266,10 @@ export class WarmPool {
       await this.#discard(warm)
   }
 
-  /** The machine is short of something, or has little memory left and the pool has more than its budget. */
+  /**
+   * True if the machine is short of something, or if it has little memory left and the pool exceeds its
+   * budget.
+   */
   async #hasTooMuch(): Promise<boolean> {
     const { admission, machine } = this.#parts
     if (this.#builds.isOverBudget()) return admission.isShort(machine.memoryMB * giveBackBelow)
@@ -277,7 +300,7 @@ export class WarmPool {
       pooled.failed = true
       this.#held.delete(identity.sandboxID)
       if (pooled.abort.signal.aborted) return
-      // Nobody waits for it, and the next create of this build tries again.
+      // Nobody waits for this sandbox, and the next create of the build tries again.
       log.warn(
         { buildID: pooled.build.buildID, err: error },
         'A sandbox of the warm pool could not be started.',
@@ -285,7 +308,10 @@ export class WarmPool {
     }
   }
 
-  /** A service may work on and on; while nobody owns it, it stands still. */
+  /**
+   * Freezes a sandbox whose service may work on and on, while nobody owns it. Freezes it only once, even if it
+   * is put back: a busy gVisor may lose processes if the host's kernel freezes it again and again.
+   */
   #freezeLater(warm: WarmSandbox, { startCmd, snapshot }: TemplateBuild): void {
     const { driver, clock, log } = this.#parts
     const hasService = startCmd !== null || snapshot?.memory
@@ -318,7 +344,7 @@ export class WarmPool {
     const { driver, log } = this.#parts
     warm.cancelFreeze()
     await driver.stop(warm.handle).catch((error) => {
-      // Once it is not held any more, the reconciler takes it for what it is: unowned.
+      // Once the pool does not hold the sandbox, the reconciler treats it as unowned.
       log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be stopped.')
     })
     this.#held.delete(warm.sandboxID)

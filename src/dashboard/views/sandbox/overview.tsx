@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import type { SandboxDetail, SandboxMetric } from '../../../contract/rest/sandbox.ts'
-import { bytes, fullTime, megabytes, percent } from '../../browser/format.ts'
+import { bytes, fullTime, gpusText, megabytes, percent } from '../../browser/format.ts'
 import { now, useLive } from '../../browser/live.ts'
 import { ask } from '../../browser/rest.ts'
 import { thinned } from '../../browser/thin.ts'
@@ -105,7 +105,7 @@ function About({ detail }: { detail: SandboxDetail }) {
         ['Template', <span key="t">{detail.alias ?? detail.templateID}</span>],
         [
           'Size',
-          `${detail.cpuCount} CPU, ${megabytes(detail.memoryMB)}, ${megabytes(detail.diskSizeMB)} disk`,
+          `${detail.cpuCount} CPU, ${megabytes(detail.memoryMB)}, ${megabytes(detail.diskSizeMB)} disk${gpusText(detail.gpuCount)}`,
         ],
         ['Started', fullTime(detail.startedAt)],
         [

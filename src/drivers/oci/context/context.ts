@@ -1,5 +1,8 @@
 /** The parts of the driver that its verbs work with. */
 import type { JoinedWork } from '../../../lib/keyed-lock.ts'
+import type { GpuShares } from '../device/gpu-shares.ts'
+import type { GpuMeter } from '../device/gpu-use.ts'
+import type { MachineGpus } from '../device/gpus.ts'
 import type { NamespaceThread } from '../namespace/namespace-thread.ts'
 import type { Subnet } from '../network/addresses.ts'
 import type { Firewall } from '../network/firewall.ts'
@@ -21,6 +24,15 @@ export type ChosenRuntime = {
   platform?: string | undefined
 }
 
+export type DriverGpus = {
+  machine: MachineGpus
+  shares: GpuShares
+  meter: GpuMeter
+  checkpointProgram: string
+  /** The folder with the driver's libraries; set once it is made. */
+  files: string | undefined
+}
+
 export type OciContext = {
   layout: Layout
   subnet: Subnet
@@ -34,12 +46,22 @@ export type OciContext = {
   dnsServers: readonly string[]
   openFilesLimit: number
   pidsLimit: number
+  /** All sandboxes together may use so much memory. Null: the kernel sets them no common limit. */
+  totalMemoryMB: number | null
   cgroups: Cgroups
   records: Records
   firewall: Firewall
   slots: SlotPool
   cpuShares: CpuShares
+  /** Undefined: sandboxes get no GPU here. */
+  gpus: DriverGpus | undefined
   exits: ExitWatch
   /** One /sys per number of CPUs, made on first use. */
   sysSkeletons: JoinedWork<string>
+}
+
+/** Others may have the CPUs and GPUs of a run that has ended. */
+export function releaseShares({ cpuShares, gpus }: OciContext, runID: string): void {
+  cpuShares.release(runID)
+  gpus?.shares.release(runID)
 }

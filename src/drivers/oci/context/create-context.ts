@@ -1,6 +1,8 @@
 /** Joins the parts of the driver. */
 import { readFileSync } from 'node:fs'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
+import { GpuShares } from '../device/gpu-shares.ts'
+import { GpuMeter } from '../device/gpu-use.ts'
 import { Disks } from '../disk/disks.ts'
 import { NamespaceThread } from '../namespace/namespace-thread.ts'
 import { parseSubnet } from '../network/addresses.ts'
@@ -14,8 +16,8 @@ import { Records } from '../record/records.ts'
 import { flavourFor, flavourOf } from '../runtime/flavours.ts'
 import { OwnUsers } from '../slot/own-users.ts'
 import { SlotPool } from '../slot/slots.ts'
-import type { OciContext } from './context.ts'
-import type { OciDriverOptions } from './driver-options.ts'
+import type { DriverGpus, OciContext } from './context.ts'
+import type { GpuOptions, OciDriverOptions } from './driver-options.ts'
 
 const mostOpenFiles = 1_048_576
 
@@ -41,11 +43,13 @@ export function createContext(options: OciDriverOptions): OciContext {
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
     agent: options.agent,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
+    totalMemoryMB: options.totalMemoryMB ?? null,
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
     firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, async () =>
       (await records.all()).filter(({ ended }) => !ended),
     ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
+    gpus: options.gpus && openGpus(options.gpus),
     exits: new ExitWatch({
       cgroups,
       layout,
@@ -64,6 +68,16 @@ export function createContext(options: OciDriverOptions): OciContext {
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,
     }),
+  }
+}
+
+function openGpus({ machine, share, checkpointProgram }: GpuOptions): DriverGpus {
+  return {
+    machine,
+    checkpointProgram,
+    shares: new GpuShares(machine.gpus, share),
+    meter: new GpuMeter(),
+    files: undefined,
   }
 }
 

@@ -1,3 +1,4 @@
+import type { MachineGpus } from '../device/gpus.ts'
 import type { AgentProgram } from '../runtime/agent-program.ts'
 import type { Isolation } from '../runtime/runtime-flavour.ts'
 
@@ -18,11 +19,23 @@ export type OciDriverOptions = {
   /** The disk size that free slots are made with until a sandbox asks for another. */
   poolDiskMB?: number
   uidBase?: number
+  /** All sandboxes together may use so much memory. Unset: the kernel sets them no common limit. */
+  totalMemoryMB?: number
   /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
   pidsLimit?: number
   /** Connections that a sandbox may have open at once; by default a share of what the machine can remember. */
   mostFlows?: number
   /** gVisor's platform of new sandboxes; measured once where it is not given. */
   platform?: string
+  /** The GPUs that sandboxes may have; without it they get none. */
+  gpus?: GpuOptions
   log?: (message: string, cause?: unknown) => void
+}
+
+export type GpuOptions = {
+  machine: MachineGpus
+  /** So many sandboxes may have the same GPU at once. */
+  share: number
+  /** Asks the driver to move the GPU memory of a process to the host and back; it runs inside of sandboxes. */
+  checkpointProgram: string
 }

@@ -1,7 +1,7 @@
 /**
- * The disk of a sandbox: a sparse ext4 image on a loop device that lets go of itself, so the limit is the
- * image's size and what is full says ENOSPC. It holds `upper` and `work` of the sandbox's overlay and is
- * mounted only in its slot's mount namespace: when that ends, so do mount and loop device.
+ * The disk of a sandbox: a sparse ext4 image on an auto-detaching loop device, so that the image's size is
+ * the limit and a full disk reports ENOSPC. It holds `upper` and `work` of the sandbox's overlay and is
+ * mounted only in its slot's mount namespace: mount and loop device end with that.
  */
 import { existsSync } from 'node:fs'
 import { chown, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
@@ -24,7 +24,9 @@ export class Disks {
     this.#namespaces = namespaces
   }
 
-  /** The namespace sees the mounts of this moment and no later ones: the slot's network must be there already. */
+  /**
+   * The namespace sees the mounts of this moment and no later ones: the slot's network must exist already.
+   */
   async makeForSlot(slot: number, sizeMB: number): Promise<void> {
     const blank = await this.#blanks.run(String(sizeMB), () => this.#makeBlank(sizeMB))
     await this.#namespaces.do({
@@ -43,7 +45,7 @@ export class Disks {
     await this.makeForSlot(slot, sizeMB)
   }
 
-  /** No journal: a sandbox that was cut off is gone anyway. Inode tables are left for the first use. */
+  /** No journal: a sandbox that was cut off is lost anyway. Inode tables are left for the first use. */
   async #makeBlank(sizeMB: number): Promise<string> {
     const blank = this.#layout.blankDisk(sizeMB)
     if (existsSync(blank)) return blank

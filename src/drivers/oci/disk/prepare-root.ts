@@ -1,6 +1,6 @@
 /**
  * Shifts a root filesystem's owners into the range that sandboxes are mapped to. The folder is changed in
- * place; two files beside it say how far it came, so that a crash in the middle costs nothing.
+ * place; two files beside it record the progress, so that a crash in the middle does no harm.
  */
 import { existsSync, type Stats } from 'node:fs'
 import { chmod, lchown, lstat, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ import { assertPlainPath } from '../record/layout.ts'
 
 /** Paths are bytes here: names in an image need not be UTF-8. */
 type Visit = (path: Buffer, found: Stats) => Promise<void>
-/** Path in hex, and the mode to give back. */
+/** Path in hex, and the mode to restore. */
 type Special = [string, number][]
 
 /** Bits that the kernel clears when an owner changes. */
@@ -26,7 +26,7 @@ export async function prepareRoot(rootFolder: string, uidBase: number): Promise<
   if (existsSync(done)) return
   const found = await ifPresent(lstat(root))
   if (!found?.isDirectory()) {
-    throw new AppError('not_found', `${root} is no folder; a root filesystem has to be unpacked there first.`)
+    throw new AppError('not_found', `${root} is not a folder; unpack a root filesystem there first.`)
   }
   const pending = `${root}.preparing-${uidBase}`
   const special = await noteSpecial(root, pending, uidBase)
@@ -36,7 +36,7 @@ export async function prepareRoot(rootFolder: string, uidBase: number): Promise<
   await rm(pending, { force: true })
 }
 
-/** The setuid files are noted before the first owner changes: afterwards nobody could tell them any more. */
+/** Notes the setuid files before the first owner changes: afterwards they could not be recognized. */
 async function noteSpecial(root: string, pending: string, uidBase: number): Promise<Special> {
   const noted = await ifPresent(readFile(pending, 'utf8'))
   if (noted !== undefined) return JSON.parse(noted) as Special
@@ -60,7 +60,7 @@ async function eachEntry(path: Buffer, visit: Visit): Promise<void> {
   if (!found.isDirectory()) return
   const entries = await readdir(path, { withFileTypes: true, encoding: 'buffer' })
   const below = (name: Buffer) => Buffer.concat([path, Buffer.from('/'), name])
-  // Files of one folder together, folders one after another: wide enough to be fast, never unbounded.
+  // Files of one folder together, folders one after another: fast, but bounded.
   await Promise.all(
     entries.filter((entry) => !entry.isDirectory()).map((entry) => eachEntry(below(entry.name), visit)),
   )
@@ -68,7 +68,7 @@ async function eachEntry(path: Buffer, visit: Visit): Promise<void> {
 }
 
 async function writeWhole(path: string, text: string): Promise<void> {
-  // Two processes may prepare the same root: each writes a file of its own, and the last one wins.
+  // Two processes may prepare the same root: each writes its own file, and the last one wins.
   const beside = `${path}.${randomHex(4)}`
   await writeFile(beside, text)
   await rename(beside, path)

@@ -1,18 +1,30 @@
 /**
- * The layers under a sandbox's writable disk: disks of the sandboxes it was started from, its own few files in
- * /etc, and below them the template's root. So what a sandbox once edited in /etc outlives its identity.
+ * The layers under a sandbox's writable disk: disks of the sandboxes it was started from, its own few files
+ * in /etc, and below them the template's root. So a sandbox's edits in /etc outlive its identity.
  */
 import { createHash } from 'node:crypto'
-import { chmodSync, chownSync, lstatSync, mkdirSync, type Stats, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  type Stats,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
 import { agentMount, type Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 
 export const seedName = 'seed'
 export const rootsName = 'roots'
-/** Where a sandbox's own disk lies in its folder, and in that of a snapshot. */
+/** The name of a sandbox's own disk in its folder, and in that of a snapshot. */
 export const diskName = 'disk.ext4'
-/** Disks of earlier sandboxes below its own, the nearest first. Hard links: the last folder that goes frees them. */
+/**
+ * Disks of earlier sandboxes below its own, the nearest first. Hard links: removing the last folder frees
+ * them.
+ */
 export const layerName = (number: number): string => `layer-${number}.ext4`
 /** Each costs a mount at every start and a look-up for every path that is not found above it. */
 export const mostDiskLayers = 8
@@ -20,28 +32,33 @@ export const mostDiskLayers = 8
 export type SeedOptions = {
   uidBase: number
   dnsServers: readonly string[]
-  /** The runtime would lay a memory file system over a /tmp that is empty, so a file is put there. */
+  /** The runtime would mount a memory file system over an empty /tmp, so a file is put there. */
   occupiesTmp: boolean
+  /** Folders to mount something at, beside the usual ones. */
+  mountPoints?: readonly string[]
+  /** Links by their path inside. One whose folder the root does not have as such is left out. */
+  links?: readonly { path: string; target: string }[]
 }
 
-/** A layer of its own, not the disk: so it is written without entering the slot, and the sandbox can still edit it. */
+/**
+ * In its own layer, not on the disk: it is written without entering the slot, and the sandbox can still edit
+ * it.
+ */
 export function writeSeed(folder: string, record: SandboxRecord, options: SeedOptions): void {
-  const { uidBase, dnsServers, occupiesTmp } = options
+  const { uidBase, dnsServers, occupiesTmp, mountPoints = [], links = [] } = options
   const seed = join(folder, seedName)
   mkdirSync(seed, { recursive: true })
   own(seed, 0o755, uidBase)
-  // Real folders, whatever the image has there: who is root inside could turn a link elsewhere, and no mount point.
-  for (const name of [agentMount, 'dev', 'proc', 'sys']) {
+  // Real folders, whatever the image has there: root inside could redirect a link, but not a mount point.
+  for (const name of [agentMount, ...mountPoints, 'dev', 'proc', 'sys']) {
     mkdirSync(join(seed, name))
     own(join(seed, name), 0o755, uidBase)
   }
   if (occupiesTmp) occupyTmp(seed, uidBase)
-  const etc = findEtc(record)
-  // A root whose /etc is a link or missing keeps it as it is.
-  if (!etc?.isDirectory()) return
-  mkdirSync(join(seed, 'etc'))
-  chownSync(join(seed, 'etc'), etc.uid, etc.gid)
-  chmodSync(join(seed, 'etc'), etc.mode & 0o7777)
+  for (const { path, target } of links) {
+    if (makeLike(seed, record, dirname(path))) symlinkSync(target, join(seed, path))
+  }
+  if (!makeLike(seed, record, 'etc')) return
   for (const [name, text] of Object.entries(etcFiles(record, dnsServers))) {
     const path = join(seed, 'etc', name)
     writeFileSync(path, text, { mode: 0o644 })
@@ -49,27 +66,51 @@ export function writeSeed(folder: string, record: SandboxRecord, options: SeedOp
   }
 }
 
+/** Makes a folder as the root has it. False: the root has a link or nothing there, and keeps it as it is. */
+function makeLike(seed: string, record: SandboxRecord, path: string): boolean {
+  if (path === '.') return true
+  const found = findInRoots(record, path)
+  if (!found?.isDirectory() || !makeLike(seed, record, dirname(path))) return false
+  const folder = join(seed, path)
+  if (existsSync(folder)) return true
+  mkdirSync(folder)
+  chownSync(folder, found.uid, found.gid)
+  chmodSync(folder, found.mode & 0o7777)
+  return true
+}
+
+export const isFolderInRoot = (record: SandboxRecord, path: string): boolean =>
+  findInRoots(record, path)?.isDirectory() ?? false
+
 /** As the sandbox will see it: the uppermost layer that says something about it. */
-function findEtc(record: SandboxRecord): Stats | undefined {
+function findInRoots(record: SandboxRecord, path: string): Stats | undefined {
   for (const root of rootsOf(record)) {
-    const found = lstatSync(join(root, 'etc'), { throwIfNoEntry: false })
+    const found = findWithin(root, path)
     if (found) return found
   }
   return undefined
 }
 
+/** Follows no link, since these lead elsewhere on the host. What is in the way of the path is found instead of it. */
+function findWithin(root: string, path: string): Stats | undefined {
+  const parent = dirname(path)
+  const above = parent === '.' ? undefined : findWithin(root, parent)
+  if (parent !== '.' && !above?.isDirectory()) return above
+  return lstatSync(join(root, path), { throwIfNoEntry: false })
+}
+
 type Roots = Pick<SandboxRecord, 'rootFolder'> & { lowerFolders?: readonly string[] }
 export const rootsOf = ({ rootFolder, lowerFolders = [] }: Roots): string[] => [rootFolder, ...lowerFolders]
 
-/** Whether no volume, no snapshot and no other sandbox has a part in its disks. False where its start was cut off. */
+/** True if no volume, snapshot or other sandbox shares its disks. False if its start was cut off. */
 export function isApart(folder: string, { layers, mounts }: SandboxRecord): boolean {
   if (layers > 0 || mounts) return false
   return lstatSync(join(folder, diskName), { throwIfNoEntry: false })?.nlink === 1
 }
 
 /**
- * Short names for all that the root is made of: they must fit into one page of mount options, which the sandbox can
- * read, so they tell it nothing of this machine.
+ * Short names for all parts of the root: they must fit into one page of mount options, which the sandbox can
+ * read, so they reveal nothing of this machine.
  */
 export function linkRoots(layout: Layout, folder: string, record: SandboxRecord): void {
   const links = join(folder, rootsName)
@@ -77,7 +118,7 @@ export function linkRoots(layout: Layout, folder: string, record: SandboxRecord)
   for (const [name, target] of namedFolders(layout, folder, record)) symlinkSync(target, join(links, name))
 }
 
-/** All that the root is made of, as it is found in the slot's mount namespace. */
+/** All parts of the root, as paths in the slot's mount namespace. */
 export const rootFolders = (layout: Layout, folder: string, record: SandboxRecord): string[] =>
   namedFolders(layout, folder, record).map(([, target]) => target)
 
@@ -90,7 +131,7 @@ function namedFolders(layout: Layout, folder: string, record: SandboxRecord): [n
   ]
 }
 
-/** A folder that is not empty is left on the disk. */
+/** A folder that is not empty stays on the disk. */
 function occupyTmp(seed: string, uidBase: number): void {
   mkdirSync(join(seed, 'tmp'))
   own(join(seed, 'tmp'), 0o1777, uidBase)
@@ -114,7 +155,8 @@ function etcFiles({ sandboxID }: SandboxRecord, dnsServers: readonly string[]): 
 }
 
 /**
- * In the names of `linkRoots`. `volatile`: syncing has no use for a sandbox that a crash of the machine ends anyway.
+ * In the names of `linkRoots`. `volatile`: a crash of the machine ends the sandbox anyway, so syncing is
+ * useless.
  */
 export function overlayOptions(record: SandboxRecord): string {
   const disks = layerNumbers(record).map((number) => `layer${number}/upper`)

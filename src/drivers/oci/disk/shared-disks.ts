@@ -17,7 +17,7 @@ done`
 
 type SharingRecord = { slot: number; mounts?: readonly DiskMount[] }
 
-/** What the sandbox sees of each disk, as it is found in the slot's mount namespace. */
+/** The visible folder of each disk, as a path in the slot's mount namespace. */
 export const sharedFolders = (layout: Layout, { mounts = [] }: SharingRecord): string[] =>
   mounts.map(({ folder }, at) => join(layout.sharedMount(at + 1), folder))
 
@@ -28,7 +28,7 @@ export async function mountShared(layout: Layout, { slot, mounts = [] }: Sharing
   await runCommand('nsenter', [`--mount=${layout.mountNamespace(slot)}`, ...script])
 }
 
-/** Rejects where a path leads to a file, into the sandbox's own machinery, or into another mount. */
+/** Rejects if a path leads to a file, into the sandbox's own parts, or into another mount. */
 export async function checkMountPoints(
   namespaces: Pick<NamespaceThread, 'do'>,
   namespace: string,
@@ -42,10 +42,10 @@ export async function checkMountPoints(
   })
 }
 
-/** What gVisor says when a file or folder that a process had open has gone from a disk that others changed meanwhile. */
+/** gVisor's error if a file or folder that a process had open was removed from a shared disk meanwhile. */
 const openFileIsGone = /CompleteRestore\(\) failed.*failed to walk "(.*)" of type/
 
-/** Undefined: the complaint is about something else. */
+/** Undefined if the error is about something else. */
 export function explainRestore(complaint: string, { mounts = [] }: SharingRecord): AppError | undefined {
   const [, name] = (mounts.length > 0 && openFileIsGone.exec(complaint)) || []
   if (name === undefined) return undefined
@@ -57,12 +57,12 @@ export function explainRestore(complaint: string, { mounts = [] }: SharingRecord
   )
 }
 
-/** Processes that go on expect the mounts they had. */
+/** Restored processes expect the mounts they had. */
 export function assertSamePaths(before: readonly DiskMount[] = [], now: readonly DiskMount[] = []): void {
   const isSame = before.length === now.length && before.every(({ path }, at) => path === now[at]!.path)
   if (isSame) return
   throw new AppError(
     'unprocessable',
-    'The memory was saved with other disks mounted than the sandbox is to have now. Start without memory.',
+    'The snapshot was taken with other disks mounted than the sandbox has now. Start without memory.',
   )
 }

@@ -1,11 +1,14 @@
 /**
- * The files that the runtime finds when it starts a sandbox: its configuration and what is mounted from its folder. They
- * are small and many, and written at once: together they take a millisecond, and ten if each step waits for a thread.
+ * The files that the runtime needs to start a sandbox: its configuration, and what is mounted from its
+ * folder. They are small and many, and written synchronously: together they take a millisecond, and ten if
+ * each step waits for a thread.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { OciContext } from '../context/context.ts'
-import { linkRoots, writeSeed } from '../disk/root-layers.ts'
+import type { DriverGpus, OciContext } from '../context/context.ts'
+import { driverLinks, findLibraryFolder, gpuMount } from '../device/driver-files.ts'
+import type { DeviceNode } from '../device/gpus.ts'
+import { isFolderInRoot, linkRoots, type SeedOptions, writeSeed } from '../disk/root-layers.ts'
 import type { Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { containerSpec, restoredSpec } from '../runtime/container-spec.ts'
@@ -13,9 +16,9 @@ import { flavourOf } from '../runtime/flavours.ts'
 import { bootIDName, makeSysSkeleton, writeProcFiles } from '../runtime/shown-machine.ts'
 import type { SlotUsers } from '../slot/own-users.ts'
 import type { RestorePlan } from '../snapshot/restore.ts'
-import { configName } from '../snapshot/snapshot-store.ts'
+import { configName } from '../snapshot/snapshot-folder.ts'
 
-/** What a start uses besides its record. */
+/** The parts of a start besides its record. */
 export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }
 
 export async function writeBundle(
@@ -37,15 +40,32 @@ export async function writeBundle(
     firstID: users?.firstID ?? uidBase,
     userNamespace: users?.namespace,
     sysFolder,
+    gpuNodes: gpuNodesOf(context.gpus, record),
     limitSwap: cgroups.countsSwap,
     openFilesLimit,
     pidsLimit,
   }
-  const spec = plan?.memory ? restoredSpec(await plan.readConfig(), layout, record) : containerSpec(input)
+  const spec = plan?.memory
+    ? restoredSpec(await plan.readConfig(), layout, record, input.gpuNodes)
+    : containerSpec(input)
   writeFileSync(join(folder, configName), JSON.stringify(spec))
-  writeSeed(folder, record, { uidBase, dnsServers, occupiesTmp: flavour.coversEmptyTmp })
+  writeSeed(folder, record, { uidBase, dnsServers, occupiesTmp: flavour.coversEmptyTmp, ...gpuSeed(record) })
   writeShownProc(layout, record)
   linkRoots(layout, folder, record)
+}
+
+function gpuNodesOf(gpus: DriverGpus | undefined, { gpus: held }: SandboxRecord): DeviceNode[] {
+  if (!gpus || !held) return []
+  const own = gpus.machine.gpus.filter(({ id }) => held.ids.includes(id))
+  const nodes = [...gpus.machine.sharedNodes, ...own.flatMap((gpu) => gpu.nodes)]
+  // Two parts of one card have the card's own node in common.
+  return [...new Map(nodes.map((node) => [node.path, node])).values()]
+}
+
+function gpuSeed(record: SandboxRecord): Pick<SeedOptions, 'mountPoints' | 'links'> {
+  if (!record.gpus) return {}
+  const libraryFolder = findLibraryFolder((path) => isFolderInRoot(record, path))
+  return { mountPoints: [gpuMount], links: driverLinks(record.gpus.files, libraryFolder) }
 }
 
 function writeShownProc(layout: Layout, record: SandboxRecord): void {

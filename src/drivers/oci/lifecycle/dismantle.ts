@@ -1,15 +1,15 @@
-/** Ends a sandbox and takes it apart, from any state it can be in, a start cut off in the middle included. Safe to repeat. */
+/** Ends a sandbox and removes it, from any state, including a start that was cut off. Safe to repeat. */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { allDone } from '../../../lib/all-done.ts'
-import type { OciContext } from '../context/context.ts'
+import { type OciContext, releaseShares } from '../context/context.ts'
 import { copyMark } from '../disk/disk-files.ts'
 import { diskName, isApart } from '../disk/root-layers.ts'
 import { killMarked } from '../process/processes.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { isRestoring, startedPid, startMark } from '../runtime/runtime-files.ts'
 
-/** An abort ends the wait for processes to die; the sandbox is then still there to be dismantled again. */
+/** An abort ends the wait for processes to die; the sandbox can then be dismantled again. */
 export async function dismantle(context: OciContext, sandboxID: string, signal?: AbortSignal): Promise<void> {
   const { layout, cgroups, records, slots, exits } = context
   const record = await records.read(sandboxID)
@@ -25,7 +25,7 @@ export async function dismantle(context: OciContext, sandboxID: string, signal?:
   await records.remove(sandboxID)
 }
 
-/** Ends what runs, and marks the rest as what can be dismantled later. False: it has to be dismantled now. */
+/** Ends the processes, and marks the rest for later. False if the sandbox must be dismantled now. */
 export async function endForLater(
   context: OciContext,
   record: SandboxRecord,
@@ -34,7 +34,7 @@ export async function endForLater(
   const { layout, records } = context
   if (record.ended || !isApart(layout.sandbox(record.sandboxID), record)) return false
   await endRun(context, record, signal)
-  // A disk that is full takes no mark, and what is left may be what fills it.
+  // A full disk accepts no mark, and the remains may be what fills it.
   return records.replace({ ...record, ended: true }).then(
     () => true,
     () => false,
@@ -42,24 +42,21 @@ export async function endForLater(
 }
 
 /** Resolves when nothing of the sandbox runs any more, and what it had of the machine is free for others. */
-async function endRun(
-  { layout, cgroups, cpuShares, firewall, exits }: OciContext,
-  record: SandboxRecord,
-  signal?: AbortSignal,
-): Promise<void> {
+async function endRun(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
+  const { layout, cgroups, firewall, exits } = context
   const { sandboxID, runID } = record
   const folder = layout.sandbox(sandboxID)
   exits.unwatch(sandboxID)
-  // What a start was doing when its Warren died goes on without it.
+  // The programs of a start continue when their Warren dies.
   if (!(await startedPid(folder)) || (await isRestoring(folder))) {
     await killMarked([startMark(folder), copyMark(folder), ['-y', join(folder, diskName)]], signal)
   }
   await cgroups.kill(layout.cgroup(sandboxID), signal)
-  cpuShares.release(runID)
+  releaseShares(context, runID)
   await firewall.forget(record)
 }
 
-/** At once: these hold a few small files, and each step that waits for a thread takes longer than all of them. */
+/** Synchronous: these hold a few small files, and a trip through the thread pool costs more. */
 async function removeSmall(folders: readonly string[]): Promise<void> {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 }

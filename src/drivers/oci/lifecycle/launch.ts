@@ -7,7 +7,8 @@ import { allDone } from '../../../lib/all-done.ts'
 import { AppError, shownText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import type { OciContext } from '../context/context.ts'
+import { type DriverGpus, type OciContext, releaseShares } from '../context/context.ts'
+import { raiseMemory } from '../context/memory-limit.ts'
 import {
   diskName,
   layerName,
@@ -18,11 +19,12 @@ import {
 } from '../disk/root-layers.ts'
 import { checkMountPoints, mountShared, sharedFolders } from '../disk/shared-disks.ts'
 import { offerEmptyNetwork } from '../network/empty-network.ts'
-import { recordVersion, type SandboxRecord } from '../record/records.ts'
+import { type HeldGpus, recordVersion, type SandboxRecord } from '../record/records.ts'
 import { restoresHostname } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { renameArguments } from '../runtime/runtime-commands.ts'
 import { startedPid } from '../runtime/runtime-files.ts'
+import { lowerMemoryLimit, untilGpusRestored } from '../snapshot/gpu-memory.ts'
 import { planRestore, type RestorePlan } from '../snapshot/restore.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
 import { dismantle } from './dismantle.ts'
@@ -57,7 +59,7 @@ export async function startSandbox(
   }
 }
 
-/** Throws the failure of a start once all is cleaned up; where that fails too, both are told. */
+/** Throws the failure of a start after the cleanup; if that fails too, reports both. */
 async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promise<never> {
   try {
     await cleanUp()
@@ -71,33 +73,33 @@ async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promi
   throw error
 }
 
-/** From here on the sandbox is listed. Rejects with its slot and its CPUs given back. */
+/** From here on the sandbox is listed. If it rejects, its slot and its CPUs are free again. */
 async function createRecord(
   context: OciContext,
   spec: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): Promise<SandboxRecord> {
-  const record = newRecord(context, spec, slot, plan)
   try {
+    const record = newRecord(context, spec, slot, plan)
     await context.records.create(record)
     return record
   } catch (error) {
     return await cleanUpAfter(error, async () => {
-      context.cpuShares.release(record.runID)
+      releaseShares(context, spec.runID)
       await context.slots.remove(slot)
     })
   }
 }
 
 function newRecord(
-  { subnet, runtime, agent, cpuShares }: OciContext,
+  { subnet, runtime, agent, cpuShares, gpus }: OciContext,
   { sandboxID, runID, egress, disposable, background, mounts, ...wanted }: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
   const { rootFolder, lowerFolders } = plan?.snapshot.origin ?? wanted
-  const { cpuCount, memoryMB, diskMB } = plan?.sizeFor(wanted) ?? wanted
+  const { cpuCount, memoryMB, diskMB, gpuCount = 0 } = plan?.sizeFor(wanted) ?? wanted
   const restored = plan?.memory ? plan.snapshot.origin : undefined
   return {
     version: recordVersion,
@@ -120,7 +122,24 @@ function newRecord(
     cpuCount,
     memoryMB,
     diskMB,
+    ...(gpuCount > 0 && { gpus: takeGpus(gpus, runID, gpuCount, restored?.gpus) }),
     cpus: cpuShares.take(runID, cpuCount),
+  }
+}
+
+function takeGpus(
+  gpus: DriverGpus | undefined,
+  runID: string,
+  count: number,
+  before: HeldGpus | undefined,
+): HeldGpus {
+  if (!gpus?.files) throw new AppError('unprocessable', 'Sandboxes cannot have a GPU on this machine.')
+  const taken = gpus.shares.take(runID, count, before?.ids)
+  return {
+    ids: taken.map(({ id }) => id),
+    model: taken[0]!.model,
+    driver: gpus.machine.driver,
+    files: gpus.files,
   }
 }
 
@@ -141,23 +160,26 @@ async function launch(
     firewall.replace(record.address, openRules, record.egress),
   ])
   signal?.throwIfAborted()
-  // Once the files of a snapshot are consumed there is no way back: it runs, or the runtime says why not.
+  // Once the files of a snapshot are consumed there is no way back: the sandbox runs, or the runtime reports why not.
   const abort = plan?.consumedMark ? undefined : signal
   await mountDisks(context, record, parts)
+  const gpuBytes = plan?.memory ? plan.snapshot.gpuBytes : undefined
   await allDone([
     runRuntime(context, record, parts, abort),
-    plan?.memory ? raiseMemoryOnceStarted(context, record) : undefined,
+    plan?.memory ? raiseMemoryOnceStarted(context, record, gpuBytes) : undefined,
   ])
   const pid = (await startedPid(folder))!
+  if (gpuBytes !== undefined) await untilGpusRestored(context, record)
   await moveMounts(context, record, pid)
   await plan?.finish(context, record)
   abort?.throwIfAborted()
-  await raiseMemory(context, record)
+  if (gpuBytes === undefined) await raiseMemory(context, record)
+  else await lowerMemoryLimit(context, record)
   await setHostname(context, record, plan)
   await exits.watch(record, pid)
 }
 
-/** Mounts the root in the slot's namespace, and before that what it is made of, as far as the slot has not done so. */
+/** Mounts the root in the slot's namespace, after its parts that the slot has not mounted yet. */
 async function mountDisks(
   { layout, users: ownUsers, namespaces }: OciContext,
   record: SandboxRecord,
@@ -176,21 +198,21 @@ async function mountDisks(
   if (users) await ownUsers?.cover(users, namespace, owned)
   const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
   await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
-  // Memory goes on with the mounts that it has.
+  // Restored memory already has its mounts.
   if (!plan?.memory) await checkMountPoints(namespaces, namespace, layout.rootMount, record.mounts)
 }
 
 /**
- * Only the agent runs in the sandbox as yet, and starts nothing before it is handed over, which comes after this. A hook
- * of the runtime could do it sooner, and takes ten times the CPU: it is a program that the runtime starts. What lies at
- * the new place until then must not show the machine's own.
+ * Only the agent runs in the sandbox so far, and it starts nothing before the hand-over, which comes after
+ * this. A hook of the runtime could do it sooner, but takes ten times the CPU, because the runtime starts a
+ * program for it. Until then the new place must not show the machine's own file.
  */
 async function moveMounts({ namespaces }: OciContext, record: SandboxRecord, pid: number): Promise<void> {
   const moves = flavourOf(record).movedMounts
   if (moves.length > 0) await namespaces.do({ moveMounts: { pid, moves } })
 }
 
-/** Memory brings the host name of the sandbox it was saved from, unless the runtime replaces it. */
+/** Restored memory has the host name of its snapshot's sandbox, unless the runtime replaces it. */
 async function setHostname(
   { layout, agent }: OciContext,
   record: SandboxRecord,
@@ -202,20 +224,17 @@ async function setHostname(
   await runCommand(program!, args, { timeoutMs: startLimitMs })
 }
 
-async function raiseMemory({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<void> {
-  const ownMemoryMB = flavourOf(record).ownMemoryMB(record.memoryMB)
-  if (ownMemoryMB === 0) return
-  const totalBytes = (record.memoryMB + ownMemoryMB) * 1024 * 1024
-  await cgroups.raiseMemory(layout.cgroup(record.sandboxID), totalBytes)
-}
-
-/** Memory that is read back may fill all there is, so the runtime needs its own before that is done. */
-async function raiseMemoryOnceStarted(context: OciContext, record: SandboxRecord): Promise<void> {
+/** Restored memory may fill the whole limit, so the runtime needs its own memory before the restore is done. */
+async function raiseMemoryOnceStarted(
+  context: OciContext,
+  record: SandboxRecord,
+  gpuBytes: number | undefined,
+): Promise<void> {
   const folder = context.layout.sandbox(record.sandboxID)
-  // Longer and longer: where many are restored at once it takes seconds, and each look costs all of them.
+  // With growing pauses: many concurrent restores take seconds, and each check costs all of them.
   for (let waitedMs = 5; waitedMs < 2_000; waitedMs *= 1.25) {
-    // It is raised once more when the start is over, and a failure is told then.
-    if (await startedPid(folder)) return raiseMemory(context, record).catch(() => {})
+    // Raised once more when the start is over, which then reports a failure.
+    if (await startedPid(folder)) return raiseMemory(context, record, gpuBytes).catch(() => {})
     await delay(waitedMs / 4)
   }
 }

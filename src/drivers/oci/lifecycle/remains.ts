@@ -1,27 +1,27 @@
 /**
- * What is left of sandboxes that were stopped: their processes have ended, and their namespaces, disks and folders wait to
- * be taken apart. That takes as much CPU as a part of a start and nobody waits for it, so it is done when no sandbox
- * starts, and after some seconds in any case.
+ * The remains of stopped sandboxes: their processes have ended, and their namespaces, disks and folders wait
+ * to be removed. That takes as much CPU as a part of a start and nobody waits for it, so it is done when no
+ * sandbox starts, and after some seconds in any case.
  */
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
 
 export type RemainsOptions = {
-  /** Does not reject: whoever lists sandboxes finds what could not be taken away. */
+  /** Does not reject: a sandbox that could not be removed completely is still listed. */
   takeApart: (sandboxID: string) => Promise<void>
-  /** So many may wait. */
+  /** Maximum number that may wait. */
   most: number
   clock?: Clock
 }
 
-/** A sandbox that was just started boots, and its first command follows. */
+/** A new sandbox boots, and its first command follows. */
 const quietAfterMs = 500
 const longestMs = 10_000
 
 export class SandboxRemains {
   readonly #options: RemainsOptions
   readonly #clock: Clock
-  /** Since when; the one that waits longest comes first. */
+  /** The time since when each waits, the longest first. */
   readonly #waiting = new Map<string, number>()
   readonly #leaving = new JoinedWork<void>()
   #startedAt = 0
@@ -41,7 +41,7 @@ export class SandboxRemains {
     this.#startedAt = this.#clock.now()
   }
 
-  /** Resolves at once, unless so many wait that one has to go first. */
+  /** Resolves at once, unless so many wait that one must be removed first. */
   async add(sandboxID: string): Promise<void> {
     this.#waiting.set(sandboxID, this.#clock.now())
     this.#lookLater()
@@ -51,7 +51,7 @@ export class SandboxRemains {
     }
   }
 
-  /** Takes it apart now, if it waits for that. */
+  /** Removes it now, if it waits for that. */
   async finish(sandboxID: string): Promise<void> {
     if (!this.#waiting.delete(sandboxID)) return this.#leaving.get(sandboxID)
     await this.#leaving.run(sandboxID, () => this.#options.takeApart(sandboxID))
@@ -79,7 +79,7 @@ export class SandboxRemains {
     if (!first) return undefined
     const [sandboxID, since] = first
     const now = this.#clock.now()
-    // A wall clock that was set back tells nothing: what it puts into the future is over.
+    // If a wall clock was set back, times in the future count as over.
     const isOver = (at: number, ms: number) => now < at || now - at >= ms
     return isOver(this.#startedAt, quietAfterMs) || isOver(since, longestMs) ? sandboxID : undefined
   }

@@ -1,4 +1,6 @@
-/** Runs the runtime that starts a sandbox, in the mount namespace of the sandbox's slot and under its limits. */
+/**
+ * Runs the runtime that starts a sandbox, in the mount namespace of the sandbox's slot and under its limits.
+ */
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { awaitChild, killChild } from '../../../lib/await-child.ts'
 import type { OciContext } from '../context/context.ts'
@@ -12,13 +14,15 @@ import { runtimeComplaint } from '../runtime/runtime-files.ts'
 import type { StartParts } from './bundle.ts'
 
 const startLimitMs = 60_000
-/** The most is 1000: this is above the server and most other things, with room above it for what runs inside. */
+/**
+ * The maximum is 1000: this is above the server and most other programs, with headroom for processes inside.
+ */
 const sandboxOomScore = 500
 const toolPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /**
- * Its arguments: a file to make before the sandbox runs on the files of a snapshot, and the runtime's command line. The
- * file tells of a restore that outlives this process, so whoever makes it has to outlive it too.
+ * Its arguments: a file to create before the sandbox runs on the files of a snapshot, and the runtime's
+ * command line. The file marks a restore that outlives this process, so its creator must outlive it too.
  */
 const markAndRun = `set -e
 ran=$1
@@ -27,7 +31,7 @@ shift
 "$@" || { rm "$ran"; exit 1; }`
 
 /**
- * The runtime gets no pipe of ours: the sandbox would hold it open. Where the whole machine is short of memory,
+ * The runtime gets no pipe of ours: the sandbox would hold it open. If the whole machine is short of memory,
  * sandboxes die before the server that would start them again.
  */
 export async function runRuntime(
@@ -54,7 +58,7 @@ export async function runRuntime(
   }
 }
 
-/** Rejects at once when the signal aborts; the runtime is killed then. */
+/** Rejects at once if the signal aborts, and kills the runtime. */
 async function untilDone(pid: number, signal: AbortSignal | undefined): Promise<void> {
   const ended = awaitChild(pid)
   const kill = () => killChild(pid)
@@ -76,8 +80,8 @@ async function untilDone(pid: number, signal: AbortSignal | undefined): Promise<
 }
 
 /**
- * The runtime hands its own limits on to the sandbox. Where sandboxes share users the kernel would count the processes
- * of all of them together, so there only their cgroup limits these.
+ * The runtime passes its own limits on to the sandbox. If sandboxes share users, the kernel would count the
+ * processes of all of them together, so only their cgroup limits these.
  */
 function inheritedLimits({ openFilesLimit, pidsLimit }: OciContext, hasOwnUsers: boolean): ResourceLimit[] {
   const perUser = processCountLimit(pidsLimit - Math.ceil(pidsLimit / 8))
@@ -89,7 +93,7 @@ async function startError(folder: string, record: SandboxRecord, error: unknown)
   const explained = explainRestore(complaint, record)
   if (explained) return explained
   const { runtime } = flavourOf(record)
-  // The words of the runtime name folders and processes of the host: they are for the log.
+  // The runtime's message names folders and processes of the host: it is for the log only.
   const message = `${runtime} could not start the sandbox; the log of the server has the cause.`
   const told = new Error(`${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`, {
     cause: error,

@@ -7,6 +7,7 @@ import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import type { OciContext } from '../context/context.ts'
 import { mostDiskLayers } from '../disk/root-layers.ts'
 import type { Subnet } from '../network/addresses.ts'
 import type { Firewall } from '../network/firewall.ts'
@@ -52,6 +53,24 @@ export async function setUpMachine(
   await raiseLimits()
   // Last: nothing is forwarded before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+/** Of all sandboxes together: what they use beyond it, the kernel takes from one of them and from nobody else. */
+export async function limitTotalMemory(
+  { layout, cgroups, totalMemoryMB }: Pick<OciContext, 'layout' | 'cgroups' | 'totalMemoryMB'>,
+  log: (message: string, cause?: unknown) => void,
+): Promise<void> {
+  const bytes = totalMemoryMB === null ? null : totalMemoryMB * 1024 * 1024
+  const isSet = await cgroups.limitMemory(layout.cgroupParent, bytes).catch((error) => {
+    throw new AppError(
+      'unavailable',
+      'WARREN_MEMORY_MB is set, but the memory of all sandboxes together cannot be limited here: the memory controller of ' +
+        'the cgroups is missing or is not passed on to Warren.',
+      { cause: error },
+    )
+  })
+  if (!isSet)
+    log(`Sandboxes use more than ${totalMemoryMB} MiB already: the kernel holds them to no new limit.`)
 }
 
 /** Two Warrens that route the same addresses would get each other's packets. */

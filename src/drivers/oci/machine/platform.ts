@@ -1,7 +1,8 @@
 /**
- * Which way gVisor catches system calls here: `systrap`, `ptrace`, or `kvm` where the machine has it. Which one is best
- * differs between machines (inside some virtual ones `kvm` does not start and `systrap` burns CPU while nothing happens),
- * so each is tried once per machine and runtime: what the agent costs to start, to do nothing, and to do some work.
+ * Chooses how gVisor intercepts system calls here: `systrap`, `ptrace`, or `kvm` if the machine has it. The
+ * best one differs between machines (inside some virtual ones `kvm` does not start and `systrap` burns CPU
+ * while nothing happens), so each is tried once per machine and runtime: the cost of starting the agent, of
+ * idling, and of some work.
  */
 import { mkdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { release } from 'node:os'
@@ -26,17 +27,24 @@ type StoredChoice = PlatformChoice & { machine: string }
 
 const settleMs = 1000
 const watchMs = 1000
-/** On a busy machine a start has not ended after the time to settle: the quietest of so many seconds counts. */
+/**
+ * On a busy machine a start has not ended after the settling time: the quietest of this many seconds counts.
+ */
 const watches = 4
-/** An idle second that took no more is quiet, and none is looked at after it. */
+/** A second with no more than this is quiet, and no further one is measured. */
 const quietMs = 2
 /** A platform that takes longer does not work here. */
 const trialLimitMs = 20_000
-/** Sandboxes are mostly idle: each start, and the work after it, is weighed against this many idle seconds. */
+/**
+ * Sandboxes are mostly idle: each start, and the work after it, is weighed against this many idle seconds.
+ */
 const idleSeconds = 20
-/** Counted up when what is measured or how it is weighed changes, so that every machine measures again. */
+/** Increased when the measurement or its weights change, so that every machine measures again. */
 const trialVersion = 4
-/** On a busy machine the same trial takes half as much again: what costs more than this share of another does not cost less. */
+/**
+ * On a busy machine the same trial takes half as much again: only a cost below this share of another is
+ * clearly less.
+ */
 const clearlyLess = 2 / 3
 
 const silent = { ...openRules, deny: [closedToAll] }
@@ -57,7 +65,7 @@ export async function choosePlatform(context: OciContext): Promise<SyscallPlatfo
   return choice.platform
 }
 
-/** What was measured for this runtime on this machine; undefined: nothing yet. */
+/** The measured choice for this runtime on this machine; undefined if there is none yet. */
 export async function findPlatformChoice(
   dataFolder: string,
   binary: string,
@@ -124,7 +132,7 @@ async function quietestSecond(cpuTimeMs: () => Promise<number>): Promise<number>
   return least
 }
 
-/** The agent brings all it needs, so it runs in a root with nothing in it. */
+/** The agent brings everything it needs, so it runs in an empty root. */
 async function emptyRoot(context: OciContext): Promise<string> {
   const folder = join(context.layout.disks, 'empty-root')
   await mkdir(folder, { recursive: true })
@@ -141,7 +149,7 @@ async function readChoice(file: string): Promise<StoredChoice | undefined> {
   try {
     return JSON.parse(await readFile(file, 'utf8')) as StoredChoice
   } catch {
-    // It is only remembered to save time: the choice is made again.
+    // The stored choice only saves time: the choice is made again.
     return undefined
   }
 }

@@ -1,4 +1,6 @@
-/** Whether this machine can run sandboxes, found out by trying each thing in namespaces that vanish at once. */
+/**
+ * Checks whether this machine can run sandboxes, by trying each feature in namespaces that vanish at once.
+ */
 import { readFileSync } from 'node:fs'
 import type { ProbeResult } from '../../../core/ports/driver.ts'
 import { errorText } from '../../../lib/app-error.ts'
@@ -106,7 +108,7 @@ function needControllers(cgroups: OciContext['cgroups']): void {
   if (missing.length > 0) throw new Error(`missing: ${missing.join(', ')}`)
 }
 
-/** Docker and some firewalls drop forwarded packets by default; a rule of ours cannot overrule that. */
+/** Docker and some firewalls drop forwarded packets by default; a rule of ours cannot override that. */
 async function cautions(): Promise<string[]> {
   const { stdout } = await runCommand('nft', ['list', 'chains', 'ip']).catch(() => ({ stdout: '' }))
   const drops = /hook forward [^}]*policy drop/.test(stdout)

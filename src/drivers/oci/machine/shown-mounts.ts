@@ -1,7 +1,7 @@
 /**
- * What containers get mounted from the host. A mount tells every process in it where it lies below the root of its
- * file system and which options it has, so these things are on file systems that hold nothing else: a container
- * learns no path of this machine.
+ * The mounts that containers get from the host. A mount tells every process in it its path below the root of
+ * its file system and its options, so these are on separate file systems: a container learns no path of this
+ * machine.
  */
 import { mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -9,7 +9,10 @@ import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { Layout } from '../record/layout.ts'
 
-/** The files that lie over those of /proc and /sys: on a memory file system, since a boot forgets them. */
+/**
+ * The files that are mounted over those of /proc and /sys: on a memory file system, so that a reboot drops
+ * them.
+ */
 export async function mountShown(layout: Layout): Promise<void> {
   await mkdir(layout.shown, { recursive: true })
   if (!(await isMounted(layout.shown))) {
@@ -18,7 +21,7 @@ export async function mountShown(layout: Layout): Promise<void> {
   for (const folder of [layout.shownProcs, layout.sysSkeletons]) await mkdir(folder, { recursive: true })
 }
 
-/** The agent's folder as an overlay without an upper layer, which has to have two lower ones. */
+/** The agent's folder as an overlay without an upper layer, which must have two lower ones. */
 export async function mountAgent(layout: Layout, agentFolder: string): Promise<void> {
   const target = layout.agentMount(agentFolder)
   if (await isMounted(target)) return
@@ -31,11 +34,11 @@ export async function mountAgent(layout: Layout, agentFolder: string): Promise<v
   await runCommand('mount', ['-t', 'overlay', '-o', options, 'overlay', target], { cwd: parts })
 }
 
-/** Only when no sandbox is left. */
+/** Call it only when no sandbox is left. */
 export async function unmountShown(layout: Layout): Promise<void> {
   const agents = (await ifPresent(readdir(layout.agentMounts))) ?? []
   const mounts = [layout.shown, ...agents.map((name) => join(layout.agentMounts, name, 'root'))]
-  // One that was never made is no failure; one that stays is told by the removal of its folder.
+  // A missing mount is no failure; if one stays, the removal of its folder reports it.
   await Promise.all(mounts.map((path) => runCommand('umount', [path]).catch(() => {})))
 }
 

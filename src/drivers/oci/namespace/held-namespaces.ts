@@ -1,7 +1,7 @@
 /**
- * A process in namespaces of its own, which it holds until it is ended or this process dies. User namespaces are made so:
- * a process with several threads may make none, and the kernel counts what is in one against the user who made it. The
- * process has our memory and becomes no program; it makes a list of calls and waits.
+ * A process in its own namespaces, which it holds until it is ended or this process dies. User namespaces are
+ * made this way: a process with several threads cannot make one, and the kernel accounts for one to the user
+ * who made it. The process has our memory and executes no program; it makes a list of calls and waits.
  */
 import { closeSync, readSync } from 'node:fs'
 import { openCLibrary } from '../../../lib/c-library.ts'

@@ -1,6 +1,6 @@
 /**
- * Loop devices, over which the images of disks are mounted. A device lets go of itself with its last user, so one that is
- * held here stays until it is released and nothing is mounted from it.
+ * Loop devices, over which the images of disks are mounted. A device detaches with its last user, so one that
+ * is held here stays until it is released and nothing is mounted from it.
  */
 import { closeSync, openSync, statSync } from 'node:fs'
 import { kernelCall } from './namespace-calls.ts'
@@ -15,15 +15,16 @@ const requests = {
   status: 0x4c05,
 } as const
 /**
- * The `struct loop_config`: the file, the size of blocks (0: the usual), a `struct loop_info64` and 64 bytes for later. In
- * the second, LO_FLAGS_AUTOCLEAR: the device lets go of itself with its last user. The file and this flag have to be set
- * by one call, where the kernel has it: a Warren that is killed between two leaves the device for ever.
+ * The `struct loop_config`: the file, the block size (0: the default), a `struct loop_info64` and 64 reserved
+ * bytes. The second has LO_FLAGS_AUTOCLEAR: the device detaches with its last user. One call must set the
+ * file and this flag, if the kernel has it: a Warren that is killed between two calls leaves the device for
+ * ever.
  */
 const config = { bytes: 8 + 232 + 64, infoAt: 8 } as const
 const info = { bytes: 232, deviceAt: 0, inodeAt: 8, flagsAt: 52, readOnly: 1, letsGo: 4 } as const
-/** Others may take a free device before we do. */
+/** Others may take a free device first. */
 const mostTries = 64
-/** An image that is forgotten gets another device, which takes memory and nothing else. */
+/** A forgotten image gets another device, which costs only memory. */
 const mostShared = 1024
 
 const control = kernelCall('int ioctl(int file, unsigned long request, long value)')
@@ -32,12 +33,12 @@ const structControl = kernelCall('int ioctl(int file, unsigned long request, voi
 /** By the image's device and inode. */
 const shared = new Map<string, string>()
 
-/** A device over a file that is written to. */
+/** A writable device over a file. */
 export const holdLoop = (image: string): HeldLoop => attach(image, 'r+')
 
 /**
- * A read-only device over a file, the same one for as long as somebody has it mounted: what sandboxes read of a file that
- * lies below all of them is then in memory once.
+ * A read-only device over a file, the same one as long as somebody has it mounted: the page cache then holds
+ * a file that is below many sandboxes only once.
  */
 export function holdSharedLoop(image: string): HeldLoop {
   const { dev, ino } = statSync(image, { bigint: true })
@@ -52,7 +53,7 @@ export function holdSharedLoop(image: string): HeldLoop {
   return device
 }
 
-/** Undefined: the device has let go of that file, and may be another's by now. */
+/** Undefined if the device has detached from that file, and may belong to another one by now. */
 function holdIfOver(path: string, dev: bigint, ino: bigint): HeldLoop | undefined {
   const device = openDevice(path, 'r')
   const found = Buffer.alloc(info.bytes)
@@ -95,7 +96,7 @@ function openDevice(path: string, mode: 'r' | 'r+'): HeldLoop & { fd: number } {
   return { path, fd, release: () => closeSync(fd) }
 }
 
-/** A file that was opened to be read makes a device that can only be read. */
+/** A file that was opened for reading makes a read-only device. */
 function setUp(path: string, fd: number, file: number): void {
   const wanted = Buffer.alloc(config.bytes)
   wanted.writeUInt32LE(file)
@@ -103,7 +104,7 @@ function setUp(path: string, fd: number, file: number): void {
   try {
     structControl(path, fd, requests.configure, wanted)
   } catch (error) {
-    // Before Linux 5.8 there is no such request, and two calls have to do.
+    // Before Linux 5.8 there is no such request, so two calls are needed.
     if (!['EINVAL', 'ENOTTY'].includes(String((error as NodeJS.ErrnoException).code))) throw error
     control(path, fd, requests.setFile, file)
     structControl(path, fd, requests.setStatus, wanted.subarray(config.infoAt, config.infoAt + info.bytes))

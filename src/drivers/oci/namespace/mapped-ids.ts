@@ -1,2 +1,2 @@
-/** Number of user ids, and of group ids, that a sandbox has. On the host they are one range without gaps. */
+/** Number of user IDs, and of group IDs, of a sandbox. On the host they are one contiguous range. */
 export const mappedIDs = 65_536

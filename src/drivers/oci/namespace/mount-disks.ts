@@ -1,4 +1,7 @@
-/** Makes the disk of a slot and mounts it in a mount namespace of its own, and the root of a sandbox in that of its slot. */
+/**
+ * Makes the disk of a slot and mounts it in its own mount namespace, and mounts the root of a sandbox in that
+ * of its slot.
+ */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { copySparsely } from '../../../lib/copy-sparsely.ts'
@@ -13,9 +16,12 @@ import {
   unmount,
 } from './namespace-calls.ts'
 
-/** `namespace`: the file that the new namespace is kept by. `image` becomes a copy of `blank`, which holds little. */
+/**
+ * `namespace`: the file that keeps the new namespace alive. `image` becomes a copy of `blank`, which is
+ * small.
+ */
 export type SlotDiskTask = { namespace: string; blank: string; image: string; target: string }
-/** `disk`: takes the place of the slot's own, on which nothing was written. `layers` are read-only, and shared. */
+/** `disk` replaces the slot's own, to which nothing was written. `layers` are read-only and shared. */
 export type ImagesTask = {
   namespace: string
   disk: MountedImage | undefined
@@ -26,7 +32,9 @@ export type MountedImage = { image: string; target: string }
 export type RootTask = { namespace: string; roots: string; overlay: string; target: string }
 
 const diskFlags = mountFlags.noDevices | mountFlags.noAccessTimes
-/** Inode tables need no zeroes in a file that has holes there: the kernel would write them, beside all that runs. */
+/**
+ * Inode tables need no zeroes in a file with holes: the kernel would write them, beside everything that runs.
+ */
 const diskOptions = 'discard,noinit_itable'
 
 export function makeSlotDisk({ namespace, blank, image, target }: SlotDiskTask): void {
@@ -43,7 +51,7 @@ export function mountImages({ namespace, disk, layers }: ImagesTask): void {
     if (disk) {
       unmount(disk.target)
       mountDisk(disk)
-      // An overlay will not take a disk again as long as this tells of the last time.
+      // An overlay rejects a used disk as long as this folder of the last mount exists.
       rmSync(join(disk.target, 'work/work'), { recursive: true, force: true })
     }
     for (const { image, target } of layers) {

@@ -1,6 +1,7 @@
 /**
- * Where in a root the disks of volumes would really be mounted. Runtimes follow the links of an image, and tell in no way
- * that a client understands what is wrong with a place. Nothing runs in the root yet, so what is found here stays so.
+ * Finds the places in a root at which the disks of volumes would really be mounted. Runtimes follow the links
+ * of an image, and report a bad place in no way that a client understands. Nothing runs in the root yet, so
+ * the result stays valid.
  */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { posix } from 'node:path'
@@ -24,7 +25,7 @@ export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' |
   }
 }
 
-/** What the path means to a process whose root this is. Folders that are missing would be made. */
+/** Resolves the path as a process with this root would. Missing folders would be created. */
 function resolveIn(root: string, path: string): string {
   const names = namesOf(path)
   let place: string[] = []

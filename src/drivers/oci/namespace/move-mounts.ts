@@ -1,7 +1,7 @@
-/** Moves mounts of a sandbox that has just been started to where its runtime would not put them. */
+/** Moves mounts of a newly started sandbox to places where its runtime would not put them. */
 import { inNamespace, mount, mountFlags } from './namespace-calls.ts'
 
-/** `pid`: of a process in the sandbox. Paths are the sandbox's own. */
+/** `pid`: a process in the sandbox. Paths are the sandbox's own. */
 export type MoveTask = { pid: number; moves: readonly MountMove[] }
 export type MountMove = { from: string; to: string }
 

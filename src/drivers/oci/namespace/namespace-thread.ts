@@ -1,7 +1,7 @@
 /**
- * The thread that enters the namespaces of slots, to mount and to configure there by system calls: each program that is
- * run for that instead takes a millisecond or more of CPU to load. What may take long in the kernel, an unmount that has
- * to write back for example, is left to other processes, since there is one thread for all slots.
+ * The thread that enters the namespaces of slots, to mount and configure there by system calls: a program for
+ * each step would take a millisecond or more of CPU to load. Calls that may block in the kernel, such as an
+ * unmount that must write back, are left to other processes, because there is one thread for all slots.
  */
 import { Worker } from 'node:worker_threads'
 import { AppError } from '../../../lib/app-error.ts'
@@ -31,7 +31,7 @@ export type NamespaceRequest = { number: number; task: NamespaceTask }
 
 export type NamespaceReply = {
   number: number
-  /** The pid of the process that was started, or descriptors that were opened. */
+  /** The pid of the started process, or opened descriptors. */
   given: readonly number[]
   failure: { code: string | undefined; message: string } | undefined
 }
@@ -47,12 +47,12 @@ export class NamespaceThread {
     await this.#ask(task)
   }
 
-  /** Gives the pid of the runtime, which is a child of this process: somebody has to wait for its end. */
+  /** Returns the pid of the runtime, which is a child of this process: the caller must wait for its end. */
   async start(task: RuntimeTask): Promise<number> {
     return (await this.#ask({ startRuntime: task }))[0]!
   }
 
-  /** Gives descriptors of both user namespaces: somebody has to close them. */
+  /** Returns descriptors of both user namespaces: the caller must close them. */
   async makeUsers(task: UsersTask): Promise<[inside: number, files: number]> {
     const [inside, files] = await this.#ask({ makeUsers: task })
     return [inside!, files!]

@@ -1,6 +1,6 @@
 /**
- * The thread behind `NamespaceThread`. It runs in a thread because a namespace is entered by a thread, and Node's other
- * threads must stay where they are. Everything it calls is synchronous.
+ * The thread behind `NamespaceThread`. A separate thread, because a thread enters a namespace, and Node's
+ * other threads must stay where they are. Everything it calls is synchronous.
  */
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'

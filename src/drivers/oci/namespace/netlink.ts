@@ -1,10 +1,10 @@
-/** Requests to the kernel over netlink, one at a time, each of which the kernel acknowledges. */
+/** Requests to the kernel over netlink, one at a time, each acknowledged by the kernel. */
 import { closeSync } from 'node:fs'
 import { getSystemErrorName } from 'node:util'
 import { openNativeLibc } from '../../../lib/native.ts'
 
 export type Netlink = {
-  /** Throws when the kernel refuses it. Flags besides those of a request that is acknowledged. */
+  /** Throws if the kernel rejects it. `flags` are added to those of an acknowledged request. */
   ask(what: string, type: number, body: Buffer, flags?: number): void
   close(): void
 }
@@ -18,7 +18,10 @@ const errorAt = 16
 const doNotWait = 0x40
 const nestedFlag = 0x8000
 
-/** In the network namespace of the thread that calls. `without` says what is not possible where it cannot be had. */
+/**
+ * In the network namespace of the calling thread. `without` names what is impossible if netlink is not
+ * available.
+ */
 export function openNetlink(protocol: number, without: string): Netlink {
   const { socket, send, receive, check } = bind(without)
   const fd = check(socket(socketKind.family, socketKind.type, protocol), 'socket')
@@ -68,7 +71,7 @@ export function attribute(type: number, value: Buffer): Buffer {
   return Buffer.concat([head, value, Buffer.alloc(-value.length & 3)])
 }
 
-/** Some parts of the kernel want nested attributes to say that they are, and none minds. */
+/** Some parts of the kernel require the flag on nested attributes, and no part rejects it. */
 export const nested = (type: number, ...values: Buffer[]): Buffer =>
   attribute(type | nestedFlag, Buffer.concat(values))
 

@@ -1,6 +1,7 @@
 /**
- * The network of a slot: a namespace with a link to the host, addresses on both ends, a route, and what sandbox root may
- * do without power over the namespace. Of IPv6 there is the loopback alone, where programs expect ::1.
+ * The network of a slot: a namespace with a link to the host, addresses on both ends, a route, and settings
+ * that the root user of a sandbox needs without control over the namespace. IPv6 exists on the loopback only,
+ * where programs expect ::1.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { addressToNumber } from '../../../lib/ipv4.ts'
@@ -8,7 +9,7 @@ import { homeNetwork, inNamespace, kernelCall, makeNamespace, mount, mountFlags 
 import { attribute, type Netlink, nested, numberAttribute, openNetlink, textAttribute } from './netlink.ts'
 
 export type NetworkTask = {
-  /** The file by which the namespace is kept. */
+  /** The file that keeps the namespace alive. */
   path: string
   /** The name of the host's end. */
   link: string
@@ -37,7 +38,7 @@ function linkNumber(name: string): number {
   return number
 }
 
-/** `holder` is a process in the namespace to use; without one it is made. */
+/** `holder` is a process in the namespace to use; without one it is created. */
 export function makeNetwork(task: NetworkTask, holder?: number): void {
   const { path, link, gateway } = task
   shareFolder(path.slice(0, path.lastIndexOf('/')))
@@ -81,7 +82,7 @@ function withRoutes(work: (routes: Netlink) => void): void {
   }
 }
 
-/** Mounts below it are seen in all mount namespaces that have it, as `ip netns` makes it. */
+/** Makes mounts below it visible in all mount namespaces that have it, like `ip netns`. */
 function shareFolder(folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o755 })
   const share = () => mount({ source: null, target: folder, flags: mountFlags.shared | mountFlags.recursive })
@@ -119,7 +120,7 @@ function raise(routes: Netlink, name: string, number = linkNumber(name)): void {
   routes.ask(`link ${name} up`, messages.newLink, linkHead(number, isUp))
 }
 
-/** The `struct ifinfomsg`: the link, and which of its flags to set. */
+/** The `struct ifinfomsg`: the link, and the flags to set. */
 function linkHead(number: number, flags: number): Buffer {
   const head = Buffer.alloc(16)
   head.writeInt32LE(number, 4)

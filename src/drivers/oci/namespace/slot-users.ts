@@ -1,19 +1,25 @@
-/** The users of a slot: a user namespace for its sandbox, with the network that belongs to it, and one that maps files' owners. */
+/**
+ * The users of a slot: a user namespace for its sandbox, with the network that belongs to it, and one that
+ * maps files' owners.
+ */
 import { closeSync, openSync, writeFileSync } from 'node:fs'
 import { heldKinds, holdNamespaces } from './held-namespaces.ts'
 import { makeNetwork, type NetworkTask } from './slot-network.ts'
 
 export type UsersTask = {
-  /** Who makes the sandbox's namespace, and what its ids are outside. */
+  /** The creator of the sandbox's namespace, and its ID map. */
   owner: number
   map: string
-  /** The ids of the namespace that maps owners of files. */
+  /** The ID map of the namespace for owners of files. */
   fileMap: string
-  /** A sandbox may enter only a network that belongs to its users. Without it the network is gone with the task. */
+  /**
+   * A sandbox may enter only a network that belongs to its users. Without this task the network vanishes at
+   * once.
+   */
   network: NetworkTask | undefined
 }
 
-/** Gives descriptors of both namespaces, which are there as long as this process holds them. */
+/** Returns descriptors of both namespaces, which exist as long as this process holds them. */
 export function makeUsers({ owner, map, fileMap, network }: UsersTask): [inside: number, files: number] {
   const inside = openUserNamespace(heldKinds.user | heldKinds.network, owner, map, network)
   try {

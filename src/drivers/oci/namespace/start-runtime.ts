@@ -1,6 +1,6 @@
 /**
- * Starts a runtime in the mount namespace of a slot, under the limits of its sandbox. The new process sets them itself
- * before it becomes the runtime; programs that would do so instead are loaded one after the other.
+ * Starts a runtime in the mount namespace of a slot, under the limits of its sandbox. The new process sets
+ * them itself before it executes the runtime; helper programs for that would be loaded one after the other.
  */
 import { closeSync, openSync } from 'node:fs'
 import { openCLibrary } from '../../../lib/c-library.ts'
@@ -8,15 +8,15 @@ import type { CallList } from '../../../lib/call-list.ts'
 import { addDefaultSignals, addOomScore, addSignalMask, openListProcess } from '../../../lib/list-process.ts'
 import { requireAddonFile } from '../../../lib/native.ts'
 
-/** As the OCI configuration writes it. */
+/** As in the OCI configuration. */
 export type ResourceLimit = { type: string; soft: number; hard: number }
 
 export type RuntimeTask = {
   /** The file of the mount namespace. */
   namespace: string
-  /** The program by its path, and its arguments. It reads nothing, and nobody reads what it says. */
+  /** The path of the program, and its arguments. It has no input, and nobody reads its output. */
   command: readonly string[]
-  /** Its environment, each as `NAME=value`. */
+  /** Its environment, each entry as `NAME=value`. */
   variables: readonly string[]
   limits: readonly ResourceLimit[]
   oomScore: number
@@ -37,7 +37,7 @@ const start = openListProcess(openCLibrary(requireAddonFile('Sandboxes cannot be
   addDefaultSignals(list),
 )
 
-/** Gives the pid of the runtime, which is a child of this process. */
+/** Returns the pid of the runtime, which is a child of this process. */
 export function startRuntime({ namespace, ...task }: RuntimeTask): number {
   const descriptor = openSync(namespace, 'r')
   try {

@@ -1,11 +1,14 @@
-/** Unmounts by system calls in a process of their own: what is not on disk yet is written back first, which may take long. */
+/**
+ * Unmounts by system calls in a separate process: data that is not on disk yet is written back first, which
+ * may take long.
+ */
 import type { CallList } from '../../../lib/call-list.ts'
 import { runList } from '../../../lib/run-list.ts'
 
 export const unmount = (path: string): Promise<void> =>
   unmountEach([path], (list, target) => list.add('umount2', target))
 
-/** Says nothing of what cannot be unmounted, or is not mounted. */
+/** Ignores paths that cannot be unmounted, or are not mounted. */
 export const unmountIfMounted = (paths: readonly string[]): Promise<void> =>
   unmountEach(paths, (list, target) => list.addOptional('umount2', target))
 

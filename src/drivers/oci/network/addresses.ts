@@ -1,13 +1,13 @@
 /**
- * The driver's subnet: every slot has a /30, gateway on our side, sandbox on the other. The last /30 is no slot's:
- * connections that are handed over arrive there.
+ * The driver's subnet: every slot has a /30, with the gateway on our side and the sandbox on the other. The
+ * last /30 belongs to no slot: redirected connections arrive there.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import { addressToNumber, numberToAddress } from '../../../lib/ipv4.ts'
 
 export type Subnet = {
   cidr: string
-  /** How many slots fit. */
+  /** Number of slots that fit. */
   capacity: number
   gateway(slot: number): string
   sandbox(slot: number): string
@@ -21,7 +21,10 @@ export function parseSubnet(cidr: string): Subnet {
   const prefix = Number(match?.[2])
   const base = match ? addressToNumber(match[1]!) : undefined
   if (base === undefined || prefix < 8 || prefix > 28) {
-    throw new AppError('invalid_argument', `"${cidr}" is no IPv4 network; write one such as 10.213.0.0/16.`)
+    throw new AppError(
+      'invalid_argument',
+      `"${cidr}" is not an IPv4 network; write one such as 10.213.0.0/16.`,
+    )
   }
   const size = 2 ** (32 - prefix)
   if (base % size !== 0) {

@@ -1,7 +1,7 @@
 /**
- * A network namespace with nothing in it, for the part of a runtime that serves files and needs no network. A runtime
- * that finds one under a certain name in its state folder uses it. Otherwise it makes one at every start, and the kernel
- * takes it apart at every end.
+ * An empty network namespace, for the part of a runtime that serves files and needs no network. A runtime
+ * that finds one under a certain name in its state folder uses it. Otherwise it makes one at every start, and
+ * the kernel removes it at every end.
  */
 import { access, mkdir, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { Layout } from '../record/layout.ts'
 
-/** One for all sandboxes of this Warren. Slots see it only if it was there before them. */
+/** One for all sandboxes of this Warren. Slots see it only if it existed before them. */
 export async function makeEmptyNetwork(layout: Layout): Promise<void> {
   if ((await ifPresent(access(layout.emptyNetworkPath).then(() => true))) === undefined) {
     await runCommand('ip', ['netns', 'add', layout.emptyNetworkName])
@@ -22,7 +22,10 @@ export async function removeEmptyNetwork(layout: Layout): Promise<void> {
   }
 }
 
-/** Puts it under the name by which the runtime of this slot looks for it. Undefined: that runtime needs none. */
+/**
+ * Puts it under the name by which the runtime of this slot looks for it. Undefined if that runtime needs
+ * none.
+ */
 export async function offerEmptyNetwork(
   layout: Layout,
   slot: number,

@@ -1,8 +1,8 @@
 /**
- * The nftables table of one Warren: what may leave a sandbox, and that nothing enters one unasked, not even
+ * The nftables table of one Warren: enforces egress rules, and lets nothing enter a sandbox unasked, not even
  * from this machine's other users.
- * It is loaded in one transaction, so there is no moment without rules. What is closed answers at once
- * instead of keeping quiet, so that programs inside fail fast.
+ * It is loaded in one transaction, so that there is no moment without rules. Closed destinations reject at
+ * once instead of dropping packets, so that programs inside fail fast.
  */
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -15,14 +15,14 @@ import { runCommand } from '../../../lib/run-command.ts'
 import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
 import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
 
-/** To count more of them on every new connection takes longer than the connection is worth. */
+/** Counting more of them on every new connection would take longer than the connection is worth. */
 const mostFlows = 4096
-/** So many sandboxes may be at their limit at once before the machine's table is full. */
+/** Number of sandboxes that may be at their limit at once before the machine's table is full. */
 const sandboxesAtLimit = 32
 
 export type FirewallParts = FirewallOptions & {
   mostFlows?: number | undefined
-  /** Runs nft with this input and gives back what it printed; tests let it fail. */
+  /** Runs nft with this input and returns its output; tests let it fail. */
   nft?: (args: readonly string[], input?: string) => Promise<string>
 }
 
@@ -32,17 +32,19 @@ export class Firewall {
   readonly #table: string
   readonly #lock = new KeyedLock()
   #gatePorts: GatePorts | undefined
-  /** A change failed, so that nobody knows what the table holds until it is loaded again. */
+  /** A change failed, so the contents of the table are unknown until it is loaded again. */
   #isStale = false
-  /** What the kernel was told, and accepted, by address. Undefined: this process has not loaded the table. */
+  /**
+   * The rules that the kernel has accepted, by address. Undefined if this process has not loaded the table.
+   */
   #applied: Map<string, AddressRules> | undefined
   /**
-   * What is the same for all sandboxes, as nft listed it right after it was loaded. Undefined: this nft lists tables in
-   * a form that cannot be read, so nothing can be held against them.
+   * The part that is the same for all sandboxes, as nft listed it right after the load. Undefined if this nft
+   * lists tables in an unknown form, so that they cannot be compared.
    */
   #shared: string | undefined
 
-  /** `present` gives the sandboxes that are there, from what is written down. */
+  /** `present` returns the existing sandboxes from their records. */
   constructor(options: FirewallParts, present: () => Promise<Limited[]>) {
     this.#options = options
     this.#present = present
@@ -70,13 +72,13 @@ export class Firewall {
     await this.load()
   }
 
-  /** Whether the table is there, and nothing failed since it was loaded. */
+  /** True if the table exists, and nothing failed since it was loaded. */
   async isWhole(): Promise<boolean> {
     const listed = await this.#run(['list', 'tables', 'inet'])
     return !this.#isStale && listed.split('\n').includes(`table ${this.#table}`)
   }
 
-  /** Whether the kernel has exactly what it was told, whoever else may have changed it. */
+  /** True if the kernel has exactly the applied rules, whoever else may have changed the table. */
   isAsApplied(): Promise<boolean> {
     return this.#lock.run('table', async () => {
       if (this.#isStale || !this.#applied) return false
@@ -88,9 +90,9 @@ export class Firewall {
   }
 
   /**
-   * What is written down has to say so already: where this fails, the table is made anew from that. `before` counts only
-   * in a process that has not loaded the table. After a rejection it is unknown which rules hold; the next call makes
-   * the table anew, and so does the upkeep.
+   * The record must contain the new rules already: if this fails, the table is rebuilt from the records.
+   * `before` counts only in a process that has not loaded the table. After a rejection it is unknown which
+   * rules apply; the next call, or the upkeep, rebuilds the table.
    */
   async replace(address: string, before: AddressRules, after: AddressRules): Promise<void> {
     await this.#lock.run('table', async () => {
@@ -106,7 +108,9 @@ export class Firewall {
     })
   }
 
-  /** Removes the rules of a sandbox that has ended. A failure waits for the next look at the table. */
+  /**
+   * Removes the rules of a sandbox that has ended. After a failure, the next check of the table repairs it.
+   */
   async forget({ address, egress }: Limited): Promise<void> {
     await this.#lock.run('table', async () => {
       try {
@@ -157,7 +161,7 @@ const notApplied = (causes: readonly unknown[]) =>
     },
   )
 
-/** What the kernel can remember is known once it remembers any; until then its usual choice is large enough. */
+/** The kernel's limit is known once it tracks any connection; until then its usual value is large enough. */
 async function flowsPerSandbox(): Promise<number> {
   const all = await ifPresent(readFile('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
   return Math.min(mostFlows, Math.ceil((Number(all) || mostFlows * sandboxesAtLimit) / sandboxesAtLimit))

@@ -1,6 +1,6 @@
 /**
- * The kernel's table of connections, which outlives the network of a sandbox: what still comes in on a connection of
- * the last sandbox at an address would reach the next one there.
+ * The kernel's table of connections, which outlives the network of a sandbox: packets on a connection of the
+ * last sandbox at an address would reach the next one there.
  */
 import { addressToNumber } from '../../../lib/ipv4.ts'
 import { attribute, nested, numberAttribute, openNetlink } from '../namespace/netlink.ts'
@@ -14,7 +14,10 @@ const netfilterProtocol = 12
 /** IPCTNL_MSG_CT_DELETE of NFNL_SUBSYS_CTNETLINK. */
 const deleteFlows = 0x102
 const internetFamily = 2
-/** CTA_TUPLE_ORIG, CTA_TUPLE_IP and CTA_IP_V4_SRC; CTA_FILTER, CTA_FILTER_ORIG_FLAGS and the flag of a source address. */
+/**
+ * CTA_TUPLE_ORIG, CTA_TUPLE_IP and CTA_IP_V4_SRC; CTA_FILTER, CTA_FILTER_ORIG_FLAGS and the flag of a source
+ * address.
+ */
 const attributes = { tuple: 1, addresses: 1, source: 1, filter: 25, filterFlags: 1, bySource: 1 } as const
 
 export function openFlowTable(): FlowTable {

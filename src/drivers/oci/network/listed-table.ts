@@ -1,14 +1,14 @@
-/** Reads the table as `nft list table` prints it, to hold what the kernel has against what it should have. */
+/** Parses the output of `nft list table`, to compare the kernel's table with the intended one. */
 import { parseRange } from '../../../lib/ipv4.ts'
 import { elementsOf, type Limited, type OwnSet, ownSets, rangeElement } from './ruleset.ts'
 
-/** The set that the kernel fills by itself. */
+/** The set that the kernel itself fills. */
 const countedSet = 'flows'
 
 export type ListedTable = {
   /** Everything that is the same for all sandboxes, as text. */
   shared: string
-  /** The elements of the sets that hold what is one sandbox's own, each in the form of `elementsOf`. */
+  /** The elements of the per-sandbox sets, each in the form of `elementsOf`. */
   own: Record<OwnSet, ReadonlySet<string>>
 }
 
@@ -38,7 +38,7 @@ export function holdsExactly({ own }: ListedTable, limited: readonly Limited[]):
   })
 }
 
-/** nft writes a range that is a network as one. */
+/** nft writes a range that is a network in CIDR form. */
 function plainElement(element: string): string {
   const [address = '', other] = element.trim().split(' . ')
   const [first = '', last = first] = other?.split('-') ?? []

@@ -1,7 +1,7 @@
 /**
- * The text of the nftables table: what is the same for all sandboxes is a rule, what is one sandbox's own is an
- * element of a set, so that a packet meets as many rules beside five hundred sandboxes as alone. Every packet is
- * held against the rules, those of open connections too: what a new policy does not allow ends at once.
+ * The text of the nftables table: shared parts are rules, per-sandbox parts are elements of sets, so that a
+ * packet passes as many rules beside five hundred sandboxes as alone. Every packet is checked, also those of
+ * open connections: connections that a new policy does not allow end at once.
  */
 import type { AddressRules, GatePorts } from '../../../core/ports/egress.ts'
 import { AppError } from '../../../lib/app-error.ts'
@@ -14,7 +14,7 @@ export type FirewallOptions = {
   layout: Layout
   subnet: Subnet
   dnsServers: readonly string[]
-  /** Closed ranges that the operator opened; a sandbox's own rules still hold there. */
+  /** Closed ranges that the operator opened; a sandbox's own rules still apply there. */
   openedRanges: readonly string[]
 }
 
@@ -22,14 +22,14 @@ export type FirewallOptions = {
 export type Limited = { address: string; egress: AddressRules }
 
 export type RulesetInput = FirewallOptions & {
-  /** Connections that a sandbox may have open at once, those that the kernel still remembers included. */
+  /** Maximum number of connections of a sandbox, including those that the kernel still tracks. */
   mostFlows: number
   limited: readonly Limited[]
   hostNetworks: readonly string[]
   gatePorts: GatePorts | undefined
 }
 
-/** The sets that hold what is one sandbox's own. */
+/** The per-sandbox sets. */
 export const ownSets = ['allowed', 'denied', 'gated', 'tunnelled', 'web'] as const
 export type OwnSet = (typeof ownSets)[number]
 
@@ -43,7 +43,7 @@ export function elementsOf({ address, egress }: Limited): Record<OwnSet, string[
   }
 }
 
-/** A set of pairs takes no two elements that overlap. */
+/** A set of pairs accepts no overlapping elements. */
 function pairs(address: string, networks: readonly string[]): string[] {
   return mergeRanges(networks.map(rangeOf)).map((range) => `${address} . ${rangeElement(range)}`)
 }
@@ -55,15 +55,15 @@ export function rangeElement({ first, last }: AddressRange): string {
 function rangeOf(network: string): AddressRange {
   const range = parseRange(network)
   if (range) return range
-  throw new AppError('invalid_argument', `"${network}" is no IPv4 network.`)
+  throw new AppError('invalid_argument', `"${network}" is not an IPv4 network.`)
 }
 
-/** Before it is written down: a record that cannot be read would keep the table from being loaded. */
+/** Checked before the record is written: an invalid record would keep the table from being loaded. */
 export function assertRules({ allow, deny }: AddressRules): void {
   for (const network of [...allow, ...deny]) rangeOf(network)
 }
 
-/** In one transaction; what is in the sets already is no failure, and neither is what is not. */
+/** In one transaction. Adding an existing element and deleting a missing one are no failures. */
 export function changes(table: string, before: Limited, after: Limited): string {
   const [old, next] = [elementsOf(before), elementsOf(after)]
   const say = (verb: string, set: OwnSet, elements: string[]) =>
@@ -168,9 +168,9 @@ table inet ${layout.table} {
 }
 
 /**
- * Where there is no gate, what would be handed to it goes on to the chains above and is refused there. Questions for
- * names that would be refused are handed over as well: not every sandbox hears of a refused datagram, and the gate can
- * answer that there is no such name.
+ * Without a gate, its traffic continues to the chains above and is rejected there. DNS questions that would
+ * be rejected are redirected too: not every sandbox notices a rejected datagram, and the gate can answer that
+ * there is no such name.
  */
 function handOver({ gatePorts, subnet }: RulesetInput, ours: string, question: string): string {
   if (!gatePorts) return ''

@@ -1,14 +1,14 @@
-/** Where the cgroup hierarchies are mounted: version 2 alone, version 1, or both side by side. */
+/** The mounts of the cgroup hierarchies: version 2 alone, version 1, or both side by side. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export type CgroupMounts = {
-  /** Version 2 does everything here; otherwise each controller has a hierarchy of its own. */
+  /** Version 2 does everything here; otherwise each controller has its own hierarchy. */
   unified: boolean
   /** All hierarchies in which a sandbox has a group. */
   all: readonly string[]
   controllers: readonly string[]
-  /** Where version 2 is mounted, alone or beside version 1. */
+  /** The mount of version 2, alone or beside version 1. */
   v2: string | undefined
   /** A file of a group, in the hierarchy of the controller. */
   file(controller: string, group: string, name: string): string

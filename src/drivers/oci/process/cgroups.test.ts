@@ -45,6 +45,30 @@ describe('cgroups of version 2', () => {
     })
   })
 
+  it('tell what they use of the memory and may use, and nothing where there is no limit yet', async () => {
+    const memory = () => open().memory('/warren-x/one')
+    assert.equal(memory(), undefined)
+    await writeFile(join(group, 'memory.current'), '1000000\n')
+    await writeFile(join(group, 'memory.stat'), 'anon 5\nfile 400000\nshmem 100000\n')
+    await writeFile(join(group, 'memory.max'), 'max\n')
+    assert.equal(memory(), undefined)
+    await writeFile(join(group, 'memory.max'), '5000000\n')
+    assert.deepEqual(memory(), { usedBytes: 700_000, limitBytes: 5_000_000 })
+  })
+
+  it('are held to a limit together, by the group above them', async () => {
+    const parent = join(mount, 'warren-x')
+    const limit = join(parent, 'memory.max')
+    assert.equal(await open().limitMemory('/warren-x', null), true)
+    await writeFile(join(mount, 'cgroup.subtree_control'), '')
+    // The kernel makes the file when the controller is passed on; here it is missing, which must not pass for a limit.
+    await assert.rejects(open().limitMemory('/warren-x', 4096), { code: 'ENOENT' })
+    assert.equal(await readFile(join(mount, 'cgroup.subtree_control'), 'utf8'), '+memory')
+    await writeFile(limit, 'max')
+    assert.equal(await open().limitMemory('/warren-x', 4096), true)
+    assert.equal((await readFile(limit, 'utf8')).trim(), '4096')
+  })
+
   it('get more memory by one file', async () => {
     await writeFile(join(group, 'memory.max'), '1')
     await open().raiseMemory('/warren-x/one', 4096)

@@ -19,6 +19,8 @@ export type CgroupUse = {
   memoryCacheBytes: number
 }
 
+/** Version 1 writes a number above this where there is no limit, version 2 a word. */
+const noLimitBytes = 2 ** 50
 /** A millisecond or more each. */
 const mostFreezeTries = 10_000
 const triesUntilThaw = 50
@@ -102,16 +104,33 @@ export class Cgroups {
       readFile(file('memory', group, unified ? 'memory.current' : 'memory.usage_in_bytes'), 'utf8'),
       readFile(file('memory', group, 'memory.stat'), 'utf8'),
     ])
-    // Shared memory counts as cache in the kernel's books, yet nothing can drop it.
-    const memorySharedBytes = field(stat, unified ? 'shmem' : 'total_shmem')
-    const cached = field(stat, unified ? 'file' : 'total_cache')
-    const memoryCacheBytes = Math.max(0, cached - memorySharedBytes)
+    const { memorySharedBytes, memoryCacheBytes } = this.#cache(stat)
     return {
       cpuTimeMs: Math.round(unified ? field(cpu, 'usage_usec') / 1e3 : Number(cpu) / 1e6),
       memoryUsedBytes: Math.max(0, Number(used) - memoryCacheBytes),
       memorySharedBytes,
       memoryCacheBytes,
     }
+  }
+
+  #cache(stat: string): Pick<CgroupUse, 'memorySharedBytes' | 'memoryCacheBytes'> {
+    const { unified } = this.#mounts
+    // Shared memory counts as cache in the kernel's books, yet nothing can drop it.
+    const memorySharedBytes = field(stat, unified ? 'shmem' : 'total_shmem')
+    const cached = field(stat, unified ? 'file' : 'total_cache')
+    return { memorySharedBytes, memoryCacheBytes: Math.max(0, cached - memorySharedBytes) }
+  }
+
+  /** What it uses without what the kernel can drop, and the most that it may use. Undefined: it is gone, or has no limit yet. */
+  memory(group: string): { usedBytes: number; limitBytes: number } | undefined {
+    const { unified, file } = this.#mounts
+    const names = unified
+      ? ['memory.current', 'memory.max', 'memory.stat']
+      : ['memory.usage_in_bytes', 'memory.limit_in_bytes', 'memory.stat']
+    const [used, limit, stat] = names.map((name) => readGroupFile(file('memory', group, name)))
+    const limitBytes = Number(limit)
+    if (used === undefined || stat === undefined || !(limitBytes < noLimitBytes)) return undefined
+    return { usedBytes: Math.max(0, Number(used) - this.#cache(stat).memoryCacheBytes), limitBytes }
   }
 
   /** What its processes have written to files that has not reached the disk; 0 where the group is gone. */
@@ -183,6 +202,45 @@ export class Cgroups {
       writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
     }
     writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+  }
+
+  /** To more than is in use: whatever is beyond the limit ends the group's processes. */
+  async lowerMemory(group: string, bytes: number): Promise<void> {
+    const { unified, file } = this.#mounts
+    writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
+    if (!unified && this.countsSwap) {
+      writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
+    }
+  }
+
+  /**
+   * Limits what all groups below this one use together, so that the kernel, when they would use more, ends one of their
+   * processes and nobody else's. Null: no limit. False: they use more already, and go on under the limit that they had.
+   */
+  async limitMemory(group: string, bytes: number | null): Promise<boolean> {
+    const { unified, file } = this.#mounts
+    const path = file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes')
+    if (bytes === null && !existsSync(path)) return true
+    await mkdir(file('memory', group, ''), { recursive: true })
+    if (unified && !existsSync(path)) await this.#enableMemory(group)
+    const none = unified ? 'max' : '-1'
+    try {
+      // Through another thread: the kernel first makes room for a lower limit, which takes its time.
+      await writeFile(path, bytes === null ? none : String(bytes), { flag: 'r+' })
+      return true
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'EBUSY') return false
+      throw error
+    }
+  }
+
+  /** In version 2 a group has the files of a controller only if all above it pass that on. */
+  async #enableMemory(group: string): Promise<void> {
+    const above = group.split('/').slice(0, -1)
+    for (let count = 1; count <= above.length; count++) {
+      const parent = above.slice(0, count).join('/') || '/'
+      await writeFile(this.#mounts.file('memory', parent, 'cgroup.subtree_control'), '+memory')
+    }
   }
 
   /**

@@ -1,16 +1,19 @@
-/** Which of the host's CPUs each sandbox may run on: the least taken ones, so that `nproc` shows its own number. */
+/**
+ * Chooses the host CPUs that each sandbox may run on: the least used ones, so that `nproc` shows the
+ * sandbox's own number.
+ */
 import { readFileSync } from 'node:fs'
 
 export class CpuShares {
   readonly #cpus: number[]
-  /** By run: a second sandbox of the same id must not take the place of the first. */
+  /** By run: a second sandbox with the same ID must not replace the first. */
   readonly #held = new Map<string, number[]>()
 
   constructor(cpus: number[]) {
     this.#cpus = cpus
   }
 
-  /** Null where the sandbox may have all there are. */
+  /** Null if the sandbox may use all CPUs. */
   take(runID: string, count: number): string | null {
     if (count >= this.#cpus.length) return null
     const load = this.#load()
@@ -34,7 +37,7 @@ export class CpuShares {
   }
 }
 
-/** The kernel's way to write lists: `0-3,8`. */
+/** The kernel's notation of lists: `0-3,8`. */
 export function parseCpuList(text: string): number[] {
   return text
     .trim()

@@ -1,6 +1,6 @@
 /**
- * Notices the end of sandboxes. One look at all of them takes a single system call, so it is done a few times a
- * second, and costs nothing that could be noticed.
+ * Notices the end of sandboxes. One system call checks all of them, so it is done a few times a second, at no
+ * noticeable cost.
  */
 import type { SandboxExit } from '../../../core/ports/driver.ts'
 import { delay, systemClock } from '../../../lib/clock.ts'
@@ -14,11 +14,11 @@ type Watched = {
   record: SandboxRecord
   pid: number
   fd: number | undefined
-  /** What the kernel had counted some time before: what comes on top of it is the reason of the end. */
+  /** Counts of the kernel some time before the end: what was counted since then is the reason of the end. */
   before: Counted
-  /** What takes the place of `before` at the next note. */
+  /** Takes the place of `before` at the next note. */
   latest: Counted & { at: number }
-  /** Its end was seen and is being looked into. */
+  /** Its end was seen and is being examined. */
   hasEnded: boolean
 }
 
@@ -26,9 +26,9 @@ type Watched = {
 type Counted = { memoryKills: number; forkRefusals: number }
 
 const lookEveryMs = 200
-/** It may take seconds from the first process that the kernel ended or refused to the end of the whole sandbox. */
+/** It may take seconds from the first process that the kernel killed or refused to the end of the whole sandbox. */
 const notedEveryMs = 10_000
-/** There is a moment in which a process is reaped and its status is not told. */
+/** There is a moment in which a process is being reaped and its status is unknown. */
 const statusTries = 10
 const statusTryEveryMs = 20
 
@@ -69,7 +69,7 @@ export class ExitWatch {
     return this.#watched.get(sandboxID)?.record.runID === runID
   }
 
-  /** The first process of a sandbox that is watched and alive; undefined says nothing. */
+  /** The first process of a watched and living sandbox; undefined says nothing. */
   livePid(record: SandboxRecord): number | undefined {
     const watched = this.#watched.get(record.sandboxID)
     if (!watched || watched.record.runID !== record.runID) return undefined
@@ -77,7 +77,7 @@ export class ExitWatch {
     return this.#pidfds!.ended([watched.fd]).length === 0 ? watched.pid : undefined
   }
 
-  /** A failure to watch does not fail the sandbox: its end is then found by whoever looks for it. */
+  /** A failure to watch does not fail the sandbox: whoever checks it later finds its end. */
   async watch(record: SandboxRecord, pid: number): Promise<void> {
     const { sandboxID } = record
     if (this.watches(record)) return
@@ -95,14 +95,14 @@ export class ExitWatch {
     }
   }
 
-  /** What is ended by the driver itself is not told. */
+  /** Not called for sandboxes that the driver itself ends. */
   unwatch(sandboxID: string): void {
     const watched = this.#watched.get(sandboxID)
     this.#watched.delete(sandboxID)
     if (watched?.fd !== undefined && !watched.hasEnded) this.#pidfds!.close(watched.fd)
   }
 
-  /** So that the end of a sandbox is not put down to a kill or a refused process long before. */
+  /** So that the end of a sandbox is not attributed to a kill or a refused process long before. */
   async noteShortages(sandboxID: string): Promise<void> {
     const watched = this.#watched.get(sandboxID)
     if (!watched || systemClock.now() - watched.latest.at < notedEveryMs) return
@@ -129,7 +129,7 @@ export class ExitWatch {
     const all = [...this.#watched.values()].filter(({ hasEnded }) => !hasEnded)
     const ended = new Set(this.#pidfds!.ended(all.flatMap(({ fd }) => fd ?? [])))
     for (const watched of all) {
-      // Without a descriptor: the process had ended before it could be watched.
+      // Without a descriptor, the process had ended before it could be watched.
       if (watched.fd === undefined || ended.has(watched.fd)) void this.#tell(watched)
     }
   }
@@ -144,7 +144,7 @@ export class ExitWatch {
       return watched.before
     })
     if (fd !== undefined) this.#pidfds!.close(fd)
-    // The driver may have begun to end it meanwhile, and perhaps started it anew.
+    // The driver may have begun to end it meanwhile, and perhaps started it again.
     if (this.#watched.get(sandboxID) !== watched) return
     this.#watched.delete(sandboxID)
     const shortage = {

@@ -1,17 +1,17 @@
-/** Why a sandbox ended, from the status of its first process and from what the kernel counted. */
+/** Explains why a sandbox ended, from the status of its first process and the kernel's counters. */
 import { constants } from 'node:os'
 import type { SandboxExit } from '../../../core/ports/driver.ts'
 
-/** Programs that start others, init and gVisor among them, pass on a signal as a status above this. */
+/** Programs that start others, including init and gVisor, pass a signal on as a status above this. */
 const signalBase = 128
 
-/** What the host's kernel refused to the sandbox shortly before its end. Processes: where that ends a sandbox. */
-export type Shortage = { memory: boolean; processes: boolean }
+/** What the host's kernel refused to the sandbox shortly before its end. `processes` only where that ends a sandbox. */
+export type KernelShortage = { memory: boolean; processes: boolean }
 
-/** `status` as `wait` gives it; undefined where it is not known. */
+/** `status` as `wait` returns it; undefined if unknown. */
 export function explainExit(
   status: number | undefined,
-  short: Shortage,
+  short: KernelShortage,
 ): Pick<SandboxExit, 'reason' | 'detail'> {
   const exitCode = status === undefined ? undefined : (status >> 8) & 0xff
   const ownSignal = status === undefined ? 0 : status & 0x7f
@@ -36,7 +36,10 @@ export function explainExit(
   return { reason: 'crashed', detail: `Its first process exited with status ${exitCode}.` }
 }
 
-/** Init hands a SIGTERM on to the agent. A SIGKILL it cannot: one that ended the agent came from inside the sandbox. */
+/**
+ * Init passes a SIGTERM on to the agent. It cannot pass on a SIGKILL: one that ended the agent came from
+ * inside the sandbox.
+ */
 const isFromOutside = (ownSignal: number, signal: number): boolean =>
   signal === constants.signals.SIGTERM || ownSignal === constants.signals.SIGKILL
 

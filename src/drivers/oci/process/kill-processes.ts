@@ -1,26 +1,29 @@
 /**
- * Kills processes by what is known of them and never by their number alone: a number that was read a moment ago may
- * be another process's by now, and zero is nobody's but means this process and all that it started.
+ * Kills processes by their properties and never by their pid alone: a pid that was read a moment ago may
+ * belong to another process by now, and pid zero means this process and all that it started.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { openPidfds, type Pidfds } from './pidfd.ts'
 
-/** A process that hangs in the kernel cannot be killed; waiting longer for it does not help. */
+/** A process that hangs in the kernel cannot be killed; waiting longer does not help. */
 const killLimitMs = 10_000
-/** In between a share of what was waited so far: most are gone after ten milliseconds, and each look takes CPU. */
+/**
+ * The pause is a share of the time waited so far: most processes are gone after ten milliseconds, and each
+ * check takes CPU.
+ */
 const [shortestPauseMs, longestPauseMs] = [1, 10]
 
-/** Which processes are meant. */
+/** Selects the processes. */
 export type ProcessSearch = {
   find(): Promise<number[]>
-  /** Those of the given ones that are still meant. */
+  /** Returns those of the pids that still match. */
   confirm(pids: readonly number[]): number[]
 }
 
 export type KillOptions = { signal?: AbortSignal; limitMs?: number; afterKill?: () => Promise<void> }
 
-/** Kills what is found until nothing is. Rejects, naming what is left, when that takes too long. */
+/** Kills the matching processes until there are none. Rejects with their pids if that takes too long. */
 export async function untilKilled(
   what: string,
   search: ProcessSearch,
@@ -48,8 +51,8 @@ export async function untilKilled(
 let pidfds: Pidfds | undefined
 
 /**
- * Each process is held by a descriptor before it is looked at once more, so that what is killed is what was confirmed.
- * Nothing in between waits: a bomb of thousands of processes needs as many descriptors, and only for this moment.
+ * Holds each process by a descriptor before it is checked again, so that exactly the confirmed process is
+ * killed. Synchronous: a bomb of thousands of processes needs as many descriptors, and only for this moment.
  */
 function killConfirmed(pids: readonly number[], search: ProcessSearch): void {
   pidfds ??= openPidfds('Processes of sandboxes cannot be killed')
@@ -65,7 +68,7 @@ function killConfirmed(pids: readonly number[], search: ProcessSearch): void {
   }
 }
 
-/** Undefined: it has ended, or there are no descriptors left for now; the next look finds it again. */
+/** Undefined if it has ended, or if there are no descriptors left for now; the next check finds it again. */
 function openUnlessFull(pidfds: Pidfds, pid: number): number | undefined {
   try {
     return pidfds.open(pid)

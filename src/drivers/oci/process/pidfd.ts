@@ -1,22 +1,22 @@
 /**
- * File descriptors of processes: they say for certain when that very process has ended (newer kernels
- * say how), and signal no other one.
+ * File descriptors of processes: they tell for certain when that very process has ended (newer kernels also
+ * tell how), and signal no other one.
  */
 import { closeSync, readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { type NativeLibc, openNativeLibc } from '../../../lib/native.ts'
 
 export type Pidfds = {
-  /** Undefined: there is no process with this pid. */
+  /** Undefined if there is no process with this pid. */
   open(pid: number): number | undefined
   close(fd: number): void
-  /** SIGKILL to that very process; one that has ended is no failure. */
+  /** Sends SIGKILL to that very process; an ended one is no failure. */
   kill(fd: number): void
-  /** Those of the given descriptors whose process has ended. Does not wait. */
+  /** Returns those of the descriptors whose process has ended. Does not wait. */
   ended(fds: readonly number[]): number[]
   /**
-   * The status of an ended process, as `wait` gives it. Undefined: the process was reaped, and the kernel is older
-   * than 6.15 and does not tell afterwards; or it is being reaped right now.
+   * The status of an ended process, as `wait` returns it. Undefined if the process was reaped and the kernel
+   * is older than 6.15 and does not tell afterwards, or if it is being reaped right now.
    */
   exitStatus(fd: number, pid: number): number | undefined
 }
@@ -31,7 +31,7 @@ const infoBytes = 64
 const infoExitMask = 8n
 const exitCodeOffset = 60
 
-/** `without` says what is not possible where the addon for system calls is missing. */
+/** `without` names what is impossible if the addon for system calls is missing. */
 export function openPidfds(without: string): Pidfds {
   const libc = openNativeLibc(without)
   const syscall = libc.func('long syscall(long number, long first, long second, long third, long fourth)')
@@ -73,7 +73,10 @@ function openPidfd(libc: NativeLibc, syscall: (...values: unknown[]) => number, 
   throw failure
 }
 
-/** Until its parent reaps it, the kernel shows the status of an ended process, and nobody else can have its pid. */
+/**
+ * Until its parent reaps it, the kernel shows the status of an ended process, and nobody else can have its
+ * pid.
+ */
 function zombieStatus(pid: number): number | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -1,14 +1,14 @@
 /**
- * Programs of ours that outlived the Warren that started them. They are told from everything else on the machine
- * for certain: they belong to the host's root, which no process of a sandbox does, and have arguments that only our
- * own command lines have, word for word.
+ * Finds our programs that outlived the Warren that started them. They are identified with certainty: they
+ * belong to the host's root, which no process of a sandbox does, and have arguments that only our own command
+ * lines have, word for word.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { isMissing } from '../../../lib/if-present.ts'
 import { untilKilled } from './kill-processes.ts'
 
-/** Arguments that stand one behind the other in a command line of ours and in no other. */
+/** Adjacent arguments of our command lines that no other command line has. */
 export type ArgumentMark = readonly [option: string, value: string]
 
 export async function findMarked(marks: readonly ArgumentMark[]): Promise<{ pid: number; args: string[] }[]> {
@@ -19,7 +19,7 @@ export async function findMarked(marks: readonly ArgumentMark[]): Promise<{ pid:
     .filter(({ args }) => marks.some((mark) => has(args, mark)))
 }
 
-/** Kills until none is left; rejects when one does not die. */
+/** Kills until none is left; rejects if one does not die. */
 export function killMarked(marks: readonly ArgumentMark[], signal?: AbortSignal): Promise<void> {
   const search = {
     find: async () => (await findMarked(marks)).map(({ pid }) => pid),
@@ -33,7 +33,7 @@ const has = (args: string[], [option, value]: ArgumentMark): boolean =>
 
 const argumentsIn = (commandLine: string): string[] => commandLine.split('\0')
 
-/** Undefined: this process, one of another user, or one that has ended. */
+/** Undefined for this process, one of another user, or an ended one. */
 async function describe(pid: number): Promise<{ pid: number; args: string[] } | undefined> {
   if (pid === process.pid) return undefined
   try {
@@ -45,7 +45,7 @@ async function describe(pid: number): Promise<{ pid: number; args: string[] } | 
   }
 }
 
-/** The same of one process, at once. */
+/** Checks one process synchronously. */
 function isMarked(pid: number, marks: readonly ArgumentMark[]): boolean {
   try {
     if (statSync(`/proc/${pid}`).uid !== 0) return false
@@ -57,6 +57,6 @@ function isMarked(pid: number, marks: readonly ArgumentMark[]): boolean {
   }
 }
 
-/** ESRCH: it ended while its command line was being read. */
+/** ESRCH: the process ended while its command line was being read. */
 const hasEnded = (error: unknown): boolean =>
   isMissing(error) || (error as NodeJS.ErrnoException).code === 'ESRCH'

@@ -1,7 +1,7 @@
 /**
- * What the driver knows of a sandbox, on disk: a folder with its record, written before anything else of the
- * sandbox is made and removed after everything else is gone. So a sandbox that is there, even half, is found. What is
- * small is written and removed at once: each step that waits for a thread takes longer than all of them together.
+ * The records of sandboxes on disk: a folder with a record, written before anything else of the sandbox is
+ * made and removed after everything else is gone. So every sandbox is found, even an incomplete one. Small
+ * files use synchronous I/O: a trip through the thread pool costs more.
  */
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
@@ -19,14 +19,17 @@ export type SandboxRecord = {
   version: 1
   sandboxID: string
   runID: string
-  /** The boot that its memory comes from: another one for a fork, the same one after a pause. */
+  /** The boot that its memory comes from: a new one for a fork, the same one after a pause. */
   bootID: string
   runtime: RuntimeName
-  /** The build that runs the sandbox, and how: only the same one can speak to it and write its memory to disk. */
+  /**
+   * The build that runs the sandbox, and its platform: only the same build can control it and write its
+   * memory to disk.
+   */
   runtimeBinary: string
   platform: string | null
   agentFolder: string
-  /** How many disks of earlier sandboxes lie read-only below its own. */
+  /** Number of disks of earlier sandboxes that are read-only below its own. */
   layers: number
   slot: number
   address: string
@@ -39,14 +42,25 @@ export type SandboxRecord = {
   egress: AddressRules
   /** Disks that it shares with others. */
   mounts?: readonly DiskMount[]
-  /** Nobody would miss it, because it has no owner yet. */
+  /** It has no owner yet, so it may be removed. */
   disposable?: true
-  /** It was stopped: nothing of it runs any more, and what is left waits to be taken apart. */
+  /** It was stopped: nothing of it runs any more, and its remains wait to be dismantled. */
   ended?: true
-  /** Nobody waits for it, because it has no owner yet. */
+  /** It has no owner yet, so nobody waits for it. */
   background?: true
-  /** The host's CPUs it may run on, as the kernel writes lists; null where it may use all. */
+  /** Missing if it has no GPU. */
+  gpus?: HeldGpus
+  /** The host CPUs it may use, in the kernel's list notation; null if it may use all. */
   cpus: string | null
+}
+
+/** The GPUs of a sandbox. Memory in which they were used needs the same number of the same kind under the same driver. */
+export type HeldGpus = {
+  ids: readonly string[]
+  model: string
+  driver: string
+  /** The folder with the driver's libraries, mounted in the sandbox. */
+  files: string
 }
 
 export const recordVersion = 1
@@ -54,7 +68,7 @@ const recordName = 'record.json'
 const largestSmallBytes = 1024 * 1024
 
 export function assertSandboxID(sandboxID: string): void {
-  // It becomes a folder, a cgroup and a host name.
+  // The ID becomes the name of a folder, a cgroup and a host.
   if (!/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/.test(sandboxID)) {
     throw new AppError(
       'invalid_argument',
@@ -76,7 +90,7 @@ export class Records {
       mkdirSync(folder)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      throw new AppError('already_exists', `Sandbox ${record.sandboxID} is already there; stop it first.`)
+      throw new AppError('already_exists', `Sandbox ${record.sandboxID} exists already; stop it first.`)
     }
     try {
       await this.replace(record)
@@ -93,8 +107,8 @@ export class Records {
   }
 
   /**
-   * Undefined: nothing is there, or a folder whose record was never finished and that therefore holds nothing.
-   * A record that is there and cannot be read rejects.
+   * Undefined if there is nothing, or a folder whose record was never finished and that therefore holds
+   * nothing. Rejects if a record exists and cannot be read.
    */
   async read(sandboxID: string): Promise<SandboxRecord | undefined> {
     const stored = await readVersioned<StoredRecord>(this.#path(sandboxID), recordVersion)
@@ -105,19 +119,19 @@ export class Records {
     return (await ifPresent(readdir(this.#layout.sandboxes))) ?? []
   }
 
-  /** Rejects when one of them cannot be read: who asks for all must not act on a part. */
+  /** Rejects if one of them cannot be read: a caller that needs all must not act on a part. */
   async all(): Promise<SandboxRecord[]> {
     const found = await Promise.all((await this.names()).map((sandboxID) => this.read(sandboxID)))
     return found.filter((record) => record !== undefined)
   }
 
-  /** The record goes last: until then the sandbox can be found. */
+  /** Removes the record last: until then the sandbox can be found. */
   async remove(sandboxID: string): Promise<void> {
     const folder = this.#layout.sandbox(sandboxID)
     const names = ifPresentNow(() => readdirSync(folder))
     if (!names) return
     const others = names.filter((name) => name !== recordName).map((name) => join(folder, name))
-    // The blocks of a disk take long to be freed; whatever else lies here is small.
+    // Freeing the blocks of a disk takes long; all other files here are small.
     const disks = others.filter(
       (path) => (ifPresentNow(() => lstatSync(path))?.size ?? 0) > largestSmallBytes,
     )
@@ -132,7 +146,7 @@ export class Records {
   }
 }
 
-/** Records of earlier versions say only whether the sandbox may send at all. */
+/** Records of earlier versions say only whether the sandbox has internet access. */
 type StoredRecord = Omit<SandboxRecord, 'egress'> & { egress?: AddressRules; internet?: boolean }
 
 function withEgress({ internet, egress, ...record }: StoredRecord): SandboxRecord {

@@ -1,9 +1,12 @@
-/** Small JSON files that carry the version of their format. An unknown version is told and never taken for absence. */
+/**
+ * Small JSON files with the version of their format. An unknown version is reported and never treated as a
+ * missing file.
+ */
 import { readFile } from 'node:fs/promises'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 
-/** Undefined: the file is not there. Whatever else keeps it from being read rejects. */
+/** Undefined if the file does not exist. Rejects if it cannot be read for any other reason. */
 export async function readVersioned<T extends { version: number }>(
   path: string,
   version: T['version'],
@@ -20,7 +23,7 @@ export async function readVersioned<T extends { version: number }>(
   )
 }
 
-/** As `readVersioned`, for files that live only as long as one sandbox and have no version. */
+/** Like `readVersioned`, for files that live only as long as one sandbox and have no version. */
 export async function readJSON<T>(path: string): Promise<T | undefined> {
   const text = await readText(path)
   return text === undefined ? undefined : (parse(path, text) as T)

@@ -1,6 +1,6 @@
 /**
- * Which build of a runtime wrote a checkpoint. Memory can be read back only by the very same one, and gVisor does
- * not say so by itself: builds made by Go all carry the same version.
+ * Identifies the build of a runtime that wrote a checkpoint. Only the same build can restore the memory, and
+ * gVisor does not report it: builds made by Go all have the same version.
  */
 import { createHash } from 'node:crypto'
 import { open, stat } from 'node:fs/promises'
@@ -27,7 +27,7 @@ export async function describeBuild(path: string): Promise<RuntimeBuild> {
   return build
 }
 
-/** Gives the path of that build: where it was, or else the one in use now, should it be the same. */
+/** Returns the path of that build: its old path, or the current one if it is the same build. */
 export async function findBuild(build: RuntimeBuild, current: string): Promise<string> {
   for (const path of [build.path, current]) {
     const now = await ifPresent(stat(path))
@@ -37,14 +37,15 @@ export async function findBuild(build: RuntimeBuild, current: string): Promise<s
   }
   throw new AppError(
     'unprocessable',
-    `The memory was saved by another build of the runtime, which is no longer at ${build.path} ` +
-      `(SHA-256 ${build.sha256.slice(0, 12)}…). Put it back, or start without memory: the files are whole.`,
+    `The snapshot was taken by another build of the runtime, which is no longer at ${build.path} ` +
+      `(SHA-256 ${build.sha256.slice(0, 12)}…). Restore that build, or start without memory: the files are complete.`,
   )
 }
 
 /**
- * Whether this build gives a restored sandbox its new host name by itself. No command of gVisor tells, but a program
- * made by Go carries the names of its functions. False where it cannot be found out: the name is then set once more.
+ * True if this build itself gives a restored sandbox its new host name. No command of gVisor tells, but a Go
+ * program contains the names of its functions. False if that cannot be found out: the name is then set once
+ * more.
  */
 export async function restoresHostname(path: string): Promise<boolean> {
   const { size, mtimeMs } = await stat(path)
@@ -59,7 +60,7 @@ export async function restoresHostname(path: string): Promise<boolean> {
   return asked
 }
 
-/** Piece by piece in the same memory: the file is large, and this process would hold on to what reading it takes. */
+/** Reads in pieces into the same memory: the file is large, and this process would keep the memory for it. */
 async function hashOf(path: string): Promise<string> {
   const hash = createHash('sha256')
   const piece = Buffer.allocUnsafe(pieceBytes)

@@ -1,5 +1,7 @@
-/** The OCI configuration of a sandbox: what is the same under both runtimes; the rest comes from the flavour. */
+/** The OCI configuration of a sandbox: the parts that both runtimes share; the flavour provides the rest. */
 import { join } from 'node:path'
+import { gpuMount } from '../device/driver-files.ts'
+import type { DeviceNode } from '../device/gpus.ts'
 import { sharedFolders } from '../disk/shared-disks.ts'
 import { mappedIDs } from '../namespace/mapped-ids.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
@@ -8,7 +10,9 @@ import type { SandboxRecord } from '../record/records.ts'
 import type { ContainerInput, Mount } from './runtime-flavour.ts'
 import { bootIDName } from './shown-machine.ts'
 
-/** Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks. */
+/**
+ * Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks.
+ */
 const fewCapabilities = [
   'CAP_AUDIT_WRITE',
   'CAP_CHOWN',
@@ -37,10 +41,15 @@ const furtherCapabilities = [
 export type ContainerSpec = ReturnType<typeof containerSpec>
 
 /**
- * gVisor reads memory back only under the specification that the memory was saved with. Only paths, names and CPUs
- * are those of the new sandbox.
+ * gVisor restores memory only under the specification with which the snapshot was taken. Only paths, names
+ * and CPUs are those of the new sandbox.
  */
-export function restoredSpec(saved: ContainerSpec, layout: Layout, record: SandboxRecord): ContainerSpec {
+export function restoredSpec(
+  saved: ContainerSpec,
+  layout: Layout,
+  record: SandboxRecord,
+  gpuNodes: readonly DeviceNode[],
+): ContainerSpec {
   const { linux } = saved
   return {
     ...saved,
@@ -48,6 +57,7 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
     root: { ...saved.root, path: layout.rootMount },
     mounts: saved.mounts.map((mount) => {
       if (mount.destination === agentMount) return { ...mount, source: record.agentFolder }
+      if (mount.destination === gpuMount) return { ...mount, source: record.gpus!.files }
       return mount.destination === bootIDPath ? { ...mount, source: bootIDFile({ layout, record }) } : mount
     }),
     linux: {
@@ -56,7 +66,8 @@ export function restoredSpec(saved: ContainerSpec, layout: Layout, record: Sandb
         each.type === 'network' ? { ...each, path: layout.netnsPath(record.slot) } : each,
       ),
       cgroupsPath: layout.cgroup(record.sandboxID),
-      resources: { ...linux.resources, cpu: cpuLimits(record) },
+      resources: { ...linux.resources, cpu: cpuLimits(record), devices: deviceRules(gpuNodes) },
+      ...deviceList(gpuNodes),
     },
   }
 }
@@ -70,7 +81,12 @@ export function containerSpec(input: ContainerInput) {
     hostname: record.sandboxID,
     root: { path: layout.rootMount, readonly: false },
     process: agentProcess(input, parts.rlimits),
-    mounts: [...commonMounts(input, parts.devptsOptions), ...parts.mounts, ...sharedMounts(input)],
+    mounts: [
+      ...commonMounts(input, parts.devptsOptions),
+      ...parts.mounts,
+      ...gpuMounts(record),
+      ...sharedMounts(input),
+    ],
     linux: {
       uidMappings: mapping,
       gidMappings: mapping,
@@ -85,6 +101,7 @@ export function containerSpec(input: ContainerInput) {
       ],
       cgroupsPath: layout.cgroup(record.sandboxID),
       resources: resources(input, parts.hostPidsLimit),
+      ...deviceList(input.gpuNodes),
       ...parts.linux,
     },
   }
@@ -99,7 +116,8 @@ function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimit
     cwd: '/',
     args: [...(flavour.startsUnreadable ? (agent.unreadableCommand ?? agent.command) : agent.command)],
     env: Object.entries(env).map(([name, value]) => `${name}=${value}`),
-    // Setuid programs must work: sudo is part of the promise, and sandbox root is nobody outside.
+    // Setuid programs must work: clients rely on sudo, and the root user of a sandbox is unprivileged on the
+    // host.
     noNewPrivileges: false,
     capabilities: { bounding: capabilities, effective: capabilities, permitted: capabilities },
     rlimits: flavour.inheritsLimits ? [] : [...processLimits(openFilesLimit), ...rlimits],
@@ -107,32 +125,52 @@ function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimit
 }
 
 const usualOpenFiles = 65_536
-/** A usual group has 1024: this is little beside a sandbox that somebody uses, and enough for a boot to end. */
+/** A usual group has 1024: this is little beside a sandbox in use, and enough for a boot to end. */
 const backgroundShares = 102
 
 export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
   { type: 'RLIMIT_NOFILE', soft: Math.min(usualOpenFiles, openFilesLimit), hard: openFilesLimit },
-  // One byte, not zero: only this keeps a host's piped core handler from being run for a sandbox.
+  // One byte, not zero: only this keeps a host's piped core handler from running for a sandbox.
   { type: 'RLIMIT_CORE', soft: 1, hard: 1 },
 ]
 
 /**
- * Threads and processes of each user inside. What a command may have is less than what the agent may ask for, so that
- * after a fork bomb, root's too, there is room for commands that look at it and end it.
+ * Threads and processes of each user inside. A command may have fewer than the agent may ask for, so that
+ * after a fork bomb, even by root, there is headroom for commands that inspect and end it.
  */
 export function processCountLimit(most: number): ResourceLimit {
   return { type: 'RLIMIT_NPROC', soft: most - Math.ceil(most / 8), hard: most }
 }
 
-/** No device is allowed here: the runtimes add the usual few by themselves. */
-function resources({ record, limitSwap }: ContainerInput, hostPidsLimit: number) {
+function resources({ record, limitSwap, gpuNodes }: ContainerInput, hostPidsLimit: number) {
   const memory = record.memoryMB * 1024 * 1024
   return {
     memory: { limit: memory, ...(limitSwap && { swap: memory }) },
     cpu: cpuLimits(record),
     pids: { limit: hostPidsLimit },
-    devices: [{ allow: false, access: 'rwm' }],
+    devices: deviceRules(gpuNodes),
   }
+}
+
+/** Whoever may use a GPU may use all of its devices; no user inside makes one. */
+const gpuNodeMode = 0o666
+
+/** Missing rather than empty: gVisor's checkpoints forget empty lists and then miss them. */
+function deviceList(nodes: readonly DeviceNode[]) {
+  if (nodes.length === 0) return {}
+  return { devices: nodes.map((node) => ({ type: 'c', fileMode: gpuNodeMode, uid: 0, gid: 0, ...node })) }
+}
+
+/** None but those of its GPUs: the runtimes add the usual few by themselves. */
+function deviceRules(nodes: readonly DeviceNode[]) {
+  return [
+    { allow: false, access: 'rwm' },
+    ...nodes.map(({ major, minor }) => ({ allow: true, type: 'c', major, minor, access: 'rw' })),
+  ]
+}
+
+function gpuMounts({ gpus }: SandboxRecord): Mount[] {
+  return gpus ? [bindMount(gpus.files, gpuMount, ['rbind', 'ro', 'nosuid', 'nodev'])] : []
 }
 
 function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
@@ -140,7 +178,7 @@ function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
   return { period: 100_000, quota: cpuCount * 100_000, ...(cpus && { cpus }), ...shares }
 }
 
-/** Their sources are the same in every slot, so memory finds them again. */
+/** Their sources are the same in every slot, so that restored memory finds them again. */
 function sharedMounts({ layout, record }: ContainerInput): Mount[] {
   const folders = sharedFolders(layout, record)
   return (record.mounts ?? []).map(({ path }, at) =>

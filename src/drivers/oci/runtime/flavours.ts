@@ -1,4 +1,4 @@
-/** The runtime flavours by the names under which records and options know them. */
+/** The runtime flavours by their names in records and options. */
 
 import type { RuntimeName } from '../record/records.ts'
 import { gvisor } from './gvisor.ts'

@@ -1,13 +1,13 @@
 /**
- * How many processes a sandbox under gVisor may have. Every one of them costs threads and memory of the host, and a
- * sandbox that runs out of either is ended by the host's kernel as a whole. So the limit inside, which only makes
- * `fork` fail, has to be reached first. gVisor counts it per user, threads included, and nobody inside may raise it. Root
- * is exempt: it has CAP_SYS_ADMIN.
+ * How many processes a sandbox under gVisor may have. Every process costs threads and memory of the host, and
+ * the host's kernel kills a sandbox that runs out of either as a whole. So the limit inside, which only makes
+ * `fork` fail, must be reached first. gVisor counts it per user, including threads, and nobody inside may
+ * raise it. Root is exempt, because it has CAP_SYS_ADMIN.
  */
 import { readFileSync } from 'node:fs'
 
 type PlatformCost = {
-  /** Threads of the host for one process that stays, with room to spare: 16 and 2 were measured. */
+  /** Threads of the host for one lasting process, with a margin: 16 and 2 were measured. */
   hostThreads: number
   /** MiB that gVisor itself and the host's kernel need for one process: 0.65 and 0.35 were measured. */
   ownMB: number
@@ -19,16 +19,16 @@ const costs: Record<string, PlatformCost> = {
 }
 
 /**
- * Where processes end and others begin, as in the fork bomb of a shell, the host's threads of those that ended are still
- * there for a while: so many times as many.
+ * When processes end and others begin, as in a shell's fork bomb, the host's threads of ended ones exist for
+ * a while: this many times as many.
  */
 const turnover = 3
 
-/** What gVisor needs before the first process, in MiB. */
+/** MiB that gVisor needs before the first process. */
 const idleMB = 40
-/** So many users may be at their limit at once: root and the one that commands run as. */
+/** Number of users that may be at their limit at once: root and the one that commands run as. */
 const users = 2
-/** So many sandboxes may be at their limit at once before the machine has no threads left. */
+/** Number of sandboxes that may be at their limit at once before the machine has no threads left. */
 const sandboxes = 16
 
 /** Memory in MiB that gVisor itself may use beside the sandbox's own. */

@@ -1,4 +1,4 @@
-/** gVisor: every sandbox has a kernel of its own, a process of the host that runsc starts. */
+/** gVisor: every sandbox has its own kernel, a process of the host that runsc starts. */
 import { bindMount, bootIDFile, bootIDPath, processCountLimit, quietMount } from './container-spec.ts'
 import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
@@ -11,24 +11,27 @@ export const gvisor: RuntimeFlavour = {
   coversEmptyTmp: true,
   showsOwnMachine: true,
   startsUnreadable: false,
-  // Its processes are gVisor's, which counts for them; and memory is read back only under the mapping it was saved with.
+  // Its processes belong to gVisor, which counts for them; and memory is restored only under the ID mapping
+  // of its snapshot.
   hasOwnUsers: false,
   inheritsLimits: false,
   hasOwnKernel: true,
   emptyNetworkName: 'null-netns',
   runFlags: [],
+  // Only these pass calls on to the driver of the machine's GPU.
+  gpuFlags: ['--nvproxy=true', '--nvproxy-allowed-driver-capabilities=compute,utility'],
   movedMounts: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [
     `--platform=${platform ?? 'systrap'}`,
     '--network=sandbox',
-    // What is written must lie in our overlay, where the disk limit holds and a checkpoint finds it.
+    // Writes must go to our overlay, where the disk limit applies and a snapshot finds them.
     '--overlay2=none',
     '--allow-suid',
     // For ping. Whatever leaves with another sender's address is dropped by the host's rules.
     '--net-raw',
     '--host-uds=none',
-    // Advice for operators on settings of the machine, looked up anew at every start.
+    // Disables advice for operators on settings of the machine, which is computed again at every start.
     '--host-settings=ignore',
   ],
   ownMemoryMB: gvisorMemoryMB,
@@ -44,7 +47,8 @@ export const gvisor: RuntimeFlavour = {
         bindMount(bootIDFile(input), bootIDPath),
       ],
       hostPidsLimit: host,
-      // No masked paths rather than an empty list of them: gVisor's checkpoints forget empty lists and then miss them.
+      // No masked paths instead of an empty list: gVisor's checkpoints drop empty lists, and the restore then
+      // fails.
       linux: {},
     }
   },

@@ -1,12 +1,12 @@
-/** The ways in which gVisor can catch system calls. */
+/** gVisor's platforms: the ways in which it intercepts system calls. */
 import { existsSync } from 'node:fs'
 
-/** In the order of what they give a sandbox: the first wins, unless another costs much less. */
+/** In the order of their benefit for a sandbox: the first wins, unless another costs much less. */
 export const platforms = ['systrap', 'kvm', 'ptrace'] as const
 export type SyscallPlatform = (typeof platforms)[number]
 
 export const hasKvm = (): boolean => existsSync('/dev/kvm')
 
-/** The platforms that this machine may have. */
+/** The platforms that this machine may support. */
 export const candidatePlatforms = (): SyscallPlatform[] =>
   platforms.filter((platform) => platform !== 'kvm' || hasKvm())

@@ -1,4 +1,7 @@
-/** Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and covered files. */
+/**
+ * Plain containers: sandboxes share the host's kernel, behind namespaces, a system call filter and masked
+ * files.
+ */
 import { join } from 'node:path'
 import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
@@ -6,7 +9,10 @@ import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
 import { systemPackages } from './system-tools.ts'
 
-/** Figures and devices of the whole machine. What programs cannot do without is shown: uptime, versions, settings. */
+/**
+ * Statistics and devices of the whole machine. Files that programs need are visible: uptime, versions,
+ * settings.
+ */
 const maskedPaths = [
   '/proc/acpi',
   '/proc/asound',
@@ -55,16 +61,17 @@ const maskedPaths = [
   '/proc/vmallocinfo',
   '/proc/vmstat',
   '/proc/zoneinfo',
-  // Until its own lies over it: from its first moment on nothing in a sandbox sees the machine's.
+  // Masked until the sandbox's own file is mounted over it: at no moment does a sandbox see the machine's
+  // boot ID.
   bootIDPath,
 ]
 
 const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
 
-/** Terminals come out of one pool of the machine, of which the kernel keeps a part for the host. */
+/** Terminals come from one pool of the machine, of which the kernel reserves a part for the host. */
 const mostTerminals = 512
 
-/** One of the few files of /proc over which runc mounts. What it shows otherwise is seen again once the mount is moved. */
+/** One of the few files of /proc over which runc mounts. It becomes visible again once the mount is moved. */
 const passedBootID = '/proc/uptime'
 
 export const runc: RuntimeFlavour = {
@@ -76,12 +83,13 @@ export const runc: RuntimeFlavour = {
   showsOwnMachine: false,
   startsUnreadable: true,
   hasOwnUsers: true,
-  // To set limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
+  // Setting limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
   inheritsLimits: true,
   hasOwnKernel: false,
   emptyNetworkName: undefined,
-  // A session keyring per sandbox would run into the per-user quota; the keyring calls are closed anyway.
+  // A session keyring per sandbox would exceed the per-user quota; the keyring calls are blocked anyway.
   runFlags: ['--no-new-keyring'],
+  gpuFlags: [],
   movedMounts: [{ from: passedBootID, to: bootIDPath }],
   remedy: () => `Install it: ${systemPackages}`,
   globalFlags: () => [],

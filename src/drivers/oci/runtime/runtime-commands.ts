@@ -1,18 +1,19 @@
 /** The command lines of the runtimes. */
 import { join } from 'node:path'
+import { checkpointProgram } from '../device/driver-files.ts'
 import type { Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { flavourOf } from './flavours.ts'
 import { logFileName, pidFileName, startMark } from './runtime-files.ts'
 
-/** `direct`: read past the page cache, which counts as the sandbox's own memory. */
+/** `direct`: bypass the page cache, which counts as the sandbox's own memory. */
 export type MemorySource = { folder: string; direct: boolean }
 
 const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
 
 /**
- * Starts the container, or lets it go on from a folder with its memory, and returns as soon as its first process
- * runs; the container then has no parent.
+ * Starts the container, or restores it from a folder with its memory, and returns as soon as its first
+ * process runs; the container then has no parent.
  */
 export function startArguments(layout: Layout, record: SandboxRecord, memory?: MemorySource): string[] {
   const folder = layout.sandbox(record.sandboxID)
@@ -23,7 +24,7 @@ export function startArguments(layout: Layout, record: SandboxRecord, memory?: M
   return [...command(layout, record), ...verb, ...target]
 }
 
-/** For runtimes that keep memory: the whole sandbox stands still, while the runtime can still be spoken to. */
+/** For runtimes that can save memory: the whole sandbox stands still, while the runtime still answers. */
 export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
   'pause',
@@ -54,7 +55,7 @@ export const renameArguments = (
   ...['exec', '--cap', 'CAP_SYS_ADMIN', record.sandboxID, ...setHostname, record.sandboxID],
 ]
 
-/** `leave-running` always: without it a checkpoint that fails takes the sandbox with it. */
+/** Always `leave-running`: without it a failed checkpoint ends the sandbox. */
 export function checkpointArguments(
   layout: Layout,
   record: SandboxRecord,
@@ -65,9 +66,17 @@ export function checkpointArguments(
     ...command(layout, record),
     ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
     ...directFlag(direct),
+    // gVisor asks it for every process that uses a GPU, before it saves and again when the sandbox goes on.
+    ...(record.gpus ? ['--cuda-checkpoint-path', checkpointProgram] : []),
     ...['--image-path', memoryFolder, record.sandboxID],
   ]
 }
+
+/** Ends when all memory is read back and the GPUs have theirs. */
+export const awaitRestoreArguments = (layout: Layout, record: SandboxRecord): string[] => [
+  ...command(layout, record),
+  ...['wait', '--restore', record.sandboxID],
+]
 
 function command(layout: Layout, record: SandboxRecord): string[] {
   const log = join(layout.sandbox(record.sandboxID), logFileName)
@@ -75,5 +84,6 @@ function command(layout: Layout, record: SandboxRecord): string[] {
     record.runtimeBinary,
     ...['--root', layout.runtimeState(record.slot), '--log', log, '--log-format', 'json'],
     ...flavourOf(record).globalFlags(record.platform),
+    ...(record.gpus ? flavourOf(record).gpuFlags : []),
   ]
 }

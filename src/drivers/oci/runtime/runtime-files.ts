@@ -1,4 +1,7 @@
-/** What the runtime leaves in the folder of a sandbox: its first pid, its log, and that memory is being read back. */
+/**
+ * The files that the runtime leaves in the folder of a sandbox: its first pid, its log, and the mark of a
+ * running restore.
+ */
 import { accessSync, readFileSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,13 +11,13 @@ import { type ArgumentMark, findMarked } from '../process/processes.ts'
 
 export const pidFileName = 'pid'
 export const logFileName = 'runtime.log'
-/** There while memory is being read back: the runtime writes its pid file long before it is done. */
+/** Exists during a restore: the runtime writes its pid file long before it is done. */
 export const restoringName = 'restoring'
 
-/** The arguments by which a start of the sandbox in this folder is known. */
+/** The arguments that identify a start of the sandbox in this folder. */
 export const startMark = (folder: string): ArgumentMark => ['--bundle', folder]
 
-/** The last error in the runtime's log, without the stack below it; undefined where it has none to tell. */
+/** The last error in the runtime's log, without the stack below it; undefined if there is none. */
 export async function runtimeComplaint(folder: string): Promise<string | undefined> {
   // For a message only: that a start failed is known already.
   const text = await readFile(join(folder, logFileName), 'utf8').catch(() => '')
@@ -24,18 +27,20 @@ export async function runtimeComplaint(folder: string): Promise<string | undefin
       const entry = JSON.parse(line) as { level?: string; msg?: string }
       if (entry.msg && /^(error|fatal|warn)/.test(entry.level ?? '')) return entry.msg.split('\n')[0]
     } catch {
-      // A line cut off by a crash says nothing.
+      // A line that a crash cut off says nothing.
     }
   }
   return undefined
 }
 
-/** Undefined: no process of the sandbox has been started. The runtime writes the file in more than one step. */
+/**
+ * Undefined if no process of the sandbox has been started. The runtime writes the file in more than one step.
+ */
 export async function startedPid(folder: string): Promise<number | undefined> {
   return Number(ifPresentNow(() => readFileSync(join(folder, pidFileName), 'utf8')) ?? '') || undefined
 }
 
-/** A restore outlives whoever asked for it; only when it is over can be said what became of the sandbox. */
+/** A restore outlives its caller; the state of the sandbox is known only when the restore is over. */
 export async function untilRestored(folder: string, signal?: AbortSignal): Promise<void> {
   if (!(await isRestoring(folder))) return
   while ((await findMarked([startMark(folder)])).some(({ args }) => args.includes('restore'))) {

@@ -1,5 +1,9 @@
-/** What the two OCI runtimes do differently. The rest of the driver asks here, and never for a runtime's name. */
+/**
+ * The differences between the two OCI runtimes. The rest of the driver asks here, and never for a runtime's
+ * name.
+ */
 
+import type { DeviceNode } from '../device/gpus.ts'
 import type { MountMove } from '../namespace/move-mounts.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
 import type { CgroupUse } from '../process/cgroups.ts'
@@ -7,40 +11,50 @@ import type { Layout } from '../record/layout.ts'
 import type { RuntimeName, SandboxRecord } from '../record/records.ts'
 import type { AgentProgram } from './agent-program.ts'
 
-/** What operators and users call the two kinds of walls. */
+/** The two kinds of isolation, as operators and users know them. */
 export type Isolation = 'gvisor' | 'container'
 
 export type RuntimeFlavour = {
   readonly runtime: RuntimeName
   readonly isolation: Isolation
-  /** The runtime writes a sandbox's memory to disk and reads it back, and for that it can pause the sandbox itself. */
+  /** The runtime can write a sandbox's memory to disk and restore it, and can pause the sandbox for that. */
   readonly keepsMemory: boolean
-  /** There are several ways to catch system calls, of which the best one is found by trying. */
+  /** The runtime has several platforms, of which the best is found by trying. */
   readonly hasPlatforms: boolean
-  /** The runtime lays a memory file system over an empty /tmp, outside the disk limit and lost to a copy of the disk. */
+  /**
+   * The runtime mounts a memory file system over an empty /tmp, which escapes the disk limit and is missing
+   * in a copy of the disk.
+   */
   readonly coversEmptyTmp: boolean
-  /** The sandbox sees its own CPUs and memory in /proc; otherwise files of ours have to lie over the host's. */
+  /**
+   * The sandbox sees its own CPUs and memory in /proc; otherwise our files must be mounted over the host's.
+   */
   readonly showsOwnMachine: boolean
   /** The runtime can start a program whose file nobody inside may read. */
   readonly startsUnreadable: boolean
   /** The sandbox's processes are the host's own, so they run as users that no other sandbox has. */
   readonly hasOwnUsers: boolean
-  /** The sandbox gets the limits that the runtime was started under. */
+  /** The sandbox inherits the limits under which the runtime was started. */
   readonly inheritsLimits: boolean
   /** Capabilities are those of the sandbox's own kernel and not of the host's, so root inside gets nearly all of them. */
   readonly hasOwnKernel: boolean
-  /** Where the runtime looks for a network namespace without a network in its state folder; undefined: it needs none. */
+  /**
+   * The name under which the runtime looks for an empty network namespace in its state folder; undefined if
+   * it needs none.
+   */
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
-  /** Mounts that the runtime refuses to make in their place: once it has started the sandbox they are moved there. */
+  /** Flags of every command for a sandbox that has a GPU. */
+  readonly gpuFlags: readonly string[]
+  /** Mounts that the runtime refuses to make at their target: they are moved there after the start of the sandbox. */
   readonly movedMounts: readonly MountMove[]
-  /** What an operator does when the binary does not run. */
+  /** What an operator should do if the binary does not run. */
   remedy(binary: string): string
   /** Flags of every command, before the verb. */
   globalFlags(platform: string | null): string[]
   /**
-   * Memory in MiB for the runtime itself, beside what the sandbox has. It is added after the start, because the
-   * runtime shows the sandbox the limit that it was started under.
+   * Memory in MiB for the runtime itself, beside the sandbox's. It is added after the start, because the
+   * runtime shows the sandbox the limit under which it was started.
    */
   ownMemoryMB(memoryMB: number): number
   memoryUsedBytes(use: CgroupUse): number
@@ -49,23 +63,25 @@ export type RuntimeFlavour = {
 
 export type Mount = { destination: string; type: string; source: string; options: string[] }
 
-/** What the OCI configuration of a sandbox is made from. */
+/** The input for the OCI configuration of a sandbox. */
 export type ContainerInput = {
   flavour: RuntimeFlavour
   layout: Layout
   record: SandboxRecord
   agent: AgentProgram
-  /** The host's id of the sandbox's root. */
+  /** The host ID of the sandbox's root user. */
   firstID: number
   /** The user namespace to run in; undefined: the runtime makes one. */
   userNamespace: string | undefined
-  /** A read-only /sys, for a runtime that does not show one of its own. */
+  /** A read-only /sys, for a runtime that does not provide its own. */
   sysFolder: string
-  /** Swap can be accounted here, so it can be forbidden. */
+  /** Device nodes of the machine that the sandbox gets for its GPUs. */
+  gpuNodes: readonly DeviceNode[]
+  /** The kernel accounts for swap here, so it can be forbidden. */
   limitSwap: boolean
-  /** Hard limit of open files of this process: no sandbox can have more. */
+  /** The hard limit for open files of this process: no sandbox can have more. */
   openFilesLimit: number
-  /** Threads and processes of the sandbox as a whole. */
+  /** Limit for threads and processes of the whole sandbox. */
   pidsLimit: number
 }
 
@@ -75,7 +91,7 @@ export type SpecParts = {
   mounts: Mount[]
   /** Added to those of /dev/pts. */
   devptsOptions: readonly string[]
-  /** Threads and processes that the host allows the sandbox as a whole. */
+  /** The host's limit for threads and processes of the whole sandbox. */
   hostPidsLimit: number
   linux: Record<string, unknown>
 }

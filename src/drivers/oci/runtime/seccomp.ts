@@ -1,8 +1,8 @@
 /**
- * The system calls a sandbox under runc may make; everything else is refused with EPERM. Left out on purpose:
+ * The system calls that a sandbox under runc may make; all others fail with EPERM. Excluded on purpose:
  * mounts and namespaces, modules, kexec, bpf, perf, io_uring, keyrings, userfaultfd, fanotify, file handles,
- * clocks, swap, and whatever drives hardware. 32-bit programs are not served: their socketcall hides the
- * socket family from the filter.
+ * clocks, swap, and hardware access. 32-bit programs are not supported: their socketcall hides the socket
+ * family from the filter.
  */
 
 type Rule = {
@@ -30,7 +30,7 @@ const waiting = words(`
   epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime timerfd_gettime
   pause restart_syscall`)
 
-/** Their contexts come out of one pool of the machine that no limit of a sandbox divides. */
+/** Their contexts come from one pool of the machine that no limit of a sandbox divides. */
 const asynchronousIO = words('io_setup io_destroy io_submit io_cancel io_getevents io_pgetevents')
 
 const memory = words(`
@@ -72,7 +72,7 @@ const randomness = words('getrandom')
 const newNamespaceFlags = 0x7e020000
 /** AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. */
 const socketFamilies = [1, 2, 10, 16]
-/** Linux, its 32-bit address limit and old-style address layout, and the value that only asks. */
+/** Linux, its 32-bit address limit and old-style address layout, and the value that only queries. */
 const personalities = [0x0, 0x8, 0x20000, 0x20008, 0xffffffff]
 
 const errno = { ENOSYS: 38, EPERM: 1 }
@@ -104,8 +104,8 @@ export const seccompProfile = {
       ...randomness,
     ]),
     allow(['clone', 'unshare'], noNewNamespace),
-    // The flags of clone3 are behind a pointer that no filter can follow: libraries fall back to clone, as they do
-    // to ordinary reads and writes without asynchronous ones.
+    // The flags of clone3 are behind a pointer that no filter can follow: libraries fall back to clone, and
+    // from asynchronous to ordinary reads and writes.
     { names: ['clone3', ...asynchronousIO], action: 'SCMP_ACT_ERRNO', errnoRet: errno.ENOSYS },
     ...socketFamilies.map((family) => allow(['socket'], [{ index: 0, value: family, op: 'SCMP_CMP_EQ' }])),
     ...personalities.map((value) => allow(['personality'], [{ index: 0, value, op: 'SCMP_CMP_EQ' }])),

@@ -1,6 +1,6 @@
 /**
- * What a sandbox under runc is shown of the machine: files that lie over the host's own in /proc, and a small
- * read-only /sys. gVisor shows its own and needs none of it.
+ * The machine as a sandbox under runc sees it: files that are mounted over the host's own in /proc, and a
+ * small read-only /sys. gVisor provides its own and needs none of it.
  */
 import { closeSync, constants, existsSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
@@ -8,10 +8,10 @@ import { uptime } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../../lib/clock.ts'
 
-/** The only names under /proc that runc lets a mount cover. */
+/** The only names under /proc over which runc allows a mount. */
 export const shownProcFiles = ['meminfo', 'cpuinfo', 'stat', 'loadavg', 'swaps'] as const
 
-/** Each boot has one of its own. Under a name that runc covers only by a program of ours. */
+/** Each boot has its own. runc does not mount over this name, so a program of ours does. */
 export const bootIDName = 'boot_id'
 
 export type MachineState = {
@@ -25,8 +25,9 @@ export type MachineState = {
 type ProcFile = (typeof shownProcFiles)[number]
 
 /**
- * Written in place, without emptying first: the sandbox has the files mounted, and a reader finds them whole. At once:
- * the files lie in memory, and to wait for another thread four times for each would take many times the CPU.
+ * Overwrites in place without truncating first: the sandbox has the files mounted, and a reader finds them
+ * complete. Synchronous: the files are in memory, and waiting for another thread four times for each would
+ * take many times the CPU.
  */
 export function writeProcFiles(folder: string, state: MachineState): void {
   for (const name of shownProcFiles) {
@@ -41,7 +42,10 @@ export function writeProcFiles(folder: string, state: MachineState): void {
   }
 }
 
-/** What programs ask of a CPU before they use it, and could ask the CPU itself; not its place among the host's. */
+/**
+ * Traits that programs read before they use a CPU, and could ask the CPU itself; not its position among the
+ * host's.
+ */
 const cpuTraits = new Set([
   'vendor_id',
   'cpu family',
@@ -124,7 +128,7 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
     const ticks = Math.round(cpuTimeMs / 10)
     const row = (name: string, used: number) => `${name} ${used} 0 0 0 0 0 0 0 0 0\n`
     const each = Array.from({ length: cpuCount }, (_, n) => row(`cpu${n}`, Math.round(ticks / cpuCount)))
-    // Programs add the starts of processes to it, which the kernel counts from the boot of the machine.
+    // Programs add the start times of processes to it, which the kernel counts from the boot of the machine.
     const bootedAt = Math.round(systemClock.now() / 1000 - uptime())
     return `${row('cpu ', ticks)}${each.join('')}intr 0\nctxt 0\nbtime ${bootedAt}\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n`
   },
@@ -132,7 +136,7 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
   swaps: () => 'Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n',
 }
 
-/** Shared by all sandboxes with the same number of CPUs, so it holds nothing else. */
+/** Shared by all sandboxes with the same number of CPUs, so it contains nothing else. */
 export async function makeSysSkeleton(parent: string, cpuCount: number): Promise<string> {
   const folder = join(parent, `cpus-${cpuCount}`)
   if (existsSync(folder)) return folder

@@ -1,9 +1,9 @@
 /**
- * Users of a sandbox's own. The kernel counts terminals' owners, watchers, pending signals and descriptors in
- * flight per user, and what a user namespace uses against the user who made it. So each slot gets a range of user
- * ids that no other slot has, and a user namespace that was made by the first of them: nobody can use up what
- * belongs to a neighbour or to the host's root. Files keep owners from one range that all sandboxes share; they
- * are mapped when they are mounted.
+ * Separate users for each sandbox. The kernel counts terminals' owners, watchers, pending signals and
+ * descriptors in flight per user, and accounts for a user namespace to its creator. So each slot gets a range
+ * of user IDs that no other slot has, and a user namespace that was created by the first of them: nobody can
+ * use up a neighbour's or the host root's limits. Files keep owners from one range that all sandboxes share;
+ * these are mapped when they are mounted.
  */
 import { closeSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
@@ -13,17 +13,17 @@ import type { NamespaceThread } from '../namespace/namespace-thread.ts'
 import type { NetworkTask } from '../namespace/slot-network.ts'
 import type { Layout } from '../record/layout.ts'
 
-/** The users of one slot, until its sandbox runs or is given up. */
+/** The users of one slot, until its sandbox runs or its start fails. */
 export type SlotUsers = {
-  /** The host's id of the sandbox's root. */
+  /** The host ID of the sandbox's root user. */
   firstID: number
-  /** Paths of namespaces that are there as long as this process holds them. */
+  /** Paths of namespaces that exist as long as this process holds them. */
   namespace: string
   fileNamespace: string
   close(): Promise<void>
 }
 
-/** Far above what /etc/subuid gives to people, and below 2^31: the kernel lets no higher group send pings. */
+/** Far above the ranges of /etc/subuid, and below 2^31: the kernel lets no higher group send pings. */
 const firstRange = 2048
 const ranges = 30_000
 
@@ -39,7 +39,7 @@ export class OwnUsers {
     this.#namespaces = namespaces
   }
 
-  /** Tries it on the data folder, in a mount namespace that vanishes. Gives back why it does not work here. */
+  /** Tries it on the data folder, in a temporary mount namespace. Returns why it does not work here. */
   async probe(): Promise<string | undefined> {
     try {
       await mkdir(this.#layout.data, { recursive: true })
@@ -56,18 +56,18 @@ export class OwnUsers {
     }
   }
 
-  /** False: the kernel or the file system cannot map owners, so sandboxes share one range of users. */
+  /** False if the kernel or the file system cannot map owners, so that sandboxes share one range of users. */
   get isUsable(): boolean {
     return this.#isUsable
   }
 
-  /** `network` is made with them, since a sandbox may enter only one that belongs to its users. */
+  /** `network` is made with them, because a sandbox may enter only one that belongs to its users. */
   async make(slot: number, network: NetworkTask | undefined): Promise<SlotUsers> {
     const firstID = this.#firstID(slot)
     const [inside, files] = await this.#namespaces.makeUsers({
       owner: firstID,
       map: `0 ${firstID} ${mappedIDs}\n`,
-      // The host's root stays itself: overlayfs makes its working files as the one who mounted it.
+      // The host's root maps to itself: overlayfs makes its working files as the user who mounted it.
       fileMap: `0 0 1\n${this.#fileOwnerBase} ${firstID} ${mappedIDs}\n`,
       network,
     })
@@ -77,12 +77,15 @@ export class OwnUsers {
     return { firstID, namespace: pathOf(inside), fileNamespace: pathOf(files), close }
   }
 
-  /** Shows these folders with the sandbox's own users as owners, in that mount namespace only; without one it is only tried. */
+  /**
+   * Shows these folders with the sandbox's users as owners, in that mount namespace only; without one it is
+   * only tried.
+   */
   cover(users: SlotUsers, mountNamespace: string | undefined, folders: readonly string[]): Promise<void> {
     return this.#namespaces.do({ cover: { mountNamespace, userNamespace: users.fileNamespace, folders } })
   }
 
-  /** Warrens beside each other begin at different places, as their names say. */
+  /** Warrens on one machine begin at different positions, derived from their names. */
   #firstID(slot: number): number {
     const offset = Number.parseInt(this.#layout.instance, 36) % ranges
     return (firstRange + ((offset + slot) % ranges)) * mappedIDs

@@ -1,7 +1,7 @@
 /**
- * Slots: a network namespace with its link, and a mount namespace with an empty disk, made ahead of time so
- * that a start does not wait for them. A slot serves one sandbox and is then taken apart; its number, and
- * with it its address, comes round again only after all others.
+ * Slots: a network namespace with its link, and a mount namespace with an empty disk, prepared so that a
+ * start does not wait for them. A slot serves one sandbox and is then removed; its number, and with it its
+ * address, is reused only after all others.
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
@@ -24,16 +24,16 @@ export type SlotPoolOptions = {
   disks: Disks
   users: OwnUsers | undefined
   namespaces: NamespaceThread
-  /** How many free slots to keep. */
+  /** Number of free slots to keep ready. */
   size: number
   /** The disk size to expect until the first sandbox asks for another. */
   diskMB: number
-  /** Ends what is left of the connections of the last sandbox at an address. */
+  /** Ends the remaining connections of the last sandbox at an address. */
   forgetFlows: (address: string) => void
   log: (message: string, cause?: unknown) => void
 }
 
-/** A sandbox that was just started boots for so long, and its first command follows. */
+/** How long a new sandbox boots before its first command. */
 const bootMs = 150
 
 export class SlotPool {
@@ -56,7 +56,7 @@ export class SlotPool {
     this.#diskMB = options.diskMB
   }
 
-  /** Takes over after an earlier process: slots no sandbox holds are strays and go, new ones are made. */
+  /** Takes over from an earlier process: removes slots that no sandbox holds, and makes new ones. */
   async open(held: Iterable<number>): Promise<void> {
     const { layout } = this.#options
     this.#closed = false
@@ -72,7 +72,7 @@ export class SlotPool {
     }
   }
 
-  /** Whoever takes one says when the start it is for is over, well or not. */
+  /** The caller must call `startIsOver` when its start has ended, successfully or not. */
   async take(diskMB: number): Promise<Slot> {
     if (this.#closed) throw closedError()
     this.#starting++
@@ -84,7 +84,10 @@ export class SlotPool {
     }
   }
 
-  /** So many starts come as soon as the work is done, well or not, and their slots are made meanwhile. */
+  /**
+   * Announces `count` starts that come as soon as the work is done, successfully or not; their slots are made
+   * meanwhile.
+   */
   async expecting<T>(count: number, diskMB: number, work: () => Promise<T>): Promise<T> {
     this.#diskMB = diskMB
     this.#expected += count
@@ -96,12 +99,12 @@ export class SlotPool {
     }
   }
 
-  /** As long as there are free slots, the next ones are not made beside a sandbox that boots. */
+  /** While there are free slots, further ones are not made beside a booting sandbox. */
   startIsOver(): void {
     this.#starting--
     this.#cancelRefill ??= systemClock.after(this.#free.length > 0 ? bootMs : 0, () => {
       this.#cancelRefill = undefined
-      // A filling that is about to end has looked before this one was over.
+      // A filling that is about to end has checked before this start was over.
       void Promise.resolve(this.#filling).then(() => this.refill())
     })
   }
@@ -128,13 +131,13 @@ export class SlotPool {
     }
   }
 
-  /** Takes everything of a slot away; parts that are gone already are no failure. */
+  /** Removes everything of a slot; missing parts are no failure. */
   async remove(number: number): Promise<void> {
     await removeSlot(this.#options.layout, number)
     this.#used.delete(number)
   }
 
-  /** Takes away every slot but those that sandboxes hold; where that is not known, none at all. */
+  /** Removes every slot but those that sandboxes hold; if that is unknown, removes none. */
   async close(held: Iterable<number> | undefined): Promise<void> {
     this.#closed = true
     this.#cancelRefill?.()
@@ -146,7 +149,7 @@ export class SlotPool {
   }
 
   /**
-   * Makes the missing slots in the background: those that somebody waits for or will ask for at once, those for later
+   * Makes the missing slots in the background: at once if somebody waits for them or will soon, and otherwise
    * when no start is under way, so that the two do not compete.
    */
   refill(): void {
@@ -245,7 +248,7 @@ async function foundSlots(layout: Layout): Promise<number[]> {
 
 async function removeSlot(layout: Layout, number: number): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
-  // Both may be half-made or unmounted already; unlink fails as long as a mount is on top, and tells the truth.
+  // Both may be incomplete or unmounted already; unlink fails as long as a mount is on top.
   await unmountIfMounted(namespaces)
   for (const path of namespaces) rmSync(path, { force: true })
   await rm(layout.slotDisk(number), { force: true })

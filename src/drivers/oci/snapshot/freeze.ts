@@ -11,7 +11,7 @@ import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { readSnapshot, removeSnapshot } from './snapshot-store.ts'
+import { readSnapshot, removeSnapshot } from './snapshot-folder.ts'
 
 export type FrozenNote = {
   /** The runtime holds the processes, not the host's kernel: that is how memory can be written to disk. */
@@ -21,9 +21,21 @@ export type FrozenNote = {
 }
 
 const noteName = 'frozen.json'
+const gpuResumeLimitMs = 10 * 60_000
 
 export function readFrozenNote(context: OciContext, sandboxID: string): Promise<FrozenNote | undefined> {
   return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
+}
+
+/** Says so without freezing it. */
+export async function noteFrozen(
+  { layout }: OciContext,
+  { sandboxID }: SandboxRecord,
+  note: FrozenNote,
+): Promise<void> {
+  const path = join(layout.sandbox(sandboxID), noteName)
+  await writeFile(`${path}.new`, JSON.stringify(note))
+  await rename(`${path}.new`, path)
 }
 
 export async function freeze(
@@ -32,9 +44,7 @@ export async function freeze(
   note: FrozenNote,
   signal?: AbortSignal,
 ): Promise<void> {
-  const path = join(context.layout.sandbox(record.sandboxID), noteName)
-  await writeFile(`${path}.new`, JSON.stringify(note))
-  await rename(`${path}.new`, path)
+  await noteFrozen(context, record, note)
   if (note.byRuntime) await runRuntime(pauseArguments(context.layout, record), signal)
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }
@@ -64,7 +74,9 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
   else {
-    await runRuntime(resumeArguments(layout, record), signal).catch((error) => {
+    // A GPU gets its memory back before the runtime says that the sandbox goes on.
+    const limitMs = record.gpus ? gpuResumeLimitMs : undefined
+    await runRuntime(resumeArguments(layout, record), signal, limitMs).catch((error) => {
       if (!/cannot resume .* in state running/.test(errorText(error))) throw error
     })
   }
@@ -77,6 +89,10 @@ export async function wasEndedBySnapshot(record: SandboxRecord, note: FrozenNote
   return (await readSnapshot(note.save.folder))?.origin.runID === record.runID
 }
 
-async function runRuntime([program, ...args]: string[], signal?: AbortSignal): Promise<void> {
-  await runCommand(program!, args, { timeoutMs: 60_000, ...(signal && { signal }) })
+async function runRuntime(
+  [program, ...args]: string[],
+  signal?: AbortSignal,
+  timeoutMs = 60_000,
+): Promise<void> {
+  await runCommand(program!, args, { timeoutMs, ...(signal && { signal }) })
 }

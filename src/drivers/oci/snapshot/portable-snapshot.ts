@@ -1,7 +1,7 @@
 /**
- * Snapshots that go from one machine to another. Paths below the data folder are told relative to it, since each machine
- * has its own. Files fit everywhere; memory needs the very build of the runtime that wrote it, a CPU with all features
- * that programs in it have seen, and the same agent kit.
+ * Snapshots that move from one machine to another. Paths below the data folder are stored relative to it,
+ * because each machine has its own. Files fit everywhere; memory needs the same build of the runtime, a CPU
+ * with all features that its programs have seen, and the same agent kit.
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,10 +11,10 @@ import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import type { OciContext } from '../context/context.ts'
 import { diskName, layerName, layerNumbers } from '../disk/root-layers.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { HeldGpus, SandboxRecord } from '../record/records.ts'
 import { describeBuild } from '../runtime/builds.ts'
 import { candidatePlatforms } from '../runtime/platforms.ts'
-import { untilUnmounted } from './restore.ts'
+import { type GpuNeeds, untilUnmounted, whyGpusUnfit } from './restore.ts'
 import {
   beginSnapshot,
   configName,
@@ -26,7 +26,7 @@ import {
   readSnapshot,
   removeSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 export type FetchFiles = (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>
 
@@ -63,23 +63,28 @@ export async function exportSnapshot(
 }
 
 export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise<string | undefined> {
-  const { runtime, platform, build = '', cpu = '', agentFolder = '' } = needs
+  const { runtime, platform, build = '', cpu = '', agentFolder = '', gpu } = needs
   if (runtime !== context.runtime.flavour.runtime) {
-    return `It was saved by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
+    return `It was taken by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
   }
   if ((await describeBuild(context.runtime.binary)).sha256 !== build) {
-    return `It was saved by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than there is here.`
+    return `It was taken by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than the one on this machine.`
   }
   const features = await cpuFeatures()
   const missing = cpu.split(' ').filter((feature) => feature !== '' && !features.has(feature))
   if (missing.length > 0)
     return `It needs CPU features that this machine lacks: ${missing.slice(0, 8).join(', ')}.`
-  if (platform === 'kvm' && !candidatePlatforms().includes('kvm')) return 'It needs KVM, which is not there.'
+  const unfit = gpu === undefined ? undefined : whyGpusUnfit(context.gpus, JSON.parse(gpu) as GpuNeeds)
+  if (unfit) return unfit
+  if (platform === 'kvm' && !candidatePlatforms().includes('kvm'))
+    return 'It needs KVM, which this machine lacks.'
   const isKitHere = await ifPresent(access(localPath(context, agentFolder)).then(() => true))
-  return isKitHere ? undefined : 'It was saved by another version of Warren, whose agent is not there.'
+  return isKitHere
+    ? undefined
+    : 'It was taken by another version of Warren, whose agent is not on this machine.'
 }
 
-/** The disk takes the place of its name when all is there. */
+/** The disk gets its final name when everything is there. */
 export async function importSnapshot(
   context: OciContext,
   folder: string,
@@ -116,20 +121,25 @@ function readNote(note: PackNote): ExportNote {
   if (known.version === exportVersion) return known
   throw new AppError(
     'unprocessable',
-    `The snapshot was saved by another version of Warren (format ${known.version}, this one reads ${exportVersion}).`,
+    `The snapshot was stored by another version of Warren (format ${known.version}, this one reads ${exportVersion}).`,
   )
 }
 
-/** Programs in memory may have seen every feature of the CPU, and go on to use it. */
+/** Programs in memory may have seen every feature of the CPU, and continue to use it. */
 async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
-  const { runtime, platform, agentFolder } = origin
+  const { runtime, platform, agentFolder, gpus } = origin
   return {
     runtime,
     agentFolder,
     build: build!.sha256,
     ...(platform !== null && { platform }),
     cpu: [...(await cpuFeatures())].join(' '),
+    ...(gpus && { gpu: gpuNeeds(gpus) }),
   }
+}
+
+function gpuNeeds({ model, driver, ids }: HeldGpus): string {
+  return JSON.stringify({ model, driver, ids: { length: ids.length } } satisfies GpuNeeds)
 }
 
 function cpuFeatures(): Promise<Set<string>> {

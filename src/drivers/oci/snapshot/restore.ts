@@ -1,15 +1,15 @@
-/** How a sandbox is started from a snapshot: which of its disks the sandbox gets, and in which way. */
+/** Plans the start of a sandbox from a snapshot: which of its disks the sandbox gets, and how. */
 import { access, readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { DiskMount, RestoreSpec, SandboxSize } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
-import type { OciContext } from '../context/context.ts'
+import type { DriverGpus, OciContext } from '../context/context.ts'
 import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk/disk-files.ts'
 import { diskName, layerName, mostDiskLayers } from '../disk/root-layers.ts'
 import { assertSamePaths } from '../disk/shared-disks.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { HeldGpus, SandboxRecord } from '../record/records.ts'
 import { findBuild } from '../runtime/builds.ts'
 import type { ContainerSpec } from '../runtime/container-spec.ts'
 import { flavourOf } from '../runtime/flavours.ts'
@@ -25,9 +25,13 @@ import {
   pagesName,
   readSnapshot,
   type SnapshotRecord,
-} from './snapshot-store.ts'
+  sizeOf,
+} from './snapshot-folder.ts'
 
-/** `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk lies read-only below an empty one. */
+/**
+ * `move`: the sandbox runs on the disk of the snapshot itself; `layer`: the disk is read-only below an empty
+ * one.
+ */
 type DiskUse = 'move' | 'copy' | 'layer'
 
 export class RestorePlan {
@@ -38,7 +42,7 @@ export class RestorePlan {
   readonly runtimeBinary: string | undefined
   readonly #folder: string
   readonly #diskUse: DiskUse
-  /** The disk was written to by a sandbox that was cut off. */
+  /** A sandbox that was cut off has written to the disk. */
   readonly #needsRepair: boolean
   #isClaimed = false
 
@@ -58,7 +62,7 @@ export class RestorePlan {
     this.#needsRepair = parts.needsRepair
   }
 
-  /** Disks below the new sandbox's own one. */
+  /** Number of disks below the new sandbox's own one. */
   get layers(): number {
     return this.snapshot.origin.layers + (this.#diskUse === 'layer' ? 1 : 0)
   }
@@ -68,16 +72,16 @@ export class RestorePlan {
     return this.#diskUse !== 'layer'
   }
 
-  /** The size of a sandbox that is started by this plan where `wanted` was asked for. */
+  /** The size of a sandbox that is started by this plan if `wanted` was requested. */
   sizeFor(wanted: SandboxSize): SandboxSize {
     const { origin } = this.snapshot
-    if (this.memory) return origin
-    const { cpuCount, memoryMB } = wanted
+    if (this.memory) return sizeOf(origin)
+    const { cpuCount, memoryMB, gpuCount = 0 } = wanted
     const disks = { move: origin.diskMB, copy: Math.max(origin.diskMB, wanted.diskMB), layer: wanted.diskMB }
-    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse] }
+    return { cpuCount, memoryMB, diskMB: disks[this.#diskUse], gpuCount }
   }
 
-  /** A file to make before the sandbox runs, where that consumes the snapshot. */
+  /** A file to create before the sandbox runs, if that consumes the snapshot. */
   get consumedMark(): string | undefined {
     return this.#diskUse === 'move' ? consumedMark(this.#folder) : undefined
   }
@@ -86,7 +90,7 @@ export class RestorePlan {
     return JSON.parse(await readFile(join(this.#folder, configName), 'utf8')) as ContainerSpec
   }
 
-  /** Brings the disks into the folder of the sandbox. */
+  /** Moves, copies or links the disks into the folder of the sandbox. */
   async bringDisks({ layout }: OciContext, record: SandboxRecord): Promise<void> {
     const own = layout.sandbox(record.sandboxID)
     const disk = join(this.#folder, diskName)
@@ -114,12 +118,12 @@ export class RestorePlan {
     if (grows) await grow(join(own, diskName), record.diskMB)
   }
 
-  /** After the runtime has said that the sandbox runs. */
+  /** Call it after the runtime has reported that the sandbox runs. */
   async finish({ layout }: OciContext, { sandboxID }: SandboxRecord): Promise<void> {
     await rm(join(layout.sandbox(sandboxID), restoringName), { force: true })
   }
 
-  /** After a start that failed: others may start from the snapshot again. */
+  /** Call it after a failed start: others may start from the snapshot again. */
   async release(): Promise<void> {
     if (this.#isClaimed) await releaseClaim(this.#folder)
   }
@@ -151,7 +155,7 @@ export async function planRestore(
   })
 }
 
-/** What is read only once goes past the page cache; what others will read too had better be in it. */
+/** Data that is read only once bypasses the page cache; data that others will read too should be in it. */
 async function findMemory(folder: string, diskUse: DiskUse): Promise<MemorySource> {
   return { folder, direct: diskUse === 'move' && (await opensDirectly(join(folder, pagesName))) }
 }
@@ -176,7 +180,7 @@ async function assertNotInUse(
 }
 
 function assertMemoryFits(
-  { runtime }: OciContext,
+  { runtime, gpus }: OciContext,
   folder: string,
   { origin }: SnapshotRecord,
   consumed: boolean,
@@ -185,10 +189,12 @@ function assertMemoryFits(
   if (isolation !== runtime.flavour.isolation) {
     throw new AppError(
       'unprocessable',
-      `The memory at ${folder} was saved under the isolation ${isolation}; sandboxes now run under ` +
+      `The snapshot at ${folder} was taken under the isolation ${isolation}; sandboxes now run under ` +
         `${runtime.flavour.isolation}. Start without memory.`,
     )
   }
+  const unfit = origin.gpus && whyGpusUnfit(gpus, origin.gpus)
+  if (unfit) throw new AppError('unprocessable', `${unfit} Start without memory.`)
   if (consumed) {
     throw new AppError(
       'conflict',
@@ -198,17 +204,32 @@ function assertMemoryFits(
   }
 }
 
+export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: { length: number } }
+
+/** Why memory that was used with these GPUs cannot go on here, as a sentence. */
+export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): string | undefined {
+  const { model, driver, ids } = needs
+  const wanted = `The memory was saved with ${ids.length} × ${model} under the driver ${driver}`
+  if (!gpus) return `${wanted}, and sandboxes have no GPU here.`
+  if (gpus.machine.driver !== driver)
+    return `${wanted}, and this machine has the driver ${gpus.machine.driver}.`
+  const alike = gpus.machine.gpus.filter((gpu) => gpu.model === model).length
+  return alike < ids.length ? `${wanted}, and this machine has ${alike} of that kind.` : undefined
+}
+
 async function chooseDiskUse(
   folder: string,
   snapshot: SnapshotRecord,
   { keep }: RestoreSpec,
 ): Promise<DiskUse> {
   if (keep) return snapshot.origin.layers < mostDiskLayers ? 'layer' : 'copy'
-  // Another link is a sandbox that has it mounted read-only: it must not change any more.
+  // Another link belongs to a sandbox that has it mounted read-only: it must not change any more.
   return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }
 
-/** The kernel lets go of a mount a moment after the last process in it has died. Read-only ones do no harm. */
+/**
+ * The kernel releases a mount a moment after the last process in it has died. Read-only mounts do no harm.
+ */
 export async function untilUnmounted(image: string): Promise<void> {
   await access(image)
   for (let attempt = 0; attempt < 500; attempt++) {
@@ -219,7 +240,7 @@ export async function untilUnmounted(image: string): Promise<void> {
   throw new AppError('unavailable', `${image} is still in use; try again later.`)
 }
 
-/** An image that was checked just now. */
+/** For an image that was checked just now. */
 async function grow(image: string, sizeMB: number): Promise<void> {
   await truncate(image, sizeMB * 2 ** 20)
   await runCommand('resize2fs', [image])
@@ -227,7 +248,7 @@ async function grow(image: string, sizeMB: number): Promise<void> {
 
 async function repair(image: string): Promise<void> {
   await runCommand('e2fsck', ['-f', '-y', image]).catch((error) => {
-    // 1 and 2 say that something was found and put right.
+    // 1 and 2 mean that errors were found and corrected.
     if (!(error instanceof CommandFailed) || error.exitCode === null || error.exitCode > 2) throw error
   })
 }

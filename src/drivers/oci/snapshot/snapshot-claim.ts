@@ -1,6 +1,7 @@
 /**
- * Which sandbox has consumed a snapshot. The claim is a symbolic link whose target is the name of the claimant: the
- * file system makes it whole or not at all, for one of many who ask at once, and a power cut cannot empty it.
+ * Records which sandbox has consumed a snapshot. The claim is a symbolic link whose target is the name of the
+ * claimant: the file system creates it atomically, for one of many concurrent callers, and a power cut cannot
+ * empty it.
  */
 import { readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,10 +12,10 @@ import { readJSON } from '../record/versioned-file.ts'
 export type SnapshotClaim = { sandboxID: string; runID: string }
 
 const claimName = 'claim'
-/** What earlier versions wrote instead. */
+/** The file of earlier versions. */
 const formerName = 'taken.json'
 
-/** The claim of a sandbox that is no longer there counts for nothing; who finds one releases it. */
+/** The claim of a sandbox that no longer exists does not count; its finder releases it. */
 export async function claimSnapshot(folder: string, { sandboxID, runID }: SnapshotClaim): Promise<void> {
   try {
     await symlink(`${sandboxID}/${runID}`, join(folder, claimName))

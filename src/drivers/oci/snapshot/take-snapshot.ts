@@ -17,7 +17,8 @@ import { describeBuild } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { checkpointArguments } from '../runtime/runtime-commands.ts'
 import { runtimeComplaint } from '../runtime/runtime-files.ts'
-import { freeze, readFrozenNote, thaw } from './freeze.ts'
+import { freeze, noteFrozen, readFrozenNote, thaw } from './freeze.ts'
+import { gpuMemoryLimitMs, lowerMemoryLimit, makeSpaceForGpuMemory } from './gpu-memory.ts'
 import {
   beginSnapshot,
   configName,
@@ -26,7 +27,7 @@ import {
   memoryName,
   partialOf,
   removeSnapshot,
-} from './snapshot-store.ts'
+} from './snapshot-folder.ts'
 
 export async function takeSnapshot(
   context: OciContext,
@@ -35,7 +36,9 @@ export async function takeSnapshot(
   options: SnapshotOptions,
   signal?: AbortSignal,
 ): Promise<Snapshot> {
-  if (await readFrozenNote(context, record.sandboxID)) {
+  const note = await readFrozenNote(context, record.sandboxID)
+  const standsStill = note?.byRuntime === true && note.save === null
+  if (note && !(standsStill && options.memory && options.afterwards === 'end')) {
     throw new AppError(
       'conflict',
       `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
@@ -43,31 +46,40 @@ export async function takeSnapshot(
   }
   signal?.throwIfAborted()
   return context.slots.expecting(options.startsAfter ?? 0, record.diskMB, () =>
-    writeSnapshot(context, record, folder, options, signal),
+    writeSnapshot(context, record, folder, { ...options, standsStill }, signal),
   )
 }
 
+/** `standsStill`: its runtime holds its processes already, and goes on to do so where this fails. */
 async function writeSnapshot(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SnapshotOptions,
+  options: SnapshotOptions & { standsStill: boolean },
   signal?: AbortSignal,
 ): Promise<Snapshot> {
   const goesOn = options.afterwards === 'go-on'
   const build = options.memory ? await describeBuild(record.runtimeBinary) : null
   try {
     await beginSnapshot(folder)
+    const gpuBytes = options.memory ? await makeSpaceForGpuMemory(context, record) : undefined
     const save = { folder, afterwards: options.afterwards }
-    await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
+    if (options.standsStill) await noteFrozen(context, record, { byRuntime: true, save })
+    else await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
     await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
-    await finishSnapshot(folder, { version: 1, origin: record, shared: !goesOn, build }, options.lasting)
+    const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
+    await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
+    if (goesOn && gpuBytes !== undefined) await lowerMemoryLimit(context, record)
   } catch (error) {
-    const outcome = await thaw(context, record).then(
-      () => 'it goes on running',
+    const undo = options.standsStill
+      ? noteFrozen(context, record, { byRuntime: true, save: null })
+      : thaw(context, record)
+    const outcome = await undo.then(
+      () => (options.standsStill ? 'it stands still as before' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
+    if (record.gpus) await lowerMemoryLimit(context, record).catch(() => {})
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
@@ -111,7 +123,10 @@ async function writeMemory(
   const direct = lasting && (await takesDirectWrites(memory))
   const [program, ...args] = checkpointArguments(layout, record, memory, direct)
   await allDone([
-    runCommand(program!, args, { ...(signal && { signal }) }),
+    runCommand(program!, args, {
+      ...(signal && { signal }),
+      ...(record.gpus && { timeoutMs: gpuMemoryLimitMs }),
+    }),
     copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
   ])
 }

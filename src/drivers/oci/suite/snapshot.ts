@@ -14,7 +14,7 @@ import { listed, newSpec } from '../../driver-fixture.ts'
 import { layerName, mostDiskLayers } from '../disk/root-layers.ts'
 import { createOciDriver } from '../oci-driver.ts'
 import { createLayout } from '../record/layout.ts'
-import { readSnapshot } from '../snapshot/snapshot-store.ts'
+import { readSnapshot } from '../snapshot/snapshot-folder.ts'
 import { loopFiles, type OciBench } from './bench.ts'
 import type { SnapshotChildInput } from './snapshot-child.ts'
 

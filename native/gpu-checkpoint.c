@@ -1,0 +1,132 @@
+/*
+ * Moves the GPU memory of another process to the host and back. gVisor runs it inside of a sandbox, as root of it, before it
+ * saves the sandbox and after the sandbox goes on:
+ *   gpu-checkpoint --get-state --pid N   prints the state of process N; fails if it does not use CUDA
+ *   gpu-checkpoint --toggle --pid N      running: its GPU memory goes to the host; otherwise it comes back
+ *
+ * It has to run with any C library that the driver runs with, so it takes only functions of it that never change, and begins
+ * without its start files, which ask for the version that they were linked with.
+ */
+#include <stddef.h>
+#include <unistd.h>
+
+typedef int result;
+enum { success = 0, invalid_value = 1 };
+enum { running = 0, locked = 1, checkpointed = 2, failed = 3 };
+/* How long a process may take to finish what it has given to its GPU. */
+enum { lock_timeout_ms = 120000 };
+
+struct lock_args { unsigned timeout_ms, reserved0; unsigned long long reserved1[7]; };
+struct other_args { unsigned long long reserved[8]; };
+
+/* Of libcuda.so.1. Drivers before 570 lack those of checkpoints. */
+extern result cuInit(unsigned flags);
+extern result cuGetErrorString(result error, const char **text);
+extern __attribute__((weak)) result cuCheckpointProcessGetState(int pid, int *state);
+extern __attribute__((weak)) result cuCheckpointProcessLock(int pid, struct lock_args *args);
+extern __attribute__((weak)) result cuCheckpointProcessCheckpoint(int pid, struct other_args *args);
+extern __attribute__((weak)) result cuCheckpointProcessRestore(int pid, void *args);
+extern __attribute__((weak)) result cuCheckpointProcessUnlock(int pid, struct other_args *args);
+
+static void print(const char *text) {
+  size_t length = 0;
+  while (text[length]) length++;
+  while (length > 0) {
+    ssize_t written = write(1, text, length);
+    if (written <= 0) return;
+    text += written;
+    length -= written;
+  }
+}
+
+static int complain(const char *what, result error) {
+  const char *text = NULL;
+  print(what);
+  if (cuGetErrorString(error, &text) == success && text) {
+    print(": ");
+    print(text);
+  }
+  print("\n");
+  return 1;
+}
+
+static int same(const char *a, const char *b) {
+  while (*a && *a == *b) a++, b++;
+  return *a == *b;
+}
+
+/* 0: it is no process id. */
+static int number(const char *text) {
+  int value = 0;
+  for (; *text; text++) {
+    if (*text < '0' || *text > '9' || value > 100000000) return 0;
+    value = value * 10 + (*text - '0');
+  }
+  return value;
+}
+
+static int to_host(int pid) {
+  struct lock_args lock = {.timeout_ms = lock_timeout_ms};
+  struct other_args other = {0};
+  result error = cuCheckpointProcessLock(pid, &lock);
+  if (error != success) return complain("The GPU work of the process does not come to an end", error);
+  error = cuCheckpointProcessCheckpoint(pid, &other);
+  if (error == success) return 0;
+  complain("The driver cannot move the GPU memory of the process to the host", error);
+  error = cuCheckpointProcessUnlock(pid, &other);
+  if (error != success) complain("and cannot let the process go on", error);
+  return 1;
+}
+
+/* As cuda.h has it for drivers from 580 on; older ones look at no more than 64 bytes, all of them zero. */
+static unsigned long long restore_args[64];
+
+static int to_gpu(int pid, int state) {
+  struct other_args other = {0};
+  if (state == checkpointed) {
+    result error = cuCheckpointProcessRestore(pid, restore_args);
+    if (error != success) return complain("The driver cannot give the GPU memory back to the process", error);
+  }
+  result error = cuCheckpointProcessUnlock(pid, &other);
+  return error == success ? 0 : complain("The driver cannot let the process go on", error);
+}
+
+static int run(int argc, char **argv) {
+  static const char *names[] = {"running\n", "locked\n", "checkpointed\n", "failed\n"};
+  int pid = 0, toggles = 0, state = running;
+  for (int i = 1; i < argc; i++) {
+    if (same(argv[i], "--toggle")) toggles = 1;
+    else if (same(argv[i], "--pid") && i + 1 < argc) pid = number(argv[++i]);
+    else if (!same(argv[i], "--get-state")) return complain(argv[i], invalid_value);
+  }
+  if (pid == 0) return complain("--pid", invalid_value);
+  result error = cuInit(0);
+  if (error != success) return complain("The GPU cannot be used", error);
+  if (!cuCheckpointProcessGetState || !cuCheckpointProcessLock || !cuCheckpointProcessCheckpoint ||
+      !cuCheckpointProcessRestore || !cuCheckpointProcessUnlock) {
+    print("The driver cannot save GPU memory: version 570 and later can\n");
+    return 1;
+  }
+  error = cuCheckpointProcessGetState(pid, &state);
+  if (error != success) return complain("The state of the process cannot be read", error);
+  if (!toggles) {
+    print(state >= running && state <= failed ? names[state] : "unknown\n");
+    return 0;
+  }
+  if (state == running) return to_host(pid);
+  if (state == failed) {
+    print("An earlier move of its GPU memory failed, and the process cannot use the GPU any more\n");
+    return 1;
+  }
+  return to_gpu(pid, state);
+}
+
+__attribute__((used, noreturn)) static void begin(long *stack) {
+  _exit(run((int)stack[0], (char **)(stack + 1)));
+}
+
+#if defined(__x86_64__)
+__asm__(".globl _start\n_start:\nxor %ebp, %ebp\nmov %rsp, %rdi\nand $-16, %rsp\ncall begin\n");
+#elif defined(__aarch64__)
+__asm__(".globl _start\n_start:\nmov x29, #0\nmov x30, #0\nmov x0, sp\nbl begin\n");
+#endif

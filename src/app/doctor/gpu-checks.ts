@@ -1,0 +1,51 @@
+/** Whether sandboxes can have a GPU of this machine. */
+import { findGpus } from '../../drivers/oci/device/find-gpus.ts'
+import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
+import type { Config } from '../config.ts'
+import { dataPaths } from '../data-folder.ts'
+import { gpuProblem, supportedDrivers } from '../gpus.ts'
+import { findOlderRunsc, findRunsc } from '../setup/gvisor.ts'
+import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
+
+/** The first driver that can move the memory of a GPU to the host. */
+const savesMemorySince = 570
+
+export function judgeGpus(
+  found: MachineGpus | NoGpus,
+  wanted: Config['gpus'],
+  drivers: readonly string[] | undefined,
+): Finding {
+  if (!isUsable(found) && !found.hasDriver) {
+    if (wanted === 'none' || wanted === 'auto') return ok('none here')
+    return fail(`WARREN_GPUS asks for some, but ${found.reason}`, found.remedy)
+  }
+  const problem = gpuProblem(found, drivers)
+  if (problem) {
+    const mustHave = wanted !== 'none' && wanted !== 'auto'
+    return (mustHave ? fail : warn)(problem.reason, problem.remedy)
+  }
+  const { gpus, driver, source } = found as MachineGpus
+  const text = `${countModels(gpus.map(({ model }) => model))}, driver ${driver} (${source})`
+  if (wanted === 'none')
+    return ok(`${text}; not for sandboxes: WARREN_GPUS=auto gives them to those that ask`)
+  if (drivers && Number(driver.split('.')[0]) < savesMemorySince) {
+    const remedy = `A driver from ${savesMemorySince} on saves GPU memory.`
+    return warn(`${text}; sandboxes that use one cannot be paused`, remedy)
+  }
+  return ok(drivers ? `${text}; a pause keeps their memory` : `${text}; a paused container keeps its GPU`)
+}
+
+function countModels(models: readonly string[]): string {
+  const counts = new Map<string, number>()
+  for (const model of models) counts.set(model, (counts.get(model) ?? 0) + 1)
+  return [...counts].map(([model, count]) => `${count} × ${model}`).join(', ')
+}
+
+async function lookAtGpus({ gpus, isolation, dataDir, cacheDir }: Config): Promise<Finding> {
+  const { runtimes } = dataPaths(dataDir)
+  const runsc = findRunsc(runtimes) ?? findRunsc(cacheDir) ?? findOlderRunsc(runtimes)
+  const drivers = isolation === 'container' || !runsc ? undefined : await supportedDrivers(runsc)
+  return judgeGpus(findGpus(), gpus, drivers)
+}
+
+export const gpuChecks: readonly MachineCheck[] = [{ name: 'GPU', look: lookAtGpus }]

@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { findGpus } from '../drivers/oci/device/find-gpus.ts'
+import { cardID, fakeDriver, fakeMachine } from '../drivers/oci/device/gpu-fixture.ts'
+import { loadConfig } from './config.ts'
+import { judgeGpus } from './doctor/gpu-checks.ts'
+import { chooseGpus } from './gpus.ts'
+
+const settings = (gpus: string, more: Record<string, string> = {}) =>
+  loadConfig({ WARREN_GPUS: gpus, WARREN_ISOLATION: 'container', ...more })
+const log = () => assert.fail('nothing is to be logged')
+
+test('sandboxes get no GPU unless the operator says so', async () => {
+  assert.equal(loadConfig({}).gpus, 'none')
+  assert.equal(await chooseGpus(loadConfig({}), undefined, log, fakeMachine(1)), undefined)
+})
+
+test('auto gives what is there, and all fails where nothing is', async () => {
+  const chosen = await chooseGpus(settings('auto', { WARREN_GPU_SHARE: '3' }), undefined, log, fakeMachine(2))
+  assert.deepEqual([chosen?.machine.gpus.length, chosen?.share], [2, 3])
+  assert.match(chosen!.checkpointProgram, /native\/built\/gpu-checkpoint-(x64|arm64)$/)
+  const none = { ...fakeMachine(0), root: '/nowhere' }
+  assert.equal(await chooseGpus(settings('auto'), undefined, log, none), undefined)
+  await assert.rejects(chooseGpus(settings('all'), undefined, log, none), /no NVIDIA driver is loaded/)
+})
+
+test('a list names GPUs by number or id, and all of them must be there', async () => {
+  const machine = fakeMachine(3)
+  const chosen = await chooseGpus(settings(`2,${cardID(0)}`), undefined, log, machine)
+  assert.deepEqual(
+    chosen?.machine.gpus.map(({ index }) => index),
+    ['0', '2'],
+  )
+  await assert.rejects(
+    chooseGpus(settings('0,7'), undefined, log, machine),
+    /names 7\. This machine has 0 \(GPU-/,
+  )
+  assert.throws(() => settings('cards'), /WARREN_GPUS/)
+})
+
+test('the doctor tells what there is and what is missing', () => {
+  const found = findGpus(fakeMachine(2))
+  const drivers = ['570.1', fakeDriver]
+  const off = judgeGpus(found, 'none', drivers)
+  assert.equal(off.status, 'ok')
+  assert.match(
+    off.text,
+    /^2 × NVIDIA H200, driver 580\.159\.04 \(\/proc\/driver\/nvidia\); not for sandboxes/,
+  )
+  assert.match(judgeGpus(found, 'auto', drivers).text, /a pause keeps their memory$/)
+  assert.match(judgeGpus(found, 'auto', undefined).text, /a paused container keeps its GPU$/)
+  const unknown = judgeGpus(found, 'auto', ['570.1'])
+  assert.deepEqual([unknown.status, judgeGpus(found, 'all', ['570.1']).status], ['warn', 'fail'])
+  assert.match(unknown.text, /this gVisor does not know the driver 580\.159\.04/)
+  const bare = findGpus({ ...fakeMachine(0), root: '/nowhere' })
+  assert.deepEqual(
+    [judgeGpus(bare, 'none', drivers).text, judgeGpus(bare, 'all', drivers).status],
+    ['none here', 'fail'],
+  )
+  const noLibraries = { ...(found as Extract<typeof found, { gpus: unknown }>), libraries: [] }
+  assert.match(judgeGpus(noLibraries, 'auto', drivers).remedy!, /nvidia-ctk cdi generate/)
+})

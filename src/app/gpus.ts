@@ -1,0 +1,77 @@
+/** Chooses the GPUs that sandboxes may have: what the operator allows of what this machine has. */
+import { join } from 'node:path'
+import type { GpuOptions } from '../drivers/oci/context/driver-options.ts'
+import { findGpus, type GpuSources } from '../drivers/oci/device/find-gpus.ts'
+import { type Gpu, isUsable, type MachineGpus, type NoGpus } from '../drivers/oci/device/gpus.ts'
+import { runCommand } from '../lib/run-command.ts'
+import type { Config } from './config.ts'
+import { projectFolder } from './project-folder.ts'
+import { StartRefusal } from './start-refusal.ts'
+
+/** Why sandboxes get no GPU although the machine has one, and what to do about it. */
+export type GpuProblem = { reason: string; remedy: string }
+
+type GpuSettings = Pick<Config, 'gpus' | 'gpuShare' | 'isolation'>
+
+/** Rejects where the operator asks for GPUs that cannot be had; with `auto` only the log tells. */
+export async function chooseGpus(
+  { gpus: wanted, gpuShare: share, isolation }: GpuSettings,
+  runsc: string | undefined,
+  log: (message: string) => void,
+  sources?: GpuSources,
+): Promise<GpuOptions | undefined> {
+  if (wanted === 'none') return undefined
+  const found = findGpus(sources)
+  const drivers = isolation === 'container' || !runsc ? undefined : await supportedDrivers(runsc)
+  const problem = gpuProblem(found, drivers) ?? missingGpus(wanted, found)
+  if (!problem && isUsable(found)) {
+    const gpus = found.gpus.filter((gpu) => isWanted(wanted, gpu))
+    const checkpointProgram = join(projectFolder, `native/built/gpu-checkpoint-${process.arch}`)
+    return { machine: { ...found, gpus }, share, checkpointProgram }
+  }
+  const text = `Sandboxes get no GPU: ${problem?.reason}. ${problem?.remedy}`
+  if (wanted !== 'auto') throw new StartRefusal('unavailable', `WARREN_GPUS asks for GPUs. ${text}`)
+  if (!isUsable(found) && !found.hasDriver) return undefined
+  log(text)
+  return undefined
+}
+
+/** `drivers`: the versions that gVisor knows; undefined: sandboxes do not run under gVisor. */
+export function gpuProblem(
+  found: MachineGpus | NoGpus,
+  drivers: readonly string[] | undefined,
+): GpuProblem | undefined {
+  if (!isUsable(found)) return found
+  if (drivers && !drivers.includes(found.driver)) {
+    const newest = drivers.at(-1) ?? 'none'
+    return {
+      reason: `this gVisor does not know the driver ${found.driver}; it knows ${drivers.length} versions up to ${newest}`,
+      remedy:
+        'Install one of `runsc nvproxy list-supported-drivers`, or use WARREN_ISOLATION=container, which shares the kernel.',
+    }
+  }
+  if (found.libraries.some((path) => /\/libcuda\.so\./.test(path))) return undefined
+  return {
+    reason: `the libraries of the driver ${found.driver} were not found`,
+    remedy:
+      'Install them (libcuda.so), or write a CDI specification: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml',
+  }
+}
+
+function missingGpus(wanted: Config['gpus'], found: MachineGpus | NoGpus): GpuProblem | undefined {
+  if (typeof wanted === 'string' || !isUsable(found)) return undefined
+  const missing = wanted.filter((name) => !found.gpus.some((gpu) => isCalled(gpu, name)))
+  if (missing.length === 0) return undefined
+  const there = found.gpus.map(({ index, id }) => `${index} (${id})`).join(', ')
+  return { reason: `WARREN_GPUS names ${missing.join(', ')}`, remedy: `This machine has ${there}.` }
+}
+
+const isCalled = ({ index, id }: Gpu, name: string): boolean => index === name || id === name
+
+const isWanted = (wanted: Config['gpus'], gpu: Gpu): boolean =>
+  typeof wanted === 'string' || wanted.some((name) => isCalled(gpu, name))
+
+export async function supportedDrivers(runsc: string): Promise<string[]> {
+  const { stdout } = await runCommand(runsc, ['nvproxy', 'list-supported-drivers'], { timeoutMs: 10_000 })
+  return stdout.split('\n').filter((line) => /^\d/.test(line))
+}

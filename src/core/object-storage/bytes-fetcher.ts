@@ -1,0 +1,98 @@
+/**
+ * Fetches layers and snapshots that a start needs from the object store, unless they are on this machine's
+ * disk.
+ */
+
+import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { Log } from '../../lib/log.ts'
+import type { StoredLayers } from '../ports/images.ts'
+import type { Sandbox } from '../sandbox/row/sandbox.ts'
+import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
+import type { TemplateBuild } from '../template/template.ts'
+import { buildKey, sandboxKey } from './keys.ts'
+import type { LogCarrier } from './log-carrier.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { StoredSnapshots } from './stored-snapshots.ts'
+
+/** The node of a build looks every minute for bytes that the object store lacks. */
+const retryAfterSeconds = 60
+
+export type BytesFetcherParts = {
+  rows: StoredBytesStore
+  snapshots: StoredSnapshots
+  layers: StoredLayers
+  logs: LogCarrier
+  log: Log
+}
+
+export class BytesFetcher implements BytesSource {
+  readonly #parts: BytesFetcherParts
+
+  constructor(parts: BytesFetcherParts) {
+    this.#parts = parts
+  }
+
+  async fetchBuild(
+    build: Pick<TemplateBuild, 'buildID' | 'layers' | 'snapshot'>,
+    { withSnapshot }: { withSnapshot: boolean },
+    signal: AbortSignal,
+  ): Promise<{ memory: boolean }> {
+    const { layers: storedLayers, snapshots, rows, log } = this.#parts
+    const { layers, snapshot, buildID } = build
+    try {
+      if (layers) await storedLayers.fetch(layers, signal)
+      if (!withSnapshot || !snapshot) return { memory: false }
+      const { name, memory } = snapshot
+      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal)
+      if (here) return { memory: here.memory }
+      throw new AppError(
+        'not_found',
+        'The files of the template are neither on this machine nor in the object store.',
+      )
+    } catch (error) {
+      if (isAppError(error, 'not_found')) {
+        log.error(
+          { buildID, err: error },
+          'The object store lacks bytes of a build; the node that built it uploads them again.',
+        )
+        await rows.unmarkBuild(buildID)
+        throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
+          cause: error,
+          retry: { should: true, afterSeconds: retryAfterSeconds },
+        })
+      }
+      throw error
+    }
+  }
+
+  async fetchPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
+    const { snapshots, rows } = this.#parts
+    const { sandboxID, runID, snapshot } = row
+    if (!snapshot || snapshot.frozen) return
+    const wanted = memory && snapshot.memory
+    const isHere = await snapshots.isHere(snapshot.name)
+    if (isHere) return
+    const paused = await rows.findPaused(sandboxID)
+    if (!paused?.stored || paused.runID !== runID) return
+    if (wanted && paused.stored.needs) await this.requireFit(sandboxID, paused.stored.needs)
+    const beside = this.#parts.logs.unpack(sandboxID)
+    await snapshots.fetch(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
+  }
+
+  async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
+    const paused = await this.#parts.rows.findPaused(sandboxID)
+    return paused?.runID === runID && paused.stored !== null
+  }
+
+  async requireFit(sandboxID: string, needs: Readonly<Record<string, string>>): Promise<void> {
+    const why = await this.#parts.snapshots.whyUnfit(needs)
+    if (why !== undefined) throw memoryDoesNotFit(sandboxID, why)
+  }
+}
+
+const memoryDoesNotFit = (sandboxID: string, why: string): AppError =>
+  new AppError(
+    'unprocessable',
+    `The memory of sandbox "${sandboxID}" cannot be used on this machine. ${why} Resume it without memory, or on a machine like its own.`,
+    { retry: { should: false } },
+  )

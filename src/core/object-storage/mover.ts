@@ -1,0 +1,51 @@
+/**
+ * Takes over a paused sandbox from a node that is away or draining, if the object store has its snapshot.
+ * Only the row moves, by compare and set: the node that has the row may start the sandbox, so it never runs
+ * twice. The next resume fetches the bytes under a name that is new with each owner, so that old files on a
+ * disk are never mistaken for them. The former node removes its copy when it sees that the row belongs to
+ * another node.
+ */
+import type { Log } from '../../lib/log.ts'
+import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
+import type { BytesFetcher } from './bytes-fetcher.ts'
+import type { StoredBytesStore } from './stored-bytes-store.ts'
+
+export type SandboxMoverParts = {
+  rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
+  fetcher: Pick<BytesFetcher, 'requireFit'>
+  nodeID: string
+  log: Log
+}
+
+export type TakeOptions = {
+  /** The caller needs the memory in the snapshot. */
+  memory: boolean
+  /** The node that owned the sandbox so far, and that was seen to be away or offered the sandbox. */
+  from: string
+}
+
+export class SandboxMover {
+  readonly #parts: SandboxMoverParts
+
+  constructor(parts: SandboxMoverParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * True: this node owns the sandbox, which is paused. False: the sandbox is no longer paused, cannot run on
+   * another node, or was taken by another node first; the caller should look up its owner again. With
+   * `memory`, rejects with `unprocessable` if this machine cannot use the memory in the snapshot; the sandbox
+   * then stays where it is.
+   */
+  async take(sandboxID: string, { memory, from }: TakeOptions): Promise<boolean> {
+    const { rows, fetcher, nodeID, log } = this.#parts
+    const paused = await rows.findPaused(sandboxID)
+    if (!paused) return false
+    if (paused.nodeID === nodeID) return true
+    if (!paused.stored || paused.nodeID !== from) return false
+    if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
+    const isMine = await rows.take(paused, newTakenSnapshotName(paused))
+    if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
+    return isMine
+  }
+}

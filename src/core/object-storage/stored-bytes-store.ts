@@ -1,0 +1,89 @@
+/**
+ * Rows of builds and paused sandboxes, as far as they say which bytes the object store has. Other nodes find
+ * the bytes by them.
+ */
+
+import type { MemoryNeeds } from '../ports/driver.ts'
+import type { ObjectKey } from '../ports/object-store.ts'
+import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
+
+/**
+ * When the bytes were stored, and what their memory image requires of a machine; `needs` is null if they hold
+ * no memory.
+ */
+export type StoredBytes = { at: number; needs: MemoryNeeds | null }
+
+/** A paused sandbox of any node, with the run whose snapshot the object store may have. */
+export type PausedSandbox = {
+  sandboxID: string
+  runID: string
+  /** The name of the snapshot on the disk of the owning node. */
+  snapshotName: string
+  /** The node that owns it. */
+  nodeID: string
+  /** Null if only the disk of the owning node has the snapshot. */
+  stored: StoredBytes | null
+}
+
+export type StorableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
+
+export interface StoredBytesStore extends CopyFinder {
+  /** Finds a paused sandbox of any node, stored or not. Undefined if it does not exist or is not paused. */
+  findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
+  /**
+   * Paused sandboxes of this node whose snapshots only its disk has. Sandboxes that are frozen in memory are
+   * left out.
+   */
+  listUnstored(): Promise<PausedSandbox[]>
+  /** False if the sandbox is no longer paused on this node in this run, so that the bytes are not its own. */
+  markSandbox(at: { sandboxID: string; runID: string }, stored: StoredBytes): Promise<boolean>
+  /**
+   * Makes this node the owner if the sandbox is still paused in this run, owned by that node, stored, and
+   * without volumes; returns false otherwise. The snapshot gets the given name, which must be new: under the
+   * earlier name a disk may have files of another moment.
+   */
+  take(at: { sandboxID: string; runID: string; nodeID: string }, snapshotName: string): Promise<boolean>
+  /**
+   * Sandboxes of all nodes that a drain has paused and that are to run again, ordered by the end of their
+   * timeout.
+   */
+  listDepartures(): Promise<PausedSandbox[]>
+  /** Ready builds of this node whose bytes only its disk has. */
+  listUnstoredBuilds(): Promise<StorableBuild[]>
+  /** The newest thousand ready builds of other nodes that the object store has. */
+  listForeignBuilds(): Promise<StorableBuild[]>
+  /**
+   * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
+   */
+  markBuild(buildID: string, stored: StoredBytes): Promise<boolean>
+  /**
+   * Records that the object store lacks bytes of the build. Only the node that built it uses it until they
+   * are stored again.
+   */
+  unmarkBuild(buildID: string): Promise<void>
+  /**
+   * What the memory in a stored build's snapshot requires of a machine. Undefined if the build is not stored.
+   */
+  findStoredBuild(buildID: string): Promise<StoredBytes | undefined>
+  /** The objects that rows of all nodes need, or may soon need. */
+  listNeeded(): Promise<NeededBytes>
+  /** Announces that this node will remove these objects. Nobody may rely on them from now on. */
+  condemn(keys: readonly ObjectKey[], at: number): Promise<void>
+  /** Returns those of the keys that any node has condemned. */
+  findCondemned(keys: readonly ObjectKey[]): Promise<ObjectKey[]>
+  /** Keys that this node or a forgotten node has condemned and not acquitted, each with the time. */
+  listCondemned(): Promise<{ key: ObjectKey; at: number }[]>
+  /**
+   * Records that this node is not removing these objects any more. Keys that other nodes condemned stay
+   * condemned.
+   */
+  acquit(keys: readonly ObjectKey[]): Promise<void>
+}
+
+export type NeededBytes = {
+  /** Sandboxes that have not ended, each with its run. */
+  runs: { sandboxID: string; runID: string }[]
+  layers: string[]
+  /** Names of the snapshots of builds. */
+  snapshotNames: string[]
+}

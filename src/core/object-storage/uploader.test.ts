@@ -1,0 +1,373 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { newFakeWorld } from '../../drivers/fake/fake-world.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { silentLog } from '../../lib/log.ts'
+import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
+import { ObjectPacks } from '../../objects/packs.ts'
+import { aBuild } from '../../store/suite/rows.ts'
+import { sandboxKey } from './keys.ts'
+import { LogCarrier } from './log-carrier.ts'
+
+const wish = { memory: true, requireHealthyAgent: false }
+const timed = { timeoutMs: 60_000, memory: true }
+
+/** Two Warrens on two machines, over one database and one object store. */
+async function cluster(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-object-storage-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const clock = new ManualClock()
+  const objects = new MemoryObjectStore(clock)
+  const objectStorage = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
+  const open = (nodeID: string, world = newFakeWorld()) =>
+    openFixture({
+      folder: join(folder, nodeID),
+      databaseFolder: folder,
+      clock,
+      world,
+      nodeID,
+      ports: { objectStorage },
+    })
+  const [one, other] = [await open('one'), await open('other')]
+  t.after(async () => {
+    for (const node of [one, other]) {
+      await node.objectStorage!.uploader.close()
+      await node.service.close()
+      await node.stores.close()
+    }
+  })
+  return { one, other, objects, clock, open, layers: objectStorage.layers }
+}
+
+/** Layers as names: which of them the object store has, and which were brought. */
+class FakeLayers {
+  readonly stored = new Set<string>()
+  readonly brought: string[] = []
+  async store(layers: readonly string[]): Promise<void> {
+    for (const layer of layers) this.stored.add(layer)
+  }
+  async fetch(layers: readonly string[]): Promise<void> {
+    this.brought.push(...layers)
+  }
+}
+
+async function paused({ service, team, driver }: Fixture): Promise<string> {
+  const { sandboxID } = await service.create(team, request())
+  const inside = driver.world.sandboxes.get(sandboxID)!
+  inside.memory.set('m', 'memory')
+  inside.files.set('f', 'file')
+  await service.pause(team, sandboxID, wish)
+  return sandboxID
+}
+
+const holds = ({ driver }: Fixture, sandboxID: string) => {
+  const inside = driver.world.sandboxes.get(sandboxID)
+  return inside && [inside.memory.get('m'), inside.files.get('f')]
+}
+
+const storedOf = async ({ stores }: Fixture, sandboxID: string) =>
+  (await stores.storedBytes.findPaused(sandboxID))?.stored ?? null
+
+const storedSoon = (node: Fixture, sandboxID: string) =>
+  until(async () => (await storedOf(node, sandboxID)) !== null)
+
+test('a paused sandbox of one node resumes on another, memory included, and its own node forgets its copy', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
+  const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
+  assert.equal(sandbox.state, 'running')
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.equal(one.driver.world.snapshots.size, 1)
+  await one.reconciler.run()
+  assert.equal(one.driver.world.snapshots.size, 0)
+  assert.deepEqual(await one.quarantine.list(), [])
+  await assert.rejects(one.service.connect(one.team, sandboxID, timed), failsWith('not_found'))
+  assert.equal(objects.objects.size, 1)
+})
+
+test('the log of a sandbox goes with it, there and back', async (t) => {
+  const { one, other, clock } = await cluster(t)
+  const add = async ({ logs }: Fixture, sandboxID: string, sequence: number) => {
+    const message = `line ${sequence}`
+    await logs.append(sandboxID, [{ sequence, at: clock.now(), level: 'info', message, fields: {} }])
+    clock.advance(1000)
+  }
+  const { sandboxID } = await one.service.create(one.team, request())
+  let [here, there] = [one, other]
+  for (let sequence = 1; sequence <= 3; sequence++) {
+    await add(here, sandboxID, sequence)
+    await here.service.pause(here.team, sandboxID, wish)
+    await storedSoon(here, sandboxID)
+    assert.equal(await there.objectStorage!.mover.take(sandboxID, { memory: true, from: here.nodeID }), true)
+    await there.service.connect(there.team, sandboxID, timed)
+    await here.reconciler.run()
+    const entries = await there.logs.newest(sandboxID, 1e6)
+    const numbers = entries.map((entry) => entry.sequence).filter((number) => number > 0)
+    assert.deepEqual(numbers, [1, 2, 3].slice(0, sequence))
+    ;[here, there] = [there, here]
+  }
+})
+
+test('a log that no Warren can have packed is left out, and the sandbox comes without it', async (t) => {
+  const { one } = await cluster(t)
+  const { sandboxID } = await one.service.create(one.team, request())
+  const before = await one.logs.newest(sandboxID, 1e6)
+  const carrier = new LogCarrier(one.logs, silentLog)
+  const entry = { sequence: 7, at: 8e15, level: 'info', message: 'line', fields: {} }
+  const mostPieces = 100
+  let piecesRead = 0
+  async function* endless() {
+    for (; piecesRead < mostPieces; piecesRead++) yield Buffer.alloc(64 * 1024, `${JSON.stringify(entry)}\n`)
+  }
+  async function* of(text: string) {
+    yield Buffer.from(text)
+  }
+  const broken = ['no JSON', '[]', 'null', JSON.stringify({ ...entry, level: 'x' }), '{"at":"now"}']
+  for (const content of [endless(), ...broken.map(of)]) {
+    const take = carrier.unpack(sandboxID).open('log.jsonl')
+    assert.ok(typeof take === 'function')
+    await take(content)
+  }
+  assert.ok(piecesRead < 20, `${piecesRead} pieces of an endless log were read`)
+  assert.deepEqual(await one.logs.newest(sandboxID, 1e6), before)
+})
+
+test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.service.connect(other.team, sandboxID, timed)
+  // As if the earlier owner had gone on with it while it could not see the rows.
+  const inside = other.driver.world.sandboxes.get(sandboxID)!
+  one.driver.world.sandboxes.set(sandboxID, inside)
+  await one.reconciler.run()
+  assert.equal(one.driver.world.sandboxes.has(sandboxID), false)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.ok(one.logged.some(({ message }) => message.includes('that another node owns was stopped')))
+})
+
+test('what the quarantine of the earlier owner has of a sandbox stays there when the sandbox moves', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  const [name] = [...one.driver.world.snapshots.keys()]
+  const earlier = `${sandboxID}-${newUUID()}`
+  one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
+  await one.quarantine.add(earlier, 'an earlier one')
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await one.reconciler.run()
+  assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
+})
+
+test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await one.reconciler.run()
+  assert.equal(one.driver.world.snapshots.size, 0)
+  await other.reconciler.run()
+  await other.service.connect(other.team, sandboxID, timed)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+})
+
+test('of several that want the same sandbox at once, its own node included, one gets it', async (t) => {
+  const { one, other, open } = await cluster(t)
+  const third = await open('third')
+  t.after(() => third.stores.close())
+  for (let round = 0; round < 5; round++) {
+    const sandboxID = await paused(one)
+    await storedSoon(one, sandboxID)
+    const resumes = [one, other, third].map(async (node) => {
+      if (node !== one && !(await node.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })))
+        return undefined
+      return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
+    })
+    await Promise.all(resumes)
+    const live = [one, other, third].filter((node) => holds(node, sandboxID))
+    assert.equal(live.length, 1, `round ${round}`)
+    await live[0]!.service.kill(live[0]!.team, sandboxID)
+  }
+})
+
+test('what only its own disk has cannot be taken', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  await one.objectStorage!.uploader.run()
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), false)
+  const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
+  assert.equal(sandbox.state, 'running')
+})
+
+test('while the object store is gone everything local goes on, it is told once, and made up for later', async (t) => {
+  const { one, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  for (let round = 0; round < 3; round++) await one.objectStorage!.uploader.run()
+  const told = one.logged.filter(({ message }) => message.includes('object store'))
+  assert.deepEqual(
+    told.map(({ level }) => level),
+    ['warn'],
+  )
+  objects.isGone = false
+  await one.objectStorage!.uploader.run()
+  assert.ok(await storedOf(one, sandboxID))
+})
+
+test('a sandbox that is resumed while it is uploaded is not stored, and the upload goes', async (t) => {
+  const { one, objects } = await cluster(t)
+  const upload = gate()
+  let isRead = false
+  objects.onStep = (step) => {
+    if (step !== 'finish') return
+    isRead = true
+    return upload.opened
+  }
+  const sandboxID = await paused(one)
+  await until(async () => isRead)
+  await one.service.connect(one.team, sandboxID, timed)
+  upload.open()
+  await one.objectStorage!.uploader.run()
+  assert.equal(objects.objects.size, 0)
+  await one.service.pause(one.team, sandboxID, wish)
+  await storedSoon(one, sandboxID)
+})
+
+test('a crash between the upload and the row costs nothing: the next round finds the object there', async (t) => {
+  const { one, objects } = await cluster(t)
+  objects.isGone = true
+  const sandboxID = await paused(one)
+  await one.objectStorage!.uploader.run()
+  objects.isGone = false
+  const row = (await one.stores.storedBytes.findPaused(sandboxID))!
+  const portable = (await one.driver.exportSnapshot(row.snapshotName))!
+  await new ObjectPacks(objects).store(sandboxKey(row), portable.files, portable.note)
+  await one.objectStorage!.uploader.run()
+  assert.deepEqual((await storedOf(one, sandboxID))?.needs, { cpu: 'usual' })
+})
+
+test('memory of another kind of machine is rejected in words before the sandbox moves; its files boot', async (t) => {
+  const { one, other } = await cluster(t)
+  other.driver.world.cpu = 'lesser'
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await assert.rejects(
+    other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }),
+    /needs the CPU usual/,
+  )
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: false, from: 'one' }), true)
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
+  await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
+  assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
+})
+
+test('a store that fails in the middle of a fetch leaves the sandbox paused, and the next resume brings it', async (t) => {
+  const { one, other, objects } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  objects.isGone = true
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  objects.isGone = false
+  await other.service.connect(other.team, sandboxID, timed)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+})
+
+test('a sandbox that moves there and back is the newest of its states', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.service.connect(other.team, sandboxID, timed)
+  other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
+  await other.service.pause(other.team, sandboxID, wish)
+  await storedSoon(other, sandboxID)
+  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: true, from: 'other' }), true)
+  await one.service.connect(one.team, sandboxID, timed)
+  assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
+})
+
+test('objects that no row needs are removed after a grace', async (t) => {
+  const { one, objects, clock } = await cluster(t)
+  const [kept, killed] = [await paused(one), await paused(one)]
+  await storedSoon(one, kept)
+  await storedSoon(one, killed)
+  await one.service.kill(one.team, killed)
+  await one.objectStorage!.sweeper.run()
+  assert.equal(objects.objects.size, 2)
+  clock.advance(2 * 3_600_000)
+  await one.objectStorage!.sweeper.run()
+  const keys = [...objects.objects.keys()]
+  assert.equal(keys.length, 1)
+  assert.match(keys[0]!, new RegExp(kept))
+})
+
+test('a build of one node starts on another once the object store has its layers and its snapshot', async (t) => {
+  const { one, other, layers } = await cluster(t)
+  const { sandboxID } = await one.service.create(one.team, request())
+  one.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the template')
+  const name = newUUID()
+  const { handle } = await one.service.get(one.team, sandboxID)
+  await one.snapshots.take(handle!, name, { memory: true, afterwards: 'go-on', lasting: true })
+  const snapshot = { name, memory: true, sandboxID }
+  const build = aBuild('basetemplate', {
+    layers: ['sha256:a'],
+    snapshot,
+    buildID: name,
+    createdAt: one.clock.now(),
+  })
+  await one.stores.templates.insertBuild(build, ['default'])
+  const before = await other.stores.templates.findReadyBuild('basetemplate', 'default')
+  assert.notEqual(before?.buildID, name)
+  await one.objectStorage!.uploader.run()
+  assert.ok(layers.stored.has('sha256:a'))
+  const started = await other.service.create(other.team, request())
+  assert.equal(started.buildID, name)
+  assert.deepEqual(layers.brought.slice(-1), ['sha256:a'])
+  assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
+  await other.reconciler.run()
+  assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
+  await other.stores.storedBytes.unmarkBuild(name)
+  await other.reconciler.run()
+  assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
+})
+
+test('files that a failed resume has changed are what the next owner resumes, whatever its disk has from before', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  other.agent.initialize = async () => {
+    other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'newer')
+    throw new AppError('internal', 'The agent does not answer.')
+  }
+  await assert.rejects(other.service.connect(other.team, sandboxID, timed))
+  await other.objectStorage!.uploader.run()
+  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
+  assert.equal(one.driver.world.snapshots.size, 1, 'the first owner still has its copy')
+  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: false, from: 'other' }), true)
+  await one.service.connect(one.team, sandboxID, { ...timed, memory: false })
+  assert.equal(holds(one, sandboxID)?.[1], 'newer')
+  await one.reconciler.run()
+  assert.equal(holds(one, sandboxID)?.[1], 'newer')
+})
+
+test('a sandbox is taken from the node that was seen to have it, and from no other', async (t) => {
+  const { one, other } = await cluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
+  assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
+})

@@ -1,0 +1,187 @@
+/**
+ * Sandboxes that stand still because the machine is short of something. They are frozen in their turn, so a kill overtakes;
+ * nothing of them is lost, and their rows stay `running`. One that stands still for several reasons goes on when the last of
+ * them is over.
+ */
+import type { Clock } from '../../../lib/clock.ts'
+import type { Log } from '../../../lib/log.ts'
+import { canFreeze, type Driver } from '../../ports/driver.ts'
+import type { LogEntry } from '../../ports/logs.ts'
+import type { RouteTable } from '../network/routes.ts'
+import { goesOnEntry, standsStillEntry } from '../row/life-entries.ts'
+import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
+
+/** What the machine is short of. */
+export type Shortage = {
+  /** Told to whoever asks a sandbox that stands still, and in its log. */
+  standsStill: string
+  /** Told when it goes on. */
+  goesOn: string
+  /** The machine is so short of it that a sandbox that was found frozen stays so. */
+  keepsFrozen: () => boolean
+}
+
+/** One reason of one sandbox. */
+export type HeldSandbox = { sandboxID: string; runID: string; lately: number; since: number }
+
+export type HeldSandboxesParts = {
+  driver: Driver
+  turns: SandboxTurns
+  routes: RouteTable
+  clock: Clock
+  appendLog: (sandboxID: string, entry: LogEntry) => void
+  log: Log
+}
+
+/** A sandbox that works in bursts would stand still and go on many times a second otherwise. */
+const stillAtLeastMs = 3000
+
+/** How long a sandbox that is told to stand still may take for it before that counts as failed. */
+const standsStillWithinMs = 1500
+
+type HeldRun = { runID: string; reasons: Map<Shortage, HeldSandbox> }
+
+export class HeldSandboxes {
+  readonly #parts: HeldSandboxesParts
+  readonly #shortages: Shortage[] = []
+  readonly #held = new Map<string, HeldRun>()
+  /** Those that are just being frozen, thawed or paused, and since when. */
+  readonly #changing = new Map<string, number>()
+
+  constructor(parts: HeldSandboxesParts) {
+    this.#parts = parts
+    parts.routes.onRemove(({ sandboxID, runID }) => {
+      if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
+    })
+  }
+
+  add(shortage: Shortage): void {
+    this.#shortages.push(shortage)
+  }
+
+  /** Those that stand still for this reason. */
+  by(shortage: Shortage): HeldSandbox[] {
+    return [...this.#held.values()].flatMap(({ reasons }) => reasons.get(shortage) ?? [])
+  }
+
+  has(sandboxID: string): boolean {
+    return this.#held.has(sandboxID)
+  }
+
+  hasRun({ sandboxID, runID }: { sandboxID: string; runID: string }, shortage: Shortage): boolean {
+    const held = this.#held.get(sandboxID)
+    return held?.runID === runID && held.reasons.has(shortage)
+  }
+
+  /** It was told so a moment ago: on a busy machine it takes that long. */
+  isAboutToStandStill(sandboxID: string): boolean {
+    const since = this.#changing.get(sandboxID)
+    return since !== undefined && this.#parts.clock.now() - since < standsStillWithinMs
+  }
+
+  /** Why this run stands still. Undefined: it does not. */
+  whyHeld({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
+    const held = this.#held.get(sandboxID)
+    return held?.runID === runID ? [...held.reasons.keys()][0]?.standsStill : undefined
+  }
+
+  /**
+   * Whether a sandbox that was found frozen stays so. After a restart nobody remembers who stood still: while the machine is
+   * short of something, whoever is found frozen does.
+   */
+  keepsFrozen({ sandboxID, runID }: SandboxInTurn): boolean {
+    if (this.#held.get(sandboxID)?.runID === runID) return true
+    const [shortage] = this.#shortages.filter(({ keepsFrozen }) => keepsFrozen())
+    if (shortage) this.#note(sandboxID, runID, shortage, 0)
+    return shortage !== undefined
+  }
+
+  /** Makes it stand still, unless something else is done to it just now. */
+  hold(sandboxID: string, shortage: Shortage, lately: number, onHeld: () => void): void {
+    if (this.#held.get(sandboxID)?.reasons.has(shortage)) return
+    this.change(sandboxID, () => this.#hold(sandboxID, shortage, lately, onHeld))
+  }
+
+  /** Lets the one go on that grew least, of those that stood still for long enough. */
+  letNextGoOn(shortage: Shortage, onGone: (sandboxID: string) => void): void {
+    const now = this.#parts.clock.now()
+    const longEnough = this.by(shortage).filter(({ since }) => now - since >= stillAtLeastMs)
+    const [next] = longEnough.sort((a, b) => a.lately - b.lately)
+    if (next) this.change(next.sandboxID, () => this.#goOn(next, shortage, onGone))
+  }
+
+  /** One change of a sandbox at a time. Undefined: not now, the next look tries again. */
+  change(sandboxID: string, work: () => Promise<void> | undefined): void {
+    if (this.#changing.has(sandboxID)) return
+    this.#changing.set(sandboxID, this.#parts.clock.now())
+    const done = () => void this.#changing.delete(sandboxID)
+    Promise.resolve(work()).then(done, (error) => {
+      done()
+      this.#parts.log.error(
+        { sandboxID, err: error },
+        'A sandbox could not be made to stand still, or to go on.',
+      )
+    })
+  }
+
+  #hold(
+    sandboxID: string,
+    shortage: Shortage,
+    lately: number,
+    onHeld: () => void,
+  ): Promise<void> | undefined {
+    const { driver, turns, routes, clock, appendLog } = this.#parts
+    if (!canFreeze(driver)) return undefined
+    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      if (row?.state !== 'running' || !row.handle) return
+      const { runID } = row
+      const isNew = this.#held.get(sandboxID)?.runID !== runID
+      // Who asks it something from now on is answered, and does not wait for it.
+      routes.hold(sandboxID, runID, shortage.standsStill)
+      try {
+        await driver.freeze(row.handle, signal, { whileBusy: true })
+      } catch (error) {
+        if (isNew) routes.letGo(sandboxID, runID)
+        if (signal.aborted) return
+        throw error
+      }
+      this.#note(sandboxID, runID, shortage, lately)
+      appendLog(sandboxID, standsStillEntry(clock.now(), shortage.standsStill))
+      onHeld()
+    })
+  }
+
+  #note(sandboxID: string, runID: string, shortage: Shortage, lately: number): void {
+    const last = this.#held.get(sandboxID)
+    const held = last?.runID === runID ? last : { runID, reasons: new Map<Shortage, HeldSandbox>() }
+    held.reasons.set(shortage, { sandboxID, runID, lately, since: this.#parts.clock.now() })
+    this.#held.set(sandboxID, held)
+    this.#parts.routes.hold(sandboxID, runID, shortage.standsStill)
+  }
+
+  #goOn(
+    { sandboxID, runID }: HeldSandbox,
+    shortage: Shortage,
+    onGone: (sandboxID: string) => void,
+  ): Promise<void> | undefined {
+    const { driver, turns, routes, clock, appendLog } = this.#parts
+    if (!canFreeze(driver)) return undefined
+    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      const held = this.#held.get(sandboxID)
+      if (held?.runID !== runID) return
+      const [other] = [...held.reasons.keys()].filter((one) => one !== shortage)
+      const isLive = row?.state === 'running' && row.runID === runID && row.handle
+      if (isLive && !other) {
+        await driver.thaw(row.handle!, signal)
+        appendLog(sandboxID, goesOnEntry(clock.now(), shortage.goesOn))
+      }
+      held.reasons.delete(shortage)
+      if (other) routes.hold(sandboxID, runID, other.standsStill)
+      else {
+        this.#held.delete(sandboxID)
+        routes.letGo(sandboxID, runID)
+      }
+      onGone(sandboxID)
+    })
+  }
+}

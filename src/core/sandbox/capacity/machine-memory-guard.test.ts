@@ -1,0 +1,385 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import {
+  type Fixture,
+  type FixtureOptions,
+  failsWith,
+  gate,
+  openFixture,
+  request,
+  until,
+} from '../../../../test/support/domain.ts'
+import { poolHas, waiting } from '../../../../test/support/warm-pool.ts'
+import { diskLevels } from './disk-levels.ts'
+
+const mebibyte = 1024 * 1024
+/** Start 1024, thaw 768, freeze 512, end 256 MiB. Sandboxes are promised 512 MiB each. */
+const minFreeMemoryMB = 1024
+
+type Memory = { otherMB: number; isBroken: boolean; diskMB: number }
+
+/** A machine of 4 GiB, of which sandboxes and others take their part. */
+async function openMemory(options: Partial<FixtureOptions> = {}) {
+  const memory: Memory = { otherMB: 0, isBroken: false, diskMB: 1e6 }
+  // Set once the driver is there.
+  let used = () => 0
+  const fixture = await openFixture({
+    ...options,
+    admission: { minFreeMemoryMB, waitMs: 1000 },
+    ports: {
+      freeBytes: async () => memory.diskMB * mebibyte,
+      machine: {
+        cpuCount: 64,
+        memoryMB: 4096,
+        availableMemoryMB: async () => {
+          if (memory.isBroken) throw new Error('EIO')
+          return 4096 - memory.otherMB - used()
+        },
+      },
+    },
+  })
+  used = () =>
+    [...fixture.driver.world.memoryUses.values()].reduce((total, bytes) => total + bytes, 0) / mebibyte
+  // The first look finds that the next ones have to be close.
+  await fixture.memoryGuard.look()
+  return { ...fixture, memory, ...handsOf(fixture) }
+}
+
+function handsOf({ driver, memoryGuard, clock, service, team, told, stores }: Fixture) {
+  const settle = async () => {
+    for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve))
+    // Whatever has gone takes no memory.
+    for (const id of driver.world.memoryUses.keys())
+      if (!driver.world.sandboxes.has(id)) driver.world.memoryUses.delete(id)
+  }
+  const isFrozen = (sandboxID: string) => driver.world.sandboxes.get(sandboxID)?.frozen === true
+  return {
+    look: async (afterMs = 200) => {
+      clock.advance(afterMs)
+      await memoryGuard.look()
+      await settle()
+    },
+    create: async () => (await service.create(team, request())).sandboxID,
+    /** Frozen sandboxes take nothing. */
+    take: (sandboxID: string, megabytes: number) => {
+      if (isFrozen(sandboxID)) return
+      driver.world.memoryUses.set(
+        sandboxID,
+        (driver.world.memoryUses.get(sandboxID) ?? 0) + megabytes * mebibyte,
+      )
+    },
+    isFrozen,
+    settle,
+    toldOf: (sandboxID: string) => told.filter((line) => line.startsWith(sandboxID)).join('\n'),
+    rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
+  }
+}
+
+describe('the guard of the memory', () => {
+  it('leaves everybody alone while there is memory', async () => {
+    await using machine = await openMemory()
+    const sandboxID = await machine.create()
+    for (let time = 0; time < 5; time++) {
+      machine.take(sandboxID, 80)
+      await machine.look(1000)
+    }
+    assert.equal(machine.isFrozen(sandboxID), false)
+    machine.memoryGuard.require()
+  })
+
+  it('lets nothing be begun, before anybody stands still', async () => {
+    await using machine = await openMemory({ warm: 1 })
+    machine.memory.otherMB = 3100
+    await machine.look()
+    assert.throws(() => machine.memoryGuard.require(), failsWith('unavailable'))
+    const created = machine.service.create(machine.team, request())
+    const rejected = assert.rejects(created, failsWith('unavailable'))
+    await machine.settle()
+    machine.clock.advance(1000)
+    await rejected
+    machine.memory.otherMB = 2000
+    await machine.look()
+    machine.memoryGuard.require()
+    await machine.create()
+  })
+
+  it('makes those stand still that grow beyond their share, with the reason told, and lets them go on', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3200
+    machine.take(hog, 200)
+    machine.take(small, 20)
+    await machine.look()
+    machine.take(hog, 200)
+    machine.take(small, 20)
+    await machine.look()
+    // One look alone may have met a moment between two figures.
+    await machine.look()
+    assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
+    assert.match(machine.toldOf(hog), /stands still because the memory of this server is nearly used up/)
+    assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /Nothing of it is lost/)
+    assert.equal(machine.routes.whyHeld(machine.routes.get(small)!), undefined)
+    assert.equal(machine.memoryGuard.heldCount, 1)
+    machine.memory.otherMB = 2000
+    await machine.look()
+    assert.equal(machine.isFrozen(hog), true, 'not at once: who takes memory in bursts would come and go')
+    await machine.look(3000)
+    assert.equal(machine.isFrozen(hog), false)
+    assert.match(machine.toldOf(hog), /goes on: the server has memory again/)
+    assert.equal(machine.routes.whyHeld(machine.routes.get(hog)!), undefined)
+  })
+
+  it('counts what will be taken until everybody stands still', async () => {
+    await using machine = await openMemory()
+    const [fast] = [await machine.create(), await machine.create(), await machine.create()]
+    machine.memory.otherMB = 2900
+    await machine.look()
+    machine.take(fast, 420)
+    await machine.look()
+    assert.equal(
+      machine.isFrozen(fast),
+      true,
+      'half a second at its pace is more than the 776 MiB that are left',
+    )
+  })
+
+  it('never touches one within its share, however fast it grows', async () => {
+    await using machine = await openMemory({ snapshotMemory: false })
+    const [large, small] = [await machine.create(), await machine.create()]
+    machine.take(large, 500)
+    machine.memory.otherMB = 2700
+    await machine.look()
+    for (let time = 0; time < 6; time++) {
+      machine.take(small, 10)
+      machine.memory.otherMB += 100
+      await machine.look()
+      assert.equal(machine.isFrozen(small), false)
+    }
+    for (let time = 0; time < 3; time++) await machine.look(3000)
+    await until(async () => (await machine.rowOf(large))?.state === 'ended')
+    assert.equal((await machine.rowOf(large))?.endReason, 'memory_full')
+    assert.match(
+      machine.toldOf(large),
+      /the memory of the server was used up, and it was furthest beyond its share/,
+    )
+    assert.equal((await machine.rowOf(small))?.state, 'running')
+    assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
+  })
+
+  it('pauses who stood still for long while memory stays short, and that one can be resumed', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3200
+    machine.take(hog, 200)
+    await machine.look()
+    machine.take(hog, 200)
+    await machine.look()
+    // One look alone may have met a moment between two figures.
+    await machine.look()
+    await machine.look(5000)
+    assert.equal((await machine.rowOf(hog))?.state, 'running')
+    await machine.look(5000)
+    await until(async () => (await machine.rowOf(hog))?.state === 'paused')
+    const row = (await machine.rowOf(hog))!
+    assert.deepEqual([row.snapshot?.memory, row.snapshot?.agentUnresponsive], [true, false])
+    assert.match(machine.toldOf(hog), /is paused because the memory of this server is nearly used up/)
+    assert.equal(machine.memoryGuard.counts.paused, 1)
+    assert.equal(machine.memoryGuard.heldCount, 0)
+    await machine.settle()
+    machine.memory.otherMB = 1000
+    await machine.look()
+    await machine.service.connect(machine.team, hog, { timeoutMs: 60_000, memory: true })
+    assert.equal((await machine.rowOf(hog))?.state, 'running')
+    assert.equal(machine.isFrozen(hog), false)
+    assert.equal((await machine.rowOf(small))?.state, 'running')
+  })
+
+  it('lets those of a driver that keeps no memory stand still, and ends nobody while that is enough', async () => {
+    await using machine = await openMemory({ snapshotMemory: false })
+    const [hog] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3200
+    machine.take(hog, 200)
+    await machine.look()
+    machine.take(hog, 200)
+    for (let time = 0; time < 10; time++) await machine.look(5000)
+    assert.equal(machine.isFrozen(hog), true)
+    assert.equal((await machine.rowOf(hog))?.state, 'running')
+  })
+
+  it('ends the one that cannot be made to stand still', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.driver.beforeFrozen = async () => {
+      throw new Error('processes do not stand still')
+    }
+    machine.memory.otherMB = 3300
+    for (const megabytes of [150, 150, 150, 100, 10, 10]) {
+      machine.take(hog, megabytes)
+      await machine.look()
+    }
+    await until(async () => (await machine.rowOf(hog))?.state === 'ended')
+    assert.equal((await machine.rowOf(hog))?.endReason, 'memory_full')
+    assert.equal((await machine.rowOf(small))?.state, 'running')
+  })
+
+  it('ends the one that could not be paused, and not before its pause failed', async () => {
+    await using machine = await openMemory()
+    const [hog] = [await machine.create(), await machine.create()]
+    machine.driver.beforeSnapshot = async () => {
+      throw new Error('ENOSPC')
+    }
+    machine.take(hog, 500)
+    machine.memory.otherMB = 3400
+    await machine.look()
+    await machine.look()
+    assert.equal((await machine.rowOf(hog))?.state, 'running')
+    assert.equal(machine.memoryGuard.counts.ended, 0)
+    await machine.look()
+    await until(async () => (await machine.rowOf(hog))?.state === 'ended')
+    assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
+  })
+
+  it('pauses one at a time', async () => {
+    await using machine = await openMemory()
+    const [one, other] = [await machine.create(), await machine.create()]
+    const writing = gate()
+    machine.driver.beforeSnapshot = () => writing.opened
+    for (const each of [one, other]) machine.take(each, 400)
+    machine.memory.otherMB = 3200
+    for (let time = 0; time < 3; time++) await machine.look(3000)
+    const states = [(await machine.rowOf(one))!.state, (await machine.rowOf(other))!.state]
+    assert.deepEqual(states.sort(), ['pausing', 'running'])
+    writing.open()
+    await machine.settle()
+  })
+
+  it('is not undone by the reconciler, nor by a restart of Warren', async () => {
+    await using machine = await openMemory()
+    const [hog] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3200
+    machine.take(hog, 200)
+    await machine.look()
+    machine.take(hog, 200)
+    await machine.look()
+    // One look alone may have met a moment between two figures.
+    await machine.look()
+    await machine.reconciler.run()
+    assert.equal(machine.isFrozen(hog), true)
+    const again = await machine.again()
+    const hands = handsOf(again)
+    try {
+      await again.memoryGuard.look()
+      await again.reconciler.run()
+      assert.equal(hands.isFrozen(hog), true)
+      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /stands still because the memory/)
+      machine.memory.otherMB = 1000
+      await hands.look(3000)
+      assert.equal(hands.isFrozen(hog), false)
+    } finally {
+      await again[Symbol.asyncDispose]()
+    }
+  })
+
+  it('does not hold figures of different moments against a small sandbox', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3300
+    machine.take(hog, 300)
+    await machine.look()
+    machine.take(small, 20)
+    const { driver } = machine
+    const late = gate()
+    const measure = driver.memoryUse.bind(driver)
+    driver.memoryUse = () => late.opened.then(measure)
+    machine.clock.advance(200)
+    const looked = machine.memoryGuard.look()
+    // The memory was read; meanwhile the one that had it is killed.
+    await machine.settle()
+    await machine.service.kill(machine.team, hog)
+    machine.clock.advance(5000)
+    await machine.settle()
+    late.open()
+    await looked
+    await machine.settle()
+    assert.equal(machine.isFrozen(small), false)
+  })
+
+  it('leaves nobody frozen for a copy that a crash cut off', async () => {
+    await using machine = await openMemory()
+    const [hog, small] = [await machine.create(), await machine.create()]
+    machine.driver.beforeSnapshot = () => new Promise(() => {})
+    const { service, team } = machine
+    void service.snapshot(team, small, { memory: true }).catch(() => {})
+    await until(async () => machine.isFrozen(small))
+    machine.memory.otherMB = 3200
+    machine.take(hog, 300)
+    const again = await machine.again()
+    try {
+      await again.memoryGuard.look()
+      await again.reconciler.run()
+      assert.equal(handsOf(again).isFrozen(small), false)
+    } finally {
+      await again[Symbol.asyncDispose]()
+    }
+  })
+
+  it('is overtaken by a kill, and by the end of a sandbox’s time', async () => {
+    await using machine = await openMemory({ snapshotMemory: false })
+    const [killed, expired] = [await machine.create(), await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3000
+    for (let time = 0; time < 2; time++) {
+      for (const one of [killed, expired]) machine.take(one, 200)
+      await machine.look()
+    }
+    assert.deepEqual([machine.isFrozen(killed), machine.isFrozen(expired)], [true, true])
+    await machine.service.kill(machine.team, killed)
+    assert.equal((await machine.rowOf(killed))?.endReason, 'killed')
+    machine.clock.advance(120_000)
+    await until(async () => (await machine.rowOf(expired))?.state === 'ended')
+    assert.equal((await machine.rowOf(expired))?.endReason, 'timeout')
+    assert.equal(machine.memoryGuard.heldCount, 0)
+  })
+
+  it('empties the warm pool first', async () => {
+    await using machine = await openMemory({ warm: 2 })
+    await machine.create()
+    await poolHas(machine, 1)
+    machine.memory.otherMB = 3200
+    await machine.look()
+    await until(async () => (await waiting(machine)).length === 0)
+    assert.equal(machine.memoryGuard.counts.ended, 0)
+  })
+
+  it('lets one go on only when neither disk nor memory is short', async () => {
+    await using machine = await openMemory({ diskLevels: diskLevels(1e12, 256) })
+    const [hog] = [await machine.create(), await machine.create()]
+    machine.memory.otherMB = 3200
+    machine.memory.diskMB = 600
+    machine.take(hog, 200)
+    await machine.look()
+    await machine.diskGuard.look()
+    machine.take(hog, 200)
+    machine.memory.diskMB = 400
+    machine.driver.diskUses.set(hog, { allocatedBytes: 200 * mebibyte, unwrittenBytes: 0 })
+    machine.clock.advance(200)
+    await machine.diskGuard.look()
+    await machine.settle()
+    await machine.look()
+    assert.deepEqual([machine.diskGuard.heldCount, machine.memoryGuard.heldCount], [1, 0])
+    machine.memory.otherMB = 0
+    await machine.look(4000)
+    assert.equal(machine.isFrozen(hog), true, 'the disk is still full')
+    machine.memory.diskMB = 1e6
+    await machine.diskGuard.look()
+    await machine.settle()
+    assert.equal(machine.isFrozen(hog), false)
+  })
+
+  it('goes on looking when the memory cannot be looked at, and rejects nobody for it', async () => {
+    await using machine = await openMemory()
+    machine.memory.isBroken = true
+    for (let time = 0; time < 3; time++) await machine.look()
+    assert.equal(machine.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    await machine.create()
+  })
+})

@@ -1,0 +1,171 @@
+/** Finds the NVIDIA GPUs of this machine: by a CDI specification if there is one, else by what the driver shows. */
+import { spawnSync } from 'node:child_process'
+import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { ifPresentNow } from '../../../lib/if-present.ts'
+import { type CdiFile, readCdi } from './cdi.ts'
+import type { DeviceNode, Gpu, MachineGpus, NoGpus } from './gpus.ts'
+
+export type GpuSources = {
+  /** Where the file system of the machine begins; tests have one of their own. */
+  root: string
+  /** Undefined: there is no character device at this path. */
+  deviceAt(path: string): DeviceNode | undefined
+  /** Where the machine's own programs find the driver, beside the usual folders: paths of its files. */
+  knownFiles(): readonly string[]
+}
+
+const sharedPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools']
+/** Without these no program gets as far as a GPU. */
+const neededPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm']
+const cdiFolders = ['/etc/cdi', '/var/run/cdi']
+const libraryFolders = [
+  '/usr/lib/x86_64-linux-gnu',
+  '/usr/lib/aarch64-linux-gnu',
+  '/usr/lib64',
+  '/usr/lib',
+  '/usr/local/nvidia/lib64',
+  '/run/nvidia/driver/usr/lib/x86_64-linux-gnu',
+  '/run/nvidia/driver/usr/lib/aarch64-linux-gnu',
+  '/run/nvidia/driver/usr/lib64',
+]
+const programFolders = ['/usr/bin', '/usr/local/nvidia/bin', '/run/nvidia/driver/usr/bin']
+/** What computing needs; nothing for screens and video, which gVisor does not pass on. */
+const libraryNames =
+  /^lib(?:cuda|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|opencl|allocator|cfg|compiler|fatbinaryloader|tileiras))\.so\./
+const programNames = ['nvidia-smi']
+
+export const machineSources: GpuSources = {
+  root: '/',
+  deviceAt: (path) => deviceAt(path),
+  knownFiles: () => [...linkedLibraries(), ...programsOnPath()],
+}
+
+/** Throws where a file is there and cannot be read. */
+export function findGpus(sources: GpuSources = machineSources): MachineGpus | NoGpus {
+  const version = textOf(sources, '/proc/driver/nvidia/version')
+  if (version === undefined) {
+    const remedy = 'Install the NVIDIA driver if this machine has a GPU.'
+    return { reason: 'no NVIDIA driver is loaded', remedy, hasDriver: false }
+  }
+  const driver = /^NVRM version:.*?\s(\d{3,}\.\d+(?:\.\d+)?)\s/m.exec(version)?.[1]
+  if (!driver) {
+    return {
+      reason: 'the version of the NVIDIA driver cannot be read from /proc/driver/nvidia/version',
+      remedy: 'Update the driver.',
+      hasDriver: true,
+    }
+  }
+  const missing = neededPaths.filter((path) => !sources.deviceAt(path))
+  if (missing.length > 0) {
+    return {
+      reason: `the driver ${driver} is loaded, but ${missing.join(' and ')} is missing`,
+      remedy: 'Run `nvidia-modprobe -c 0 -u`, or give these devices to the container of Warren.',
+      hasDriver: true,
+    }
+  }
+  return gpusOf(sources, driver)
+}
+
+function gpusOf(sources: GpuSources, driver: string): MachineGpus | NoGpus {
+  const cdi = cdiFolders.flatMap((folder) => filesIn(sources, folder)).map((path) => cdiAt(sources, path))
+  const [chosen] = cdi.filter((file) => file !== undefined)
+  const shown = shownCards(sources)
+  const gpus = chosen ? chosen.devices.flatMap((device) => cdiGpu(sources, device, shown)) : shown
+  if (gpus.length === 0) {
+    return {
+      reason: `the driver ${driver} is loaded, but there is no GPU with a device in /dev`,
+      remedy: 'Run `nvidia-modprobe -c 0 -u`, or give the GPU’s device to the container of Warren.',
+      hasDriver: true,
+    }
+  }
+  const mounted = chosen?.files.map((path) => join(sources.root, path))
+  const known = mounted ? [] : sources.knownFiles()
+  const beside = [...new Set(known.map((path) => dirname(path)))].flatMap(filesOf)
+  const libraries = mounted ?? [...beside, ...libraryFolders.flatMap((folder) => filesIn(sources, folder))]
+  const programs = mounted ?? [...known, ...programFolders.flatMap((folder) => filesIn(sources, folder))]
+  return {
+    driver,
+    gpus: gpus.toSorted((a, b) => a.index.localeCompare(b.index, 'en', { numeric: true })),
+    sharedNodes: sharedPaths.flatMap((path) => sources.deviceAt(path) ?? []),
+    libraries: uniqueNames(libraries.filter((path) => isLibraryOf(path, driver))),
+    programs: uniqueNames(programs.filter((path) => programNames.includes(nameOf(path)))),
+    source: chosen?.path ?? '/proc/driver/nvidia',
+  }
+}
+
+/** Cards of the machine that are not in /dev belong to somebody else, as with Kubernetes' device plugin. */
+function shownCards(sources: GpuSources): Gpu[] {
+  const folder = '/proc/driver/nvidia/gpus'
+  const names = ifPresentNow(() => readdirSync(join(sources.root, folder))) ?? []
+  return names.flatMap((name) => {
+    const text = textOf(sources, join(folder, name, 'information')) ?? ''
+    const field = (label: string) => new RegExp(`^${label}:\\s*(.+?)\\s*$`, 'm').exec(text)?.[1]
+    const [model, uuid, minor] = [field('Model'), field('GPU UUID'), field('Device Minor')]
+    const node = minor === undefined ? undefined : sources.deviceAt(`/dev/nvidia${minor}`)
+    if (!node || minor === undefined) return []
+    // The driver shows question marks until the card was used for the first time.
+    const id = uuid && !uuid.includes('?') ? uuid : name
+    return [{ id, index: minor, model: model ?? 'NVIDIA GPU', nodes: [node] }]
+  })
+}
+
+function cdiGpu(sources: GpuSources, { names, nodes }: CdiFile['devices'][number], shown: Gpu[]): Gpu[] {
+  const found = nodes.flatMap((path) => sources.deviceAt(path) ?? [])
+  const card = shown.find(({ nodes: [own] }) => found.some(({ path }) => path === own?.path))
+  if (!card) return []
+  const isPart = found.length > 1
+  const index = names.find((name) => /^\d+(:\d+)?$/.test(name)) ?? card.index
+  const id = names.find((name) => /^(GPU|MIG)-/.test(name)) ?? (isPart ? `${card.id}:${index}` : card.id)
+  return [{ id, index, model: isPart ? `${card.model} (part ${index})` : card.model, nodes: found }]
+}
+
+function cdiAt(sources: GpuSources, path: string): CdiFile | undefined {
+  if (!/\.(json|yaml)$/.test(path)) return undefined
+  return readCdi(path, readFileSync(path, 'utf8'), sources.root)
+}
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
+
+/** The file itself, named after the driver's version, and none of the links to it. */
+const isLibraryOf = (path: string, driver: string): boolean =>
+  libraryNames.test(nameOf(path)) && path.endsWith(`.so.${driver}`)
+
+/** The first folder that has a name wins. */
+function uniqueNames(paths: readonly string[]): string[] {
+  const byName = new Map<string, string>()
+  for (const path of paths) if (!byName.has(nameOf(path))) byName.set(nameOf(path), path)
+  return [...byName.values()]
+}
+
+const filesIn = ({ root }: GpuSources, folder: string): string[] => filesOf(join(root, folder))
+
+function filesOf(folder: string): string[] {
+  const names = ifPresentNow(() => readdirSync(folder)) ?? []
+  return names.sort().map((name) => join(folder, name))
+}
+
+/** As the machine's loader knows them, with links followed. What it cannot be asked it does not know. */
+function linkedLibraries(): string[] {
+  const { stdout } = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' })
+  const paths = [...(stdout ?? '').matchAll(/^\s*libcuda\.so\.1 .*=> (\/\S+)$/gm)].map(([, path]) => path!)
+  return paths.flatMap((path) => ifPresentNow(() => realpathSync(path)) ?? [])
+}
+
+function programsOnPath(): string[] {
+  const found = programNames.map((name) =>
+    spawnSync('sh', ['-c', `command -v ${name}`], { encoding: 'utf8' }),
+  )
+  return found.flatMap(({ stdout }) => (stdout ?? '').trim() || [])
+}
+
+function textOf({ root }: GpuSources, path: string): string | undefined {
+  return ifPresentNow(() => readFileSync(join(root, path), 'utf8'))
+}
+
+function deviceAt(path: string): DeviceNode | undefined {
+  const found = ifPresentNow(() => statSync(path))
+  if (!found?.isCharacterDevice()) return undefined
+  const { rdev } = found
+  return { path, major: (rdev >> 8) & 0xfff, minor: (rdev & 0xff) | ((rdev >>> 12) & 0xfff00) }
+}

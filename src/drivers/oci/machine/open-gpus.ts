@@ -1,0 +1,18 @@
+/** Makes the GPUs of this machine ready for sandboxes, and learns which of them sandboxes have already. */
+import { mkdir } from 'node:fs/promises'
+import type { OciContext } from '../context/context.ts'
+import { prepareDriverFiles } from '../device/driver-files.ts'
+import type { SandboxRecord } from '../record/records.ts'
+
+export async function openGpus(
+  { gpus, layout }: OciContext,
+  present: readonly SandboxRecord[],
+): Promise<void> {
+  if (!gpus) return
+  for (const { runID, gpus: held, ended } of present) {
+    if (held && !ended) gpus.shares.adopt(runID, held.ids)
+  }
+  await mkdir(layout.gpuDrivers, { recursive: true, mode: 0o755 })
+  const isUsed = (folder: string) => present.some((record) => record.gpus?.files === folder)
+  gpus.files = await prepareDriverFiles(layout.gpuDrivers, gpus.machine, gpus.checkpointProgram, isUsed)
+}

@@ -1,0 +1,168 @@
+/**
+ * What gVisor, our program and the driver's library do with the memory of GPUs, on machines that have none: the library is
+ * one of the test's own, which notes what it is asked, and devices that do nothing stand for the card's.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import type { DriverHandle } from '../../../core/ports/driver.ts'
+import { isAppError } from '../../../lib/app-error.ts'
+import { newSpec } from '../../driver-fixture.ts'
+import { findGpus } from '../device/find-gpus.ts'
+import { cardID, fakeDriver, fakeMachine } from '../device/gpu-fixture.ts'
+import type { MachineGpus } from '../device/gpus.ts'
+import { createLayout } from '../record/layout.ts'
+import type { OciBench } from './bench.ts'
+import type { OciSuite } from './runtimes.ts'
+
+const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
+
+/** The state of a process is a file in the sandbox; so is what makes a step fail. */
+const library = `#include <stdio.h>
+#include <unistd.h>
+static const char *state_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/tmp/state-%d", pid); return path; }
+int cuInit(unsigned flags) { return 0; }
+int cuGetErrorString(int error, const char **text) { *text = "the test wants it so"; return 0; }
+int cuCheckpointProcessGetState(int pid, int *state) {
+  FILE *file = fopen(state_of(pid), "r");
+  *state = 0;
+  if (file) { if (fscanf(file, "%d", state) != 1) *state = 3; fclose(file); }
+  return 0;
+}
+static int step(const char *name, int pid, int next) {
+  char fails[64];
+  FILE *notes = fopen("/tmp/notes", "a");
+  fprintf(notes, "%s ", name);
+  fclose(notes);
+  snprintf(fails, sizeof fails, "/tmp/fails-%s", name);
+  if (access(fails, F_OK) == 0) return 1;
+  FILE *file = fopen(state_of(pid), "w");
+  fprintf(file, "%d", next);
+  fclose(file);
+  return 0;
+}
+int cuCheckpointProcessLock(int pid, void *args) { return step("lock", pid, 1); }
+int cuCheckpointProcessCheckpoint(int pid, void *args) { return step("checkpoint", pid, 2); }
+int cuCheckpointProcessRestore(int pid, void *args) { return step("restore", pid, 1); }
+int cuCheckpointProcessUnlock(int pid, void *args) { return step("unlock", pid, 0); }
+`
+
+/** A process that holds the card. */
+const hold = `setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; close $out;
+  sleep 1 while 1' </dev/null >/dev/null 2>&1 &
+while ! [ -e /tmp/held ]; do sleep 0.01; done`
+const notes = 'cat /tmp/notes; rm -f /tmp/notes'
+
+export const gpuMemorySuite: OciSuite = (runtime, open) => {
+  if (runtime !== 'runsc') return
+  describe('the memory of GPUs (runsc)', () => {
+    let bench: OciBench
+    const folder = mkdtempSync(join(tmpdir(), 'warren-gpu-memory-'))
+    const made = nodes.filter((node) => !existsSync(node))
+
+    before(async () => {
+      for (const node of made) spawnSync('mknod', ['-m', '666', node, 'c', '1', '3'])
+      const machine = fakeMachine(1)
+      machine.write('/usr/bin/nvidia-smi', `#!/bin/sh\necho '${cardID(0)}, 5, 100, 1000'\n`)
+      chmodSync(join(machine.root, '/usr/bin/nvidia-smi'), 0o755)
+      machine.write('/library.c', library)
+      const libcuda = join(machine.root, `/usr/lib/x86_64-linux-gnu/libcuda.so.${fakeDriver}`)
+      const options = ['-shared', '-fPIC', '-Wl,-soname,libcuda.so.1', '-o', libcuda]
+      const { status, stderr } = spawnSync('gcc', [...options, join(machine.root, 'library.c')])
+      assert.equal(status, 0, String(stderr))
+      // gVisor asks the driver for its version, which is not there.
+      const wrapper = join(folder, 'runsc')
+      const plain = await open()
+      const { runtimeBinary } = plain.options
+      await plain.close()
+      writeFileSync(wrapper, `#!/bin/sh\nexec ${runtimeBinary} --nvproxy-driver-version=${fakeDriver} "$@"\n`)
+      chmodSync(wrapper, 0o755)
+      const found = findGpus(machine) as MachineGpus
+      const program = resolve(import.meta.dirname, `../../../../native/built/gpu-checkpoint-${process.arch}`)
+      bench = await open({
+        runtimeBinary: wrapper,
+        gpus: { machine: found, share: 4, checkpointProgram: program },
+      })
+    })
+
+    after(async () => {
+      await bench.close()
+      rmSync(folder, { recursive: true })
+      for (const node of made) rmSync(node, { force: true })
+    })
+
+    const holding = async () => {
+      const handle = await bench.sandbox({ gpuCount: 1 })
+      await bench.run(handle, hold)
+      return handle
+    }
+    const limitOf = ({ data }: DriverHandle) => {
+      const { cgroup } = createLayout(bench.options.dataFolder, bench.options.instance)
+      const group = cgroup(String(data.sandboxID))
+      const files = [
+        `/sys/fs/cgroup${group}/memory.max`,
+        `/sys/fs/cgroup/memory${group}/memory.limit_in_bytes`,
+      ]
+      return Number(readFileSync(files.find((file) => existsSync(file))!, 'utf8'))
+    }
+    const take = (handle: DriverHandle, name: string, afterwards: 'go-on' | 'end') =>
+      bench.driver.takeSnapshot(handle, bench.snapshotFolder(name), {
+        memory: true,
+        afterwards,
+        lasting: false,
+      })
+
+    it('goes to the host before a snapshot and back after it, and the sandbox has the memory limit of before', async () => {
+      const handle = await holding()
+      const limit = limitOf(handle)
+      await take(handle, 'kept', 'go-on')
+      assert.equal(await bench.run(handle, notes), 'lock checkpoint restore unlock ')
+      assert.equal(limitOf(handle), limit)
+      await bench.driver.stop(handle)
+    })
+
+    it('goes back in every sandbox that starts from the snapshot, before the start is over', async () => {
+      const handle = await holding()
+      await take(handle, 'many', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
+      const forks = await Promise.all([1, 2].map(() => bench.sandbox({ fromSnapshot })))
+      for (const fork of forks) {
+        assert.equal(await bench.run(fork, notes), 'lock checkpoint restore unlock ')
+        await bench.driver.stop(fork)
+      }
+      assert.equal(bench.driver.gpus?.free, 4)
+    })
+
+    it('stays where it is when the driver cannot move it, and the sandbox goes on', async () => {
+      const handle = await holding()
+      await bench.run(handle, 'touch /tmp/fails-checkpoint')
+      await assert.rejects(
+        take(handle, 'refused', 'end'),
+        (error) =>
+          isAppError(error, 'unavailable') &&
+          /it goes on running: .*cannot move the GPU memory of the process to the host: the test wants it so/.test(
+            error.message,
+          ),
+      )
+      assert.equal(await bench.run(handle, notes), 'lock checkpoint unlock ')
+      assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('refused')), undefined)
+      await bench.run(handle, 'rm /tmp/fails-checkpoint')
+      await take(handle, 'then', 'go-on')
+      await bench.driver.stop(handle)
+    })
+
+    it('keeps a sandbox from starting where it cannot go back', async () => {
+      const handle = await holding()
+      await bench.run(handle, 'touch /tmp/fails-restore')
+      await take(handle, 'stuck', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('stuck'), memory: true, keep: true }
+      await assert.rejects(bench.driver.start(newSpec(bench.rootFolder, { fromSnapshot })), (error) =>
+        isAppError(error, 'unavailable'),
+      )
+      assert.equal(bench.driver.gpus?.free, 4)
+    })
+  })
+}

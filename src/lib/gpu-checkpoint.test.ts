@@ -1,0 +1,105 @@
+/** The program that moves GPU memory: what is shipped is what its source gives, and it asks the driver in the right order. */
+import assert from 'node:assert/strict'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { after, before, suite, test } from 'node:test'
+
+const native = resolve(import.meta.dirname, '../../native')
+const folder = mkdtempSync(join(tmpdir(), 'warren-gpu-checkpoint-'))
+after(() => rmSync(folder, { recursive: true }))
+
+const compilers = { x64: 'x86_64-linux-gnu-gcc', arm64: 'aarch64-linux-gnu-gcc' }
+const pinned = /^\S+-gcc \(Debian 12\.2\.0-\d+\S*\) 12\.2\.0$/m
+const own = compilers[process.arch as keyof typeof compilers]
+const shipped = (machine: string) => join(native, `built/gpu-checkpoint-${machine}`)
+
+suite('the built program', () => {
+  for (const [machine, compiler] of Object.entries(compilers)) {
+    test(`for ${machine} has the bytes that its source gives`, (context) => {
+      const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
+      if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
+      const file = join(folder, machine)
+      execFileSync(join(native, 'build-gpu-checkpoint'), [machine, file])
+      assert.ok(
+        readFileSync(file).equals(readFileSync(shipped(machine))),
+        `A source was changed: run native/build-gpu-checkpoint ${machine} native/built/gpu-checkpoint-${machine}`,
+      )
+    })
+  }
+
+  test('runs with every C library that drivers run with', () => {
+    for (const machine of Object.keys(compilers)) {
+      const text = execFileSync('readelf', ['-W', '--dynamic', '--version-info', shipped(machine)], {
+        encoding: 'utf8',
+      })
+      const needed = [...text.matchAll(/Shared library: \[([^\]]+)\]/g)].map(([, name]) => name)
+      assert.deepEqual(needed, ['libcuda.so.1', 'libc.so.6'])
+      const versions = [...text.matchAll(/Name: (GLIBC_\S+)/g)].map(([, name]) => name)
+      assert.deepEqual(versions, [machine === 'x64' ? 'GLIBC_2.2.5' : 'GLIBC_2.17'])
+    }
+  })
+})
+
+/** Stands for the driver's library: it notes what it is asked, and fails where it is told to. */
+const fakeDriver = `#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int cuInit(unsigned flags) { return getenv("NO_GPU") ? 100 : 0; }
+int cuGetErrorString(int error, const char **text) { *text = error == 100 ? "no device" : "not supported"; return 0; }
+int cuCheckpointProcessGetState(int pid, int *state) { *state = atoi(getenv("STATE")); return pid == 99 ? 1 : 0; }
+static int note(const char *name, int pid) {
+  FILE *file = fopen(getenv("NOTES"), "a");
+  fprintf(file, "%s %d\\n", name, pid);
+  fclose(file);
+  return getenv("FAILS") && !strcmp(getenv("FAILS"), name);
+}
+int cuCheckpointProcessLock(int pid, unsigned *args) { return note(args[0] > 1000 ? "lock" : "lock without an end", pid); }
+int cuCheckpointProcessCheckpoint(int pid, void *args) { return note("checkpoint", pid); }
+int cuCheckpointProcessRestore(int pid, void *args) { return note("restore", pid); }
+int cuCheckpointProcessUnlock(int pid, void *args) { return note("unlock", pid); }
+`
+
+suite('the program', () => {
+  const notes = join(folder, 'notes')
+  before(() => {
+    writeFileSync(join(folder, 'driver.c'), fakeDriver)
+    const library = ['-Wl,-soname,libcuda.so.1', '-o', join(folder, 'libcuda.so.1'), join(folder, 'driver.c')]
+    execFileSync(own, ['-shared', '-fPIC', ...library])
+  })
+  const run = (args: string, env: Record<string, string> = {}) => {
+    writeFileSync(notes, '')
+    const given = { LD_LIBRARY_PATH: folder, NOTES: notes, STATE: '0', ...env }
+    const { status, stdout } = spawnSync(shipped(process.arch), args.split(' '), {
+      encoding: 'utf8',
+      env: given,
+    })
+    return { status, stdout, asked: readFileSync(notes, 'utf8').trim().split('\n').join(', ') }
+  }
+
+  test('tells the state of a process, and fails for one that does not use CUDA', () => {
+    assert.deepEqual(run('--get-state --pid 7'), { status: 0, stdout: 'running\n', asked: '' })
+    assert.equal(run('--get-state --pid 7', { STATE: '2' }).stdout, 'checkpointed\n')
+    assert.equal(run('--get-state --pid 99').status, 1)
+  })
+
+  test('moves the memory to the host, and back', () => {
+    assert.deepEqual(run('--toggle --pid 7'), { status: 0, stdout: '', asked: 'lock 7, checkpoint 7' })
+    assert.equal(run('--toggle --pid 7', { STATE: '2' }).asked, 'restore 7, unlock 7')
+    assert.equal(run('--toggle --pid 7', { STATE: '1' }).asked, 'unlock 7')
+  })
+
+  test('lets the process go on when its memory cannot be moved, and says why', () => {
+    const { status, stdout, asked } = run('--toggle --pid 7', { FAILS: 'checkpoint' })
+    assert.deepEqual([status, asked], [1, 'lock 7, checkpoint 7, unlock 7'])
+    assert.equal(stdout, 'The driver cannot move the GPU memory of the process to the host: not supported\n')
+    assert.equal(run('--toggle --pid 7', { FAILS: 'lock' }).asked, 'lock 7')
+  })
+
+  test('says what is wrong with the machine or with what it is asked', () => {
+    assert.equal(run('--toggle --pid 7', { NO_GPU: '1' }).stdout, 'The GPU cannot be used: no device\n')
+    for (const args of ['--toggle', '--toggle --pid x', '--pid 7 --other']) assert.equal(run(args).status, 1)
+    assert.match(run('--toggle --pid 7', { STATE: '3' }).stdout, /An earlier move .* failed/)
+  })
+})

@@ -1,0 +1,245 @@
+import type { Kysely, Selectable } from 'kysely'
+import type {
+  NeededBytes,
+  PausedSandbox,
+  StorableBuild,
+  StoredBytes,
+  StoredBytesStore,
+} from '../core/object-storage/stored-bytes-store.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
+import { CondemnedObjects } from './condemned.ts'
+import { unendedInParts } from './sandbox-list.ts'
+import { isMovable } from './sandbox-queries.ts'
+import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
+import { digestsIn } from './template-row.ts'
+
+type StoredColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
+type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
+
+const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
+/** Limits a statement to the number of values that an engine takes. */
+const idsPerQuery = 1000
+
+const mostForeign = 1000
+/** More than all nodes of a cluster move at once. */
+const mostDepartures = 1000
+
+export class SqlStoredBytesStore implements StoredBytesStore {
+  readonly #db: Kysely<Tables>
+  readonly #nodeID: string
+  readonly #condemned: CondemnedObjects
+
+  constructor(db: Kysely<Tables>, nodeID: string) {
+    this.#db = db
+    this.#nodeID = nodeID
+    this.#condemned = new CondemnedObjects(db, nodeID)
+  }
+
+  async findPaused(sandboxID: string): Promise<PausedSandbox | undefined> {
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select(pausedColumns)
+      .where('id', '=', sandboxID)
+      .where('state', '=', 'paused')
+      .executeTakeFirst()
+    return row && pausedOf(row)[0]
+  }
+
+  async listUnstored(): Promise<PausedSandbox[]> {
+    const found: PausedSandbox[] = []
+    const parts = unendedInParts(this.#db, (part) =>
+      part
+        .select(pausedColumns)
+        .where('node_id', '=', this.#nodeID)
+        .where('state', '=', 'paused')
+        .where('is_frozen', '=', 0)
+        .where('stored_at', 'is', null)
+        .execute(),
+    )
+    for await (const rows of parts) found.push(...rows.flatMap(pausedOf))
+    return found
+  }
+
+  async markSandbox(
+    { sandboxID, runID }: { sandboxID: string; runID: string },
+    stored: StoredBytes,
+  ): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('sandboxes')
+      .set(storedColumns(stored))
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', runID)
+      .where('state', '=', 'paused')
+      .where('is_frozen', '=', 0)
+      .where('node_id', '=', this.#nodeID)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async take(
+    at: { sandboxID: string; runID: string; nodeID: string },
+    snapshotName: string,
+  ): Promise<boolean> {
+    const { sandboxID } = at
+    const row = await this.#db
+      .selectFrom('sandboxes')
+      .select('saved')
+      .where('id', '=', sandboxID)
+      .executeTakeFirst()
+    if (row?.saved == null) return false
+    const saved: SandboxSnapshot = { ...JSON.parse(row.saved), name: snapshotName }
+    const { numUpdatedRows } = await this.#db
+      .updateTable('sandboxes')
+      .set({ node_id: this.#nodeID, saved: JSON.stringify(saved) })
+      .where('id', '=', sandboxID)
+      .where('run_id', '=', at.runID)
+      .where('node_id', '=', at.nodeID)
+      .where(isMovable)
+      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
+      .where('saved', '=', row.saved)
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async listDepartures(): Promise<PausedSandbox[]> {
+    const rows = await this.#db
+      .selectFrom('sandboxes')
+      .select(pausedColumns)
+      .where('run_until', 'is not', null)
+      .where('state', '=', 'paused')
+      .orderBy('run_until')
+      .limit(mostDepartures)
+      .execute()
+    return rows.flatMap(pausedOf)
+  }
+
+  async listElsewhere(sandboxIDs: readonly string[]): Promise<string[]> {
+    const found: string[] = []
+    for (let start = 0; start < sandboxIDs.length; start += idsPerQuery) {
+      const rows = await this.#db
+        .selectFrom('sandboxes')
+        .select('id')
+        .where('id', 'in', sandboxIDs.slice(start, start + idsPerQuery))
+        .where('node_id', '<>', this.#nodeID)
+        .execute()
+      found.push(...rows.map(({ id }) => id))
+    }
+    return found
+  }
+
+  listUnstoredBuilds(): Promise<StorableBuild[]> {
+    return storable(this.#readyBuilds().where('node_id', '=', this.#nodeID).where('stored_at', 'is', null))
+  }
+
+  listForeignBuilds(): Promise<StorableBuild[]> {
+    return storable(
+      this.#readyBuilds()
+        .where('node_id', '<>', this.#nodeID)
+        .where('stored_at', 'is not', null)
+        .limit(mostForeign),
+    )
+  }
+
+  /** Newest first. A build of an early version uses a folder that only its own machine has. */
+  #readyBuilds() {
+    return this.#db
+      .selectFrom('template_builds')
+      .select(['id', 'layers', 'saved_name'])
+      .where('status', '=', 'ready')
+      .where('layers', 'is not', null)
+      .orderBy('created_at', 'desc')
+  }
+
+  async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('template_builds')
+      .set(storedColumns(stored))
+      .where('id', '=', buildID)
+      .where('status', '=', 'ready')
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
+  async unmarkBuild(buildID: string): Promise<void> {
+    const nothing = { stored_at: null, stored_needs: null }
+    await this.#db.updateTable('template_builds').set(nothing).where('id', '=', buildID).execute()
+  }
+
+  async findStoredBuild(buildID: string): Promise<StoredBytes | undefined> {
+    const row = await this.#db
+      .selectFrom('template_builds')
+      .select(['stored_at', 'stored_needs'])
+      .where('id', '=', buildID)
+      .executeTakeFirst()
+    return (row && storedOf(row)) ?? undefined
+  }
+
+  async listNeeded(): Promise<NeededBytes> {
+    const runs: NeededBytes['runs'] = []
+    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id']).execute())
+    for await (const rows of parts) {
+      for (const { id, run_id } of rows) runs.push({ sandboxID: id, runID: run_id })
+    }
+    const builds = await this.#db
+      .selectFrom('template_builds')
+      .select(['layers', 'saved_name'])
+      .where('status', '<>', 'error')
+      .execute()
+    const layers = digestsIn(
+      builds.filter((row): row is typeof row & { layers: string } => row.layers !== null),
+    )
+    const snapshotNames = builds.flatMap(({ saved_name }) => (saved_name === null ? [] : [saved_name]))
+    return { runs, layers, snapshotNames }
+  }
+
+  condemn(keys: readonly string[], at: number): Promise<void> {
+    return this.#condemned.condemn(keys, at)
+  }
+
+  findCondemned(keys: readonly string[]): Promise<string[]> {
+    return this.#condemned.find(keys)
+  }
+
+  listCondemned(): Promise<{ key: string; at: number }[]> {
+    return this.#condemned.list()
+  }
+
+  acquit(keys: readonly string[]): Promise<void> {
+    return this.#condemned.acquit(keys)
+  }
+}
+
+const storedColumns = ({ at, needs }: StoredBytes): StoredColumns => ({
+  stored_at: at,
+  stored_needs: needs && JSON.stringify(needs),
+})
+
+function storedOf(row: Selectable<Pick<TemplateBuildRow, keyof StoredColumns>>): StoredBytes | null {
+  if (row.stored_at === null) return null
+  return { at: row.stored_at, needs: row.stored_needs === null ? null : JSON.parse(row.stored_needs) }
+}
+
+/** Empty if the row names no snapshot or no node. */
+function pausedOf(row: PausedRow): PausedSandbox[] {
+  if (row.saved === null || row.node_id === null) return []
+  const { name } = JSON.parse(row.saved) as SandboxSnapshot
+  return [
+    {
+      sandboxID: row.id,
+      runID: row.run_id,
+      snapshotName: name,
+      nodeID: row.node_id,
+      stored: storedOf(row),
+    },
+  ]
+}
+
+type BuildRow = { id: string; layers: string | null; saved_name: string | null }
+
+async function storable(builds: { execute(): Promise<BuildRow[]> }): Promise<StorableBuild[]> {
+  return (await builds.execute()).map(({ id, layers, saved_name }) => ({
+    buildID: id,
+    layers: JSON.parse(layers!),
+    snapshotName: saved_name,
+  }))
+}

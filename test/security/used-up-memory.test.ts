@@ -1,0 +1,218 @@
+/**
+ * Sandboxes, each within its own limit, take more memory than the server may give to all of them. Nobody else may be hurt by
+ * it. These Warrens may use only a small part of the machine.
+ */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { type CommandHandle, Sandbox } from 'e2b'
+import { openCgroups } from '../../src/drivers/oci/process/cgroups.ts'
+import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { eventually } from '../support/eventually.ts'
+import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
+
+const name = 'used-up-memory'
+/** Nothing is begun while less than 512 MiB of it are left; below 256 sandboxes that grow stand still. */
+const settings = {
+  ...noWarmPool,
+  WARREN_POOL_SIZE: '2',
+  WARREN_MEMORY_MB: '1536',
+  WARREN_MIN_FREE_MEMORY_MB: '512',
+  WARREN_START_WAIT_SECONDS: '1',
+}
+const forever = { timeoutMs: 3_600_000 }
+const background = { background: true, timeoutMs: 0 } as const
+
+/** Takes memory and keeps it; tells how much by the length of a file. */
+const grow = (megabytes: number, pauseSeconds: number) =>
+  `python3 -u -c "
+import time
+kept = []
+while True:
+    kept.append(bytearray(b'x') * (${megabytes} << 20))
+    open('/tmp/taken', 'a').write('x')
+    time.sleep(${pauseSeconds})
+"`
+
+for (const isolation of isolations) {
+  describe(`memory that is used up, ${isolation}`, () => {
+    let warren: Warren
+    let neighbour: Warren['client']
+    let bystander: Sandbox
+    let ticking: CommandHandle
+
+    before(async () => {
+      warren = await startWarren(isolation, { name, settings })
+      const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+      await warren.api('/admin/teams', { ...operator, body: { name: 'neighbour' } })
+      const made = await warren.api('/admin/teams/neighbour/api-keys', { ...operator, body: { name: 'k' } })
+      neighbour = { ...warren.client, apiKey: ((await made.json()) as { key: string }).key }
+      bystander = await Sandbox.create('base', { ...neighbour, ...forever })
+      // Larger than any single process of those that take memory in many small ones.
+      ticking = await bystander.commands.run(
+        `python3 -u -c "
+import time
+kept = bytearray(b'x') * (60 << 20)
+while True:
+    open('/tmp/ticks', 'a').write('x')
+    time.sleep(0.1)
+"`,
+        background,
+      )
+    })
+    after(async () => {
+      for (const client of warren ? [warren.client, neighbour] : []) await killAll(client)
+      await warren?.stop()
+    })
+    afterEach(() => killAll(warren.client))
+
+    const killAll = async (client: Warren['client']) => {
+      for (const { sandboxId } of await Sandbox.list(client).nextItems())
+        await Sandbox.kill(sandboxId, client)
+    }
+    const createHog = () => eventuallyCreated(() => Sandbox.create('base', { ...warren.client, ...forever }))
+    /** Memory of those before may take a moment to come back. */
+    const eventuallyCreated = async (create: () => Promise<Sandbox>) => {
+      let sandbox: Sandbox | undefined
+      await eventually(async () => {
+        sandbox = await create()
+      })
+      return sandbox!
+    }
+    const stateOf = async ({ sandboxId }: Sandbox) => {
+      const answer = await warren.api(`/sandboxes/${sandboxId}`)
+      return answer.ok ? ((await answer.json()) as { state: string }).state : 'ended'
+    }
+    const askAgent = (sandbox: Sandbox) =>
+      warren.api('/health', {
+        headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
+        key: null,
+      })
+    const isStill = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
+    const memoryKills = ({ sandboxId }: Sandbox) =>
+      openCgroups().memoryKills(`/warren-${instanceOf(warren.dataFolder)}/${sandboxId}`)
+    /** What another team has and does while memory is used up. */
+    const assertUnhurt = async () => {
+      const listed = await Sandbox.list(neighbour).nextItems()
+      assert.ok(listed.some(({ sandboxId }) => sandboxId === bystander.sandboxId))
+      await bystander.setTimeout(forever.timeoutMs)
+      const count = async () => Number((await bystander.commands.run('stat -c %s /tmp/ticks')).stdout)
+      const before = await count()
+      await eventually(async () => assert.ok((await count()) > before))
+      const { stdout } = await bystander.commands.run(`kill -0 ${ticking.pid} && echo alive`)
+      assert.equal(stdout, 'alive\n')
+      assert.equal(await memoryKills(bystander), 0)
+    }
+    const untilCreated = async () => {
+      const sandbox = await eventuallyCreated(() => Sandbox.create('base', neighbour))
+      assert.equal((await sandbox.commands.run('echo well')).stdout, 'well\n')
+      await sandbox.kill()
+    }
+    const logsOf = async ({ sandboxId }: Sandbox) =>
+      (await warren.api(`/v2/sandboxes/${sandboxId}/logs`)).text()
+
+    it('those that grow without end stand still before the kernel ends one, and all others go on', async () => {
+      const hogs = [await createHog(), await createHog()]
+      for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
+      let still: Sandbox | undefined
+      await eventually(async () => {
+        for (const hog of hogs) if (await isStill(hog)) still = hog
+        assert.ok(still)
+      })
+      assert.match(await logsOf(still!), /stands still because the memory of this server is nearly used up/)
+      const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
+      assert.equal(refused.status, 503, await refused.text())
+      await assertUnhurt()
+      for (const hog of hogs) assert.equal(await memoryKills(hog), 0)
+      const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+      const figures = await (await warren.api('/metrics', operator)).text()
+      assert.match(figures, /^warren_memory_guard_acts\{act="stand_still"\} [1-9]/m)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows stands still/)
+      const gone = await warren.api(`/sandboxes/${still!.sandboxId}`, { method: 'DELETE' })
+      assert.equal(gone.status, 204)
+      await killAll(warren.client)
+      await untilCreated()
+    })
+
+    it('nothing is lost of those that stood still', async () => {
+      const [hog, other] = [await createHog(), await createHog()]
+      await other.commands.run(
+        `python3 -u -c "
+import time
+kept = bytearray(b'x') * (560 << 20)
+open('/tmp/taken', 'w').write('x')
+time.sleep(3600)
+"`,
+        background,
+      )
+      await eventually(async () => void (await other.files.read('/tmp/taken')))
+      const script = `python3 -u -c "
+kept = []
+import time
+for number in range(90):
+    kept.append(bytes([number]) * (8 << 20))
+    time.sleep(0.05)
+same = all(one == bytes([number]) * (8 << 20) for number, one in enumerate(kept))
+open('/tmp/done', 'w').write(str(same))
+time.sleep(3600)
+"`
+      await hog.commands.run(script, background)
+      await eventually(async () => {
+        const isPaused = (await stateOf(hog)) === 'paused'
+        assert.ok(isPaused || (await isStill(hog)))
+      })
+      if (isolation === 'gvisor') {
+        await eventually(async () => assert.equal(await stateOf(hog), 'paused'))
+        // The wire tells a pause that is under way as paused already; the log tells it when it is done.
+        const told = /is paused because the memory of this server is nearly used up/
+        await eventually(async () => assert.match(await logsOf(hog), told))
+      }
+      await other.kill()
+      await eventually(async () => {
+        if ((await stateOf(hog)) === 'paused') await Sandbox.connect(hog.sandboxId, warren.client)
+        assert.equal(await hog.files.read('/tmp/done'), 'True')
+      })
+      await assertUnhurt()
+    })
+
+    it('many small processes at full speed cost nobody else anything', async () => {
+      const hogs = [await createHog(), await createHog(), await createHog()]
+      for (const hog of hogs) {
+        await hog.commands
+          .run(`for i in $(seq 40); do ${grow(5, 0)} & sleep 0.01; done; wait`, background)
+          .catch(() => {})
+      }
+      // Each has come to its end one way or the other: it stands still, is paused, has ended, or lost processes.
+      await eventually(async () => {
+        for (const hog of hogs) {
+          const isOver = (await stateOf(hog)) !== 'running' || (await isStill(hog))
+          assert.ok(isOver || (await memoryKills(hog)) > 0)
+        }
+      })
+      await assertUnhurt()
+      await killAll(warren.client)
+      await untilCreated()
+    })
+
+    it('a Warren that is killed meanwhile lets nobody go on, and ends what it is told to', async () => {
+      const hogs = [await createHog(), await createHog()]
+      for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
+      let still: Sandbox | undefined
+      await eventually(async () => {
+        for (const hog of hogs) if (await isStill(hog)) still = hog
+        assert.ok(still)
+      })
+      await warren.crash()
+      warren = await startWarren(isolation, { name, settings, keep: true })
+      await eventually(async () => {
+        const isPaused = (await stateOf(still!)) === 'paused'
+        assert.ok(isPaused || (await isStill(still!)))
+      })
+      await assertUnhurt()
+      for (const hog of hogs) assert.ok([204, 404].includes((await kill(hog)).status))
+      await untilCreated()
+    })
+
+    const kill = ({ sandboxId }: Sandbox) => warren.api(`/sandboxes/${sandboxId}`, { method: 'DELETE' })
+  })
+}
