@@ -182,7 +182,7 @@ async function busyAgent() {
   }
 }
 
-suite('isHealthy', () => {
+suite('isHealthy and hasOtherNetworks', () => {
   test('is true for an agent that answers 204', async () => {
     const agent = await serve((_, response) => response.writeHead(204).end())
     assert.equal(await createAgentClient().isHealthy(agent), true)
@@ -195,6 +195,26 @@ suite('isHealthy', () => {
     const asked = performance.now()
     assert.equal(await createAgentClient().isHealthy(nobody, { withinMs: 60_000 }), false)
     assert.ok(performance.now() - asked < 50_000, 'a refusal is known at once')
+  })
+
+  test('hasOtherNetworks is true for 409 alone, and shows the token', async () => {
+    const asked: unknown[] = []
+    for (const [status, expected] of [
+      [409, true],
+      [204, false],
+      [404, false],
+    ] as const) {
+      const agent = await serve((request, response) => {
+        asked.push([request.url, request.headers['x-access-token']])
+        response.writeHead(status).end()
+      })
+      const options = { withinMs: 60_000, signal: new AbortController().signal }
+      assert.equal(await createAgentClient().hasOtherNetworks(agent, 'secret', options), expected)
+    }
+    assert.deepEqual(asked, Array(3).fill(['/network-namespaces', 'secret']))
+    const silent = await serve(() => {})
+    const options = { withinMs: 200, signal: new AbortController().signal }
+    assert.equal(await createAgentClient().hasOtherNetworks(silent, 'secret', options), false)
   })
 
   test('waits for an agent that is too busy to take a connection at once', async () => {

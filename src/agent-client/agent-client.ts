@@ -33,6 +33,7 @@ export function createAgentClient(): AgentPort {
   return {
     initialize: (...given) => initialize(bootTimes, ...given),
     isHealthy,
+    hasOtherNetworks,
     run: runProcess,
     writeFile,
     followLogs: createLogFollower(),
@@ -83,13 +84,27 @@ async function isHealthy(
 ): Promise<boolean> {
   const deadline = AbortSignal.timeout(withinMs)
   const signal = called ? AbortSignal.any([deadline, called]) : deadline
+  return (await statusOf(agent, { method: 'GET', path: '/health', signal })) === 204
+}
+
+async function hasOtherNetworks(
+  agent: Endpoint,
+  accessToken: string,
+  { withinMs, signal: called }: { withinMs: number; signal: AbortSignal },
+): Promise<boolean> {
+  const signal = AbortSignal.any([AbortSignal.timeout(withinMs), called])
+  const headers = { [header.accessToken]: accessToken }
+  return (await statusOf(agent, { method: 'GET', path: '/network-namespaces', headers, signal })) === 409
+}
+
+/** Undefined when no answer came. */
+async function statusOf(agent: Endpoint, options: AgentRequestOptions): Promise<number | undefined> {
   for (;;) {
     try {
-      const { status } = await call(agent, { method: 'GET', path: '/health', signal }, '')
-      return status === 204
+      return (await call(agent, options, '')).status
     } catch (error) {
       // A busy sandbox may be slow to accept a connection; one that refuses it has no agent.
-      if (!(error instanceof NoConnection) || signal.aborted) return false
+      if (!(error instanceof NoConnection) || options.signal.aborted) return undefined
     }
   }
 }

@@ -141,6 +141,10 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
         const { readMetrics } = await import('./metrics.ts')
         sendJSON(response, 200, await readMetrics(clock))
       },
+      'GET /network-namespaces': async (_, response) => {
+        const { hasOtherNetworks } = await import('./network-namespaces.ts')
+        response.writeHead(hasOtherNetworks() ? 409 : 204, { 'cache-control': 'no-store' }).end()
+      },
       'GET /envs': (_, response) => sendJSON(response, 200, { ...identity.trustVars, ...identity.envVars }),
     },
   }

@@ -23,6 +23,7 @@ import type { Config } from './config.ts'
 import { type DataPaths, loadSecretKey, type Node } from './data-folder.ts'
 import { desktopRecipe } from './desktop-recipe.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
+import { dockerRecipe } from './docker-recipe.ts'
 import type { DomainPorts } from './domain-ports.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
@@ -135,7 +136,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
-    recipes: [codeInterpreterRecipe, desktopRecipe, mcpGatewayRecipe].map((recipe) =>
+    recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe].map((recipe) =>
       recipe(config.defaultDiskMB),
     ),
     machine: readMachine(config.memoryMB, driver),

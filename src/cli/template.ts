@@ -35,7 +35,7 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   does: 'templates: of a Dockerfile, or built-in ones',
   notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
-"add" makes a template that Warren knows by itself: code-interpreter, desktop or mcp-gateway. --full puts in all that it
+"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker or mcp-gateway. --full puts in all that it
 can hold.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 

@@ -1,8 +1,9 @@
 /** Fork bombs with the limits that every sandbox has, and how one is ended through the client, on both isolations (I4). */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { attackAgents, type Target } from '../support/agent-target.ts'
+import { attackAgents, Target } from '../support/agent-target.ts'
 import { eventually } from '../support/eventually.ts'
+import { readLog } from '../support/read-log.ts'
 import { type Isolation, isolations, joinWarren } from '../support/warren.ts'
 
 /** Every process starts others for as long as it can, says so when it cannot any more, and then stays. */
@@ -29,10 +30,10 @@ const bombs = {
 } as const
 type Shape = keyof typeof bombs
 
-/** Each process costs gVisor milliseconds of CPU time: these two meet both limits, that of root and that of a user. */
+/** Each process costs gVisor milliseconds of CPU time. Root's bombs have a test of their own there. */
 const shapesOf: Record<Isolation, readonly Shape[]> = {
   container: Object.keys(bombs) as Shape[],
-  gvisor: ['whose processes stay, as root', 'of threads, as user'],
+  gvisor: ['whose processes stay, as user', 'of threads, as user'],
 }
 
 const quote = (word: string) => `'${word.replaceAll("'", `'\\''`)}'`
@@ -82,4 +83,28 @@ for (const isolation of isolations) {
     () => joinWarren(isolation),
     (mine, theirs) => forkBombTests(shapesOf[isolation], mine, theirs),
   )
+}
+
+if (isolations.includes('gvisor')) {
+  // CAP_SYS_ADMIN exempts root from gVisor's limit of processes, so the limits of the host's cgroups are the first to hold.
+  it('a bomb of root under gVisor ends its own sandbox and no other, and the log says why', async () => {
+    const warren = await joinWarren('gvisor')
+    const [mine, theirs] = [await Target.create(warren), await Target.create(warren)]
+    try {
+      await startBomb(mine, bombs['whose processes stay, as root'])
+      await eventually(async () => {
+        assert.equal(await theirs.shell('echo alive'), 'alive')
+        const last = (await readLog(warren, mine.sandbox.sandboxId)).at(-1)
+        assert.match(
+          last?.message ?? '',
+          /^Sandbox ended: (it used more memory than it has|.* more processes)/,
+        )
+      })
+      assert.equal(await theirs.shell('echo alive'), 'alive')
+    } finally {
+      await mine.sandbox.kill()
+      await theirs.sandbox.kill()
+      await warren.stop()
+    }
+  })
 }

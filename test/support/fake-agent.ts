@@ -16,6 +16,8 @@ export type FakeAgent = AgentPort & {
   authorities: string[]
   fail: Error | undefined
   healthy: boolean
+  /** Whether it says that a process has a network of its own. */
+  otherNetworks: boolean
   /** Commands that were run, and how each ends. */
   ran: string[]
   commands: AgentCommand[]
@@ -42,6 +44,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
     authorities: [],
     fail: undefined,
     healthy: true,
+    otherNetworks: false,
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
     trustStoreEnds: { exitCode: 0, status: 'exit status 0' },
@@ -54,6 +57,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
       agent.secured.push(identity.secure ?? true)
     },
     isHealthy: async () => agent.healthy,
+    hasOtherNetworks: async () => agent.otherNetworks,
     commands: [],
     written: [],
     async run({ host }, _token, command, { signal, onOutput }) {

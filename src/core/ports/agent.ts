@@ -47,6 +47,15 @@ export interface AgentPort {
   /** Also false if `signal` aborts first. */
   isHealthy(agent: Endpoint, options?: { withinMs?: number; signal?: AbortSignal }): Promise<boolean>
   /**
+   * True if a thread inside has its own network namespace. Also false if the agent does not answer in time, or if it is
+   * older than this server and does not know the question.
+   */
+  hasOtherNetworks(
+    agent: Endpoint,
+    accessToken: string,
+    options: { withinMs: number; signal: AbortSignal },
+  ): Promise<boolean>
+  /**
    * Resolves with the end of the command. If `signal` aborts, nobody listens any more, but the command keeps
    * running. Rejects with `unprocessable` and the agent's message if the command could not be started.
    */

@@ -314,7 +314,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?.throwIfAborted()
     const record = await this.#live.find(handle)
     if (!record) throw notThere(handle)
-    await this.#context.exits.noteMemoryKills(record.sandboxID)
+    await this.#context.exits.noteShortages(record.sandboxID)
     return measure(this.#context, record)
   }
 

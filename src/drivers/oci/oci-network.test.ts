@@ -2,10 +2,11 @@
 import { isolations } from '../../../test/support/warren.ts'
 import { egressSuite } from './suite/egress.ts'
 import { flowsSuite } from './suite/flows.ts'
+import { fullRootSuite } from './suite/full-root.ts'
 import { gateSuite } from './suite/gate.ts'
 import { networkSuite } from './suite/network.ts'
 import { runOciSuites } from './suite/runtimes.ts'
 import { slotReuseSuite } from './suite/slot-reuse.ts'
 
 for (const isolation of isolations)
-  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite, slotReuseSuite])
+  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite, slotReuseSuite, fullRootSuite])

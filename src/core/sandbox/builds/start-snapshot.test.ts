@@ -67,6 +67,18 @@ describe('a template with a start command', () => {
     assert.ok(routes.get(fork.sandbox.sandboxID))
   })
 
+  it('is started in each sandbox where it has a network that memory would not keep', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent } = fixture
+    const build = await withService(fixture)
+    serving(fixture)
+    agent.otherNetworks = true
+    assert.equal(await fixture.prepare(build), undefined)
+    agent.ran.length = 0
+    await service.create(team, request())
+    assert.deepEqual(agent.ran, ['serve', 'ask'])
+  })
+
   it('whose ready command hangs is given up after ten minutes', async () => {
     const clock = new ManualClock()
     const hang: AgentPort['run'] = (_endpoint, _token, _command, { signal }) =>

@@ -5,6 +5,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import type { AgentPort, CommandOutput } from '../../ports/agent.ts'
 import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
+import { agentAnswersWithinMs } from '../launch/launcher.ts'
 import { runStartCommand } from '../launch/start-command.ts'
 import { startSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
@@ -18,8 +19,8 @@ export type StartSnapshotParts = {
 }
 
 /**
- * If the driver cannot snapshot memory, the service is only tried, because each sandbox will start it.
- * Returns undefined then, and if there is nothing to start.
+ * If the driver cannot snapshot memory, or could not restore the service's, the service is only tried, because each
+ * sandbox will start it. Returns undefined then, and if there is nothing to start.
  */
 export async function takeStartSnapshot(
   { buildSandboxes, agent, snapshots, clock }: StartSnapshotParts,
@@ -33,6 +34,8 @@ export async function takeStartSnapshot(
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
       if (!build.startCmd || !snapshots.takesMemory) return undefined
+      const asking = { withinMs: agentAnswersWithinMs, signal: options.signal }
+      if (await agent.hasOtherNetworks(sandbox.endpoint, sandbox.accessToken, asking)) return undefined
       await sandbox.snapshotAndEnd(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {

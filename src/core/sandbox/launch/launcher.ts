@@ -1,6 +1,6 @@
 /** Starts the sandbox of a row and hands it over to its owner. Knows no states and no limits. */
 import { allDone } from '../../../lib/all-done.ts'
-import { AppError, isAppError, shownText } from '../../../lib/app-error.ts'
+import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { type AgentIdentity, type AgentPort, agentPort } from '../../ports/agent.ts'
 import {
@@ -16,19 +16,19 @@ import type { VolumeService } from '../../volume/service.ts'
 import type { VolumeMount } from '../../volume/volume.ts'
 import type { SandboxEgress } from '../network/egress.ts'
 import { ingressOf, type Route, type RouteTable } from '../network/routes.ts'
-import { createFailed } from '../row/errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { SandboxTokens } from '../row/tokens.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 import { exitSignal } from './exit-signal.ts'
+import { asCreateError, LaunchLeftover } from './launch-failure.ts'
 import { runStartCommand } from './start-command.ts'
 import type { WarmSandbox } from './warm-sandbox.ts'
 
 const agentReadyWithinMs = 30_000
 /** An agent that does not answer within this time is stuck, not only busy. */
-const agentAnswersWithinMs = 10_000
+export const agentAnswersWithinMs = 10_000
 
 export type LauncherParts = {
   driver: Driver
@@ -85,24 +85,6 @@ export type LaunchOptions = {
 type AgentOwner = Pick<LaunchRow, 'sandboxID' | 'templateID' | 'envVars'> & {
   options?: LaunchRow['options']
   hasOwner?: boolean
-}
-
-/** A launch failed and its sandbox could not be stopped, so it may still exist. */
-export class LaunchLeftover extends AppError {
-  readonly handle: DriverHandle
-
-  constructor(handle: DriverHandle, failure: AppError, stopFailure: unknown) {
-    const { code, message, cause, slug, retry } = failure
-    super(code, message, {
-      cause: new AggregateError(
-        [cause ?? failure, stopFailure],
-        `${message}; it could not be stopped either`,
-      ),
-      ...(slug !== undefined && { slug }),
-      ...(retry !== undefined && { retry }),
-    })
-    this.handle = handle
-  }
 }
 
 export class SandboxLauncher {
@@ -311,6 +293,16 @@ export class SandboxLauncher {
     return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
   }
 
+  /**
+   * True if a snapshot of the memory could not be restored whole, because a process has its own network namespace. Also
+   * false if the agent does not answer in time.
+   */
+  async hasOtherNetworks({ sandboxID, handle }: Sandbox, signal: AbortSignal): Promise<boolean> {
+    const { driver, agent, tokens } = this.#parts
+    const options = { withinMs: agentAnswersWithinMs, signal }
+    return agent.hasOtherNetworks(driver.endpoint(handle!, agentPort), tokens.agent(sandboxID), options)
+  }
+
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { driver } = this.#parts
     if (!canFreeze(driver)) throw new AppError('internal', `${driver.name} cannot thaw a sandbox`)
@@ -390,9 +382,4 @@ export class SandboxLauncher {
   forget(handle: DriverHandle): void {
     this.#parts.egress.forget(handle)
   }
-}
-
-function asCreateError(error: unknown): AppError {
-  if (isAppError(error) && error.code !== 'internal') return error
-  return createFailed(error, shownText(error))
 }

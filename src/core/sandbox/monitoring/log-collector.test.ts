@@ -51,6 +51,9 @@ class TalkingAgent implements AgentPort {
   async isHealthy() {
     return true
   }
+  async hasOtherNetworks() {
+    return false
+  }
 }
 
 class MemoryLogs implements LogStore {

@@ -39,6 +39,16 @@ export const agentDoesNotAnswer = (sandboxID: string) =>
     { retry: { should: false } },
   )
 
+/** Not a conflict: clients take that answer to a pause for "is paused already". */
+export const hasOtherNetworks = (sandboxID: string) =>
+  new AppError(
+    'unprocessable',
+    `No snapshot of the memory of sandbox "${sandboxID}" was taken and the sandbox keeps running: a process in it has a network ` +
+      'namespace of its own, which could not be restored. End such processes first (with Docker: stop the containers, or ' +
+      'run them with --network=host), or do without the memory (keepMemory: false).',
+    { retry: { should: false } },
+  )
+
 /** The slug makes clients show what to do. */
 export const pausedUnresponsive = (sandboxID: string) =>
   new AppError(

@@ -9,7 +9,7 @@ import type { Team } from '../../team/team.ts'
 import { defaultTag, type TemplateReference } from '../../template/reference.ts'
 import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
-import type { SnapshotRef } from '../launch/launcher.ts'
+import type { SandboxLauncher, SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { copiedEntry } from '../row/life-entries.ts'
 import { checkCreateTimeout } from '../row/lifetime.ts'
@@ -22,6 +22,7 @@ import type { VerbParts } from './verb-parts.ts'
 export type CopierParts = VerbParts & {
   templates: TemplateStore
   snapshots: SnapshotStore
+  launcher: Pick<SandboxLauncher, 'hasOtherNetworks'>
   /** Creates a sandbox within the limits of its team. */
   start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
 }
@@ -102,7 +103,7 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, turns, diskGuard, held, log } = this.#parts
+    const { sandboxes, snapshots, launcher, turns, diskGuard, held, log } = this.#parts
     // Rejects at once, before waiting for another change of the sandbox to end.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
@@ -117,6 +118,9 @@ export class SandboxCopier {
         // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
         // mounts.
         const keepsMemory = memory && snapshots.takesMemory && !(kept.lasting && parent.options.volumeMounts)
+        if (keepsMemory && (await launcher.hasOtherNetworks(parent, signal))) {
+          throw errors.hasOtherNetworks(sandboxID)
+        }
         const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         changes.isCheckpointed = true

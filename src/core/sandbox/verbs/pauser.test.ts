@@ -257,6 +257,25 @@ describe('pausing', () => {
     assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
   })
 
+  it('with memory is rejected while a process has a network of its own, and without memory is not', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, routes, clock } = fixture
+    const sandboxID = await running(fixture, { autoPause: true })
+    agent.otherNetworks = true
+    await assert.rejects(
+      service.pause(team, sandboxID, wish),
+      (error) => failsWith('unprocessable')(error) && /--network=host/.test((error as AppError).message),
+    )
+    assert.ok(routes.get(sandboxID))
+    clock.advance(60_000)
+    const next = clock.now() + 60_000
+    await until(async () => (await service.get(team, sandboxID)).endAt === next)
+    assert.equal(await stateOf(fixture, sandboxID), 'running')
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    await service.pause(team, sandboxID, { ...wish, memory: false })
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
+  })
+
   it('happens by itself at the end of its time, where that was wanted', async () => {
     await using fixture = await openFixture()
     const { team, clock, service } = fixture

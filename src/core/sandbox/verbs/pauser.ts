@@ -129,9 +129,13 @@ export class Pauser {
     if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
+    const memory = options.memory && snapshots.takesMemory
+    if (memory && isHealthy && !standsStill && (await launcher.hasOtherNetworks(row, signal))) {
+      throw errors.hasOtherNetworks(row.sandboxID)
+    }
+    signal.throwIfAborted()
     launcher.closeRoute(row)
     const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
-    const memory = options.memory && snapshots.takesMemory
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
     if (!frozen) launcher.forget(handle)

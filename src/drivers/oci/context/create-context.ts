@@ -13,7 +13,7 @@ import { CpuShares, usableCpus } from '../process/cpu-shares.ts'
 import { ExitWatch } from '../process/exit-watch.ts'
 import { createLayout } from '../record/layout.ts'
 import { Records } from '../record/records.ts'
-import { flavourFor } from '../runtime/flavours.ts'
+import { flavourFor, flavourOf } from '../runtime/flavours.ts'
 import { OwnUsers } from '../slot/own-users.ts'
 import { SlotPool } from '../slot/slots.ts'
 import type { DriverGpus, OciContext } from './context.ts'
@@ -50,7 +50,12 @@ export function createContext(options: OciDriverOptions): OciContext {
     ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
     gpus: options.gpus && openGpus(options.gpus),
-    exits: new ExitWatch({ cgroups, layout, log }),
+    exits: new ExitWatch({
+      cgroups,
+      layout,
+      log,
+      needsThreads: (record) => flavourOf(record).hasOwnKernel,
+    }),
     sysSkeletons: new JoinedWork(),
     slots: new SlotPool({
       layout,

@@ -148,6 +148,11 @@ export class Cgroups {
     return field(text ?? '', 'oom_kill')
   }
 
+  /** How often the group was refused another process or thread; 0 where the group is gone. */
+  async forkRefusals(group: string): Promise<number> {
+    return field(readGroupFile(this.#mounts.file('pids', group, 'pids.events')) ?? '', 'max')
+  }
+
   /**
    * Resolves when every process in the group stands still. Version 1 may miss one that is just being started, and waits
    * for it then without end: it is told again, and now and then lets all run for a moment first. After an abort all of them

@@ -7,7 +7,7 @@ import type { SandboxRecord } from '../record/records.ts'
 import type { Cgroups } from './cgroups.ts'
 import { ExitWatch } from './exit-watch.ts'
 
-const cgroups = { memoryKills: async () => 0 } as unknown as Cgroups
+const cgroups = { memoryKills: async () => 0, forkRefusals: async () => 0 } as unknown as Cgroups
 const layout = createLayout('/tmp/none', 'abcdef')
 const record = { sandboxID: 'one', runID: 'first' } as SandboxRecord
 
@@ -17,7 +17,8 @@ describe('a watched sandbox', () => {
   before(async () => {
     child = spawn('sleep', ['600'])
     await once(child, 'spawn')
-    watch = new ExitWatch({ cgroups, layout, log: (message, cause) => assert.fail(`${message}: ${cause}`) })
+    const log = (message: string, cause?: unknown) => assert.fail(`${message}: ${cause}`)
+    watch = new ExitWatch({ cgroups, layout, log, needsThreads: () => false })
     await watch.watch(record, child.pid!)
   })
   after(() => {

@@ -14,13 +14,20 @@ type Watched = {
   record: SandboxRecord
   pid: number
   fd: number | undefined
-  /** Out-of-memory kills seen before: further ones are the reason of the end. */
-  memoryKills: number
+  /** Counts of the kernel some time before the end: what was counted since then is the reason of the end. */
+  before: Counted
+  /** Takes the place of `before` at the next note. */
+  latest: Counted & { at: number }
   /** Its end was seen and is being examined. */
   hasEnded: boolean
 }
 
+/** Kills for want of memory, and processes and threads that were refused. */
+type Counted = { memoryKills: number; forkRefusals: number }
+
 const lookEveryMs = 200
+/** It may take seconds from the first process that the kernel killed or refused to the end of the whole sandbox. */
+const notedEveryMs = 10_000
 /** There is a moment in which a process is being reaped and its status is unknown. */
 const statusTries = 10
 const statusTryEveryMs = 20
@@ -29,6 +36,7 @@ export class ExitWatch {
   readonly #cgroups: Cgroups
   readonly #layout: Layout
   readonly #log: (message: string, cause?: unknown) => void
+  readonly #needsThreads: (record: SandboxRecord) => boolean
   readonly #listeners = new Set<(exit: SandboxExit) => void>()
   readonly #watched = new Map<string, Watched>()
   #pidfds: Pidfds | undefined
@@ -38,7 +46,10 @@ export class ExitWatch {
     cgroups: Cgroups
     layout: Layout
     log: (message: string, cause?: unknown) => void
+    /** Whether a sandbox ends when the host refuses it a thread; in others a program gets an error. */
+    needsThreads: (record: SandboxRecord) => boolean
   }) {
+    this.#needsThreads = parts.needsThreads
     this.#cgroups = parts.cgroups
     this.#layout = parts.layout
     this.#log = parts.log
@@ -73,10 +84,12 @@ export class ExitWatch {
     this.unwatch(sandboxID)
     try {
       this.#pidfds ??= openPidfds('The end of sandboxes cannot be noticed at once')
-      const watched: Watched = { record, pid, fd: this.#pidfds.open(pid), memoryKills: 0, hasEnded: false }
+      const none = { memoryKills: 0, forkRefusals: 0, at: systemClock.now() }
+      const fd = this.#pidfds.open(pid)
+      const watched: Watched = { record, pid, fd, before: none, latest: none, hasEnded: false }
       this.#watched.set(sandboxID, watched)
       this.#lookLater()
-      watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+      watched.before = watched.latest = await this.#count(sandboxID)
     } catch (error) {
       this.#log(`The end of sandbox ${sandboxID} will not be noticed at once`, error)
     }
@@ -89,10 +102,13 @@ export class ExitWatch {
     if (watched?.fd !== undefined && !watched.hasEnded) this.#pidfds!.close(watched.fd)
   }
 
-  /** So that the end of a sandbox is not attributed to a kill of one of its processes long before. */
-  async noteMemoryKills(sandboxID: string): Promise<void> {
+  /** So that the end of a sandbox is not attributed to a kill or a refused process long before. */
+  async noteShortages(sandboxID: string): Promise<void> {
     const watched = this.#watched.get(sandboxID)
-    if (watched) watched.memoryKills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID))
+    if (!watched || systemClock.now() - watched.latest.at < notedEveryMs) return
+    const counted = await this.#count(sandboxID)
+    watched.before = watched.latest
+    watched.latest = counted
   }
 
   close(): void {
@@ -123,16 +139,29 @@ export class ExitWatch {
     const { fd } = watched
     watched.hasEnded = true
     const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
-    const kills = await this.#cgroups.memoryKills(this.#layout.cgroup(sandboxID)).catch((error) => {
-      this.#log(`Whether sandbox ${sandboxID} ran out of memory could not be read`, error)
-      return watched.memoryKills
+    const counted = await this.#count(sandboxID).catch((error) => {
+      this.#log(`Whether sandbox ${sandboxID} ended for want of memory or processes could not be read`, error)
+      return watched.before
     })
     if (fd !== undefined) this.#pidfds!.close(fd)
     // The driver may have begun to end it meanwhile, and perhaps started it again.
     if (this.#watched.get(sandboxID) !== watched) return
     this.#watched.delete(sandboxID)
-    const exit = { sandboxID, runID, ...explainExit(status, kills > watched.memoryKills) }
+    const shortage = {
+      memory: counted.memoryKills > watched.before.memoryKills,
+      processes: this.#needsThreads(watched.record) && counted.forkRefusals > watched.before.forkRefusals,
+    }
+    const exit = { sandboxID, runID, ...explainExit(status, shortage) }
     for (const listener of this.#listeners) listener(exit)
+  }
+
+  async #count(sandboxID: string): Promise<Watched['latest']> {
+    const group = this.#layout.cgroup(sandboxID)
+    const [memoryKills, forkRefusals] = await Promise.all([
+      this.#cgroups.memoryKills(group),
+      this.#cgroups.forkRefusals(group),
+    ])
+    return { memoryKills, forkRefusals, at: systemClock.now() }
   }
 
   async #status(fd: number, pid: number): Promise<number | undefined> {

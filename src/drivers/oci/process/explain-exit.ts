@@ -5,16 +5,25 @@ import type { SandboxExit } from '../../../core/ports/driver.ts'
 /** Programs that start others, including init and gVisor, pass a signal on as a status above this. */
 const signalBase = 128
 
+/** What the host's kernel refused to the sandbox shortly before its end. `processes` only where that ends a sandbox. */
+export type KernelShortage = { memory: boolean; processes: boolean }
+
 /** `status` as `wait` returns it; undefined if unknown. */
 export function explainExit(
   status: number | undefined,
-  memoryWasShort: boolean,
+  short: KernelShortage,
 ): Pick<SandboxExit, 'reason' | 'detail'> {
   const exitCode = status === undefined ? undefined : (status >> 8) & 0xff
   const ownSignal = status === undefined ? 0 : status & 0x7f
   const signal = ownSignal || (exitCode && exitCode > signalBase ? exitCode - signalBase : 0)
-  if (memoryWasShort && (status === undefined || signal === constants.signals.SIGKILL)) {
+  if (short.memory && (status === undefined || signal === constants.signals.SIGKILL)) {
     return { reason: 'out_of_memory', detail: 'The kernel ended it because it used more memory than it has.' }
+  }
+  if (short.processes && signal !== constants.signals.SIGTERM) {
+    return {
+      reason: 'crashed',
+      detail: 'It needed more processes and threads of the server than it may have.',
+    }
   }
   if (status === undefined) {
     return { reason: 'crashed', detail: 'Its processes have ended; the kernel does not say how.' }

@@ -13,7 +13,7 @@ import { bootIDName } from './shown-machine.ts'
 /**
  * Enough for sudo, apt-get, useradd, su and chown; nothing for mounts, raw sockets, links, tracing or clocks.
  */
-const capabilities = [
+const fewCapabilities = [
   'CAP_AUDIT_WRITE',
   'CAP_CHOWN',
   'CAP_DAC_OVERRIDE',
@@ -27,6 +27,16 @@ const capabilities = [
   'CAP_SETUID',
   'CAP_SYS_CHROOT',
 ]
+/**
+ * For a root whose kernel is the sandbox's own. SYS_PTRACE is left out because it would let root trace init and the agent;
+ * root can trace its own programs without it. SYS_RESOURCE is left out because it would let root raise limits.
+ */
+const furtherCapabilities = [
+  ...['AUDIT_CONTROL', 'AUDIT_READ', 'BLOCK_SUSPEND', 'BPF', 'CHECKPOINT_RESTORE', 'DAC_READ_SEARCH'],
+  ...['IPC_LOCK', 'IPC_OWNER', 'LEASE', 'LINUX_IMMUTABLE', 'MAC_ADMIN', 'MAC_OVERRIDE', 'MKNOD', 'NET_ADMIN'],
+  ...['NET_BROADCAST', 'NET_RAW', 'PERFMON', 'SYS_ADMIN', 'SYS_BOOT', 'SYS_MODULE', 'SYS_NICE', 'SYS_PACCT'],
+  ...['SYS_RAWIO', 'SYS_TIME', 'SYS_TTY_CONFIG', 'SYSLOG', 'WAKE_ALARM'],
+].map((name) => `CAP_${name}`)
 
 export type ContainerSpec = ReturnType<typeof containerSpec>
 
@@ -98,6 +108,7 @@ export function containerSpec(input: ContainerInput) {
 }
 
 function agentProcess({ agent, flavour, openFilesLimit }: ContainerInput, rlimits: ResourceLimit[]) {
+  const capabilities = flavour.hasOwnKernel ? [...fewCapabilities, ...furtherCapabilities] : fewCapabilities
   const env = { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', ...agent.env }
   return {
     terminal: false,

@@ -2,7 +2,7 @@
  * How many processes a sandbox under gVisor may have. Every process costs threads and memory of the host, and
  * the host's kernel kills a sandbox that runs out of either as a whole. So the limit inside, which only makes
  * `fork` fail, must be reached first. gVisor counts it per user, including threads, and nobody inside may
- * raise it.
+ * raise it. Root is exempt, because it has CAP_SYS_ADMIN.
  */
 import { readFileSync } from 'node:fs'
 

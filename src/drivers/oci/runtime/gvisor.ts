@@ -15,6 +15,7 @@ export const gvisor: RuntimeFlavour = {
   // of its snapshot.
   hasOwnUsers: false,
   inheritsLimits: false,
+  hasOwnKernel: true,
   emptyNetworkName: 'null-netns',
   runFlags: [],
   // Only these pass calls on to the driver of the machine's GPU.
@@ -27,6 +28,8 @@ export const gvisor: RuntimeFlavour = {
     // Writes must go to our overlay, where the disk limit applies and a snapshot finds them.
     '--overlay2=none',
     '--allow-suid',
+    // For ping. Whatever leaves with another sender's address is dropped by the host's rules.
+    '--net-raw',
     '--host-uds=none',
     // Disables advice for operators on settings of the machine, which is computed again at every start.
     '--host-settings=ignore',

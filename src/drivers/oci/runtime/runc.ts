@@ -85,6 +85,7 @@ export const runc: RuntimeFlavour = {
   hasOwnUsers: true,
   // Setting limits in another user's namespace takes CAP_SYS_RESOURCE, which not every machine gives to root.
   inheritsLimits: true,
+  hasOwnKernel: false,
   emptyNetworkName: undefined,
   // A session keyring per sandbox would exceed the per-user quota; the keyring calls are blocked anyway.
   runFlags: ['--no-new-keyring'],

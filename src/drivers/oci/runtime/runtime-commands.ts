@@ -45,7 +45,7 @@ export const execArguments = (layout: Layout, record: SandboxRecord, words: read
   ...words,
 ]
 
-/** Nobody inside may set the host name, so the program gets that capability from outside. */
+/** Root inside may lack the capability to set the host name, so the program gets it from outside. */
 export const renameArguments = (
   layout: Layout,
   record: SandboxRecord,

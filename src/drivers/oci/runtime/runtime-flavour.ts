@@ -36,6 +36,8 @@ export type RuntimeFlavour = {
   readonly hasOwnUsers: boolean
   /** The sandbox inherits the limits under which the runtime was started. */
   readonly inheritsLimits: boolean
+  /** Capabilities are those of the sandbox's own kernel and not of the host's, so root inside gets nearly all of them. */
+  readonly hasOwnKernel: boolean
   /**
    * The name under which the runtime looks for an empty network namespace in its state folder; undefined if
    * it needs none.

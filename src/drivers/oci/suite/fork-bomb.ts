@@ -1,10 +1,12 @@
 /**
- * A fork bomb at the limits that operators have: it gets errors, and the sandbox lives on. For runtimes that spend
+ * A fork bomb at the limits that operators have: a user's gets errors, and the sandbox lives on; root's ends its own sandbox at
+ * most. For runtimes that spend
  * threads and memory of their own on every process; the other suite of limits has one with a low limit for all.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { countOf } from '../../../../test/support/count-of.ts'
+import type { SandboxExit } from '../../../core/ports/driver.ts'
 import { delay } from '../../../lib/clock.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import type { OciSuite } from './runtimes.ts'
@@ -19,6 +21,8 @@ const errors = '/tmp/errors'
 const program = `while (1) { next if defined fork; my $why = $!; open my $out, ">>", "${errors}"; print $out "$why\\n"; close $out; sleep 1000 }`
 const startBomb = `setsid setpriv --reuid=${nobody} --regid=${nobody} --clear-groups perl -e '${program}' \
   </dev/null >/dev/null 2>&1 &`
+/** CAP_SYS_ADMIN exempts root from the limit of processes inside. */
+const startRootBomb = `setsid perl -e 'while (1) { fork // sleep 1 }' </dev/null >/dev/null 2>&1 &`
 const countErrors = `cat ${errors} 2>/dev/null | grep -c 'Resource temporarily unavailable'`
 /** Few rounds at a time: to look through a thousand processes takes seconds on a busy machine. */
 const endBomb = `for round in 1 2; do pkill -9 -u ${nobody} || break; done; pgrep -u ${nobody} | wc -l`
@@ -47,5 +51,27 @@ export const forkBombSuite: OciSuite = (runtime, open) => {
         }
       })
     }
+
+    it('of root ends its own sandbox and no other, and the reason is told', async () => {
+      const bench = await open({ pidsLimit: 64 })
+      try {
+        // With memory for more processes than the host's limit allows.
+        const [mine, theirs] = [await bench.sandbox({ memoryMB: 1024 }), await bench.sandbox()]
+        const exits: SandboxExit[] = []
+        bench.driver.onExit((exit) => exits.push(exit))
+        await bench.run(mine, startRootBomb)
+        while (exits.length === 0) {
+          assert.equal((await bench.run(theirs, 'echo alive')).trim(), 'alive')
+          await delay(100)
+        }
+        assert.deepEqual(
+          exits.map(({ runID, detail }) => [runID, detail]),
+          [[mine.data.runID, 'It needed more processes and threads of the server than it may have.']],
+        )
+        assert.equal((await bench.run(theirs, 'echo again')).trim(), 'again')
+      } finally {
+        await bench.close()
+      }
+    })
   })
 }
