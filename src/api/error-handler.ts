@@ -49,7 +49,7 @@ export function handleErrors(
 
 function whyNotFound(method: string, path: string): string {
   if (/^\/(instances|envs)(\/|$)/.test(path)) {
-    return `The endpoints under ${path.split('/', 2).join('/')} were removed; use a current client`
+    return `The endpoints under ${path.split('/', 2).join('/')} are deprecated and were removed; use a current client`
   }
   return `no matching operation was found: ${method} ${path}; /openapi.json lists all operations`
 }

@@ -46,7 +46,7 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await logIn(operator, warren.url, warren.adminToken)
     await operator.getByRole('link', { name: 'Machine' }).click()
     await operator.getByRole('button', { name: 'Undrain' }).click()
-    await operator.getByText('This Warren is on its own').waitFor()
+    await operator.getByText('This Warren is not in a cluster').waitFor()
     await operator.getByRole('button', { name: 'Forget' }).click()
     await operator.getByRole('dialog').getByRole('button', { name: 'Forget' }).click()
     await operator.getByRole('dialog').getByText("There is no node 'a-node-of-nobody'").waitFor()
