@@ -62,7 +62,14 @@ for (const isolation of isolations) {
       for (const { sandboxId } of await Sandbox.list(client).nextItems())
         await Sandbox.kill(sandboxId, client)
     }
-    const createAttacker = () => Sandbox.create('base', { ...warren.client, ...forever })
+    /** The guard may still count what those before had written. */
+    const createAttacker = async () => {
+      let attacker: Sandbox | undefined
+      await eventually(async () => {
+        attacker = await Sandbox.create('base', { ...warren.client, ...forever })
+      })
+      return attacker!
+    }
     /** Writes until somebody stops it. */
     const writeOn = (attacker: Sandbox) =>
       attacker.commands.run('while :; do cat /dev/zero > "/tmp/$RANDOM$RANDOM"; done', {
@@ -79,6 +86,8 @@ for (const isolation of isolations) {
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
+        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        signal: AbortSignal.timeout(5000),
       })
     const untilStill = (sandbox: Sandbox) =>
       eventually(async () => {
@@ -115,7 +124,7 @@ for (const isolation of isolations) {
 
     it('a sandbox that writes without end stands still, with the reason told, and all others go on', async () => {
       const [attacker, killed] = [await createAttacker(), await Sandbox.create('base', neighbour)]
-      await writeOn(attacker)
+      await writeSteadily(attacker)
       await untilNoCreate()
       await untilStill(attacker)
       assert.ok(disk.freeMB() > 0, 'the disk never ran full')
@@ -131,6 +140,19 @@ for (const isolation of isolations) {
       assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes stands still/)
       const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
+      await untilCreated()
+    })
+
+    it('one that writes at full speed stands still or ends, with the reason told, and all others go on', async () => {
+      const attacker = await createAttacker()
+      await writeOn(attacker)
+      await eventually(async () => {
+        const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
+        assert.match(logs, /stands still because the disk|Sandbox ended: the disk of the server was full/)
+      })
+      assert.ok(disk.freeMB() > 0, 'the disk never ran full')
+      await assertUnhurt('fast')
+      await killAll(warren.client)
       await untilCreated()
     })
 

@@ -87,6 +87,8 @@ while True:
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
+        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        signal: AbortSignal.timeout(5000),
       })
     const isStill = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
     const memoryKills = ({ sandboxId }: Sandbox) =>

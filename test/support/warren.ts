@@ -92,6 +92,7 @@ export type ApiOptions = {
   rawBody?: string | Uint8Array
   headers?: Record<string, string>
   key?: string | null
+  signal?: AbortSignal
 }
 
 export type StartOptions = {
@@ -255,6 +256,7 @@ function callApi(url: string, apiKey: string, path: string, options: ApiOptions)
       ...options.headers,
     },
     ...(body !== undefined && { body }),
+    ...(options.signal && { signal: options.signal }),
   })
 }
 
