@@ -26,10 +26,10 @@ check(cuda.cuModuleLoadData(ctypes.byref(module), kernel), 'module')
 check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b'step'), 'function')
 place, large, words = ctypes.c_uint64(), ctypes.c_uint64(), megabytes << 18
 check(cuda.cuMemAlloc_v2(ctypes.byref(place), 4096), 'counter')
-check(cuda.cuMemAlloc_v2(ctypes.byref(large), words * 4), 'memory')
+check(cuda.cuMemAlloc_v2(ctypes.byref(large), ctypes.c_size_t(words * 4)), 'memory')
 check(cuda.cuMemsetD32_v2(place, 0, 1024), 'zero')
 pattern = 0x5eed0000 | (os.getpid() & 0xffff)
-check(cuda.cuMemsetD32_v2(large, pattern, words), 'fill')
+check(cuda.cuMemsetD32_v2(large, pattern, ctypes.c_size_t(words)), 'fill')
 arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.byref(place), ctypes.c_void_p))
 sample, count = (ctypes.c_uint32 * 1024)(), ctypes.c_uint32()
 while True:
