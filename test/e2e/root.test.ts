@@ -122,7 +122,7 @@ until curl -s -o /dev/null --max-time 2 http://192.168.77.2:9001/; do read -t 0.
       await run(own)
       await assert.rejects(
         sandbox.pause(),
-        /goes on running: a process in it has a network namespace of its own/,
+        /keeps running: a process in it has a network namespace of its own/,
       )
       assert.equal(await run('curl -s -o /dev/null -w %{http_code} http://192.168.77.2:9001/'), '200')
       await run('sudo pkill -f "[h]ttp.server 9001"; sudo ip netns del other; sudo ip link del br0')

@@ -100,7 +100,7 @@ if (isolations.includes('gvisor')) {
     })
 
     it('rejects a pause while containers have networks of their own, and goes on', async () => {
-      const refusal = /goes on running: a process in it has a network namespace of its own/
+      const refusal = /keeps running: a process in it has a network namespace of its own/
       await assert.rejects(sandbox.pause(), refusal)
       await assert.rejects(sandbox.fork(), refusal)
       await assert.rejects(sandbox.createSnapshot(), refusal)
