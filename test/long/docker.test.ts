@@ -12,10 +12,6 @@ const importImage = `mkdir -p /tmp/root/bin && cp /bin/busybox /tmp/root/bin/ &&
 for name in sh cat echo httpd wget sleep rm mkdir ls ping nc printf; do ln -sf busybox bin/$name; done &&
 tar -c . | docker import - tiny`
 
-/** By its address: busybox alone looks up no names outside. */
-const askMirror = `address=$(getent ahostsv4 deb.debian.org | cut -d ' ' -f 1 | head -n 1)
-docker run --rm tiny sh -c "(printf 'HEAD /debian/ HTTP/1.0\\\\r\\\\nHost: deb.debian.org\\\\r\\\\n\\\\r\\\\n'; sleep 5) | nc $address 80"`
-
 const dockerfile = `FROM tiny
 RUN echo built > /index.html && rm /bin/wget && mkdir /more && echo more > /more/file
 RUN rm -r /more && mkdir /more
@@ -85,8 +81,7 @@ if (isolations.includes('gvisor')) {
       await isText(warren, sandbox, 8081, 'built\n')
     })
 
-    it('lets containers out of the sandbox, within its egress policy', async () => {
-      assert.match(await run(askMirror), /^HTTP/)
+    it('holds containers to the egress policy of the sandbox', async () => {
       await assert.rejects(run('docker run --rm tiny nc -w 5 169.254.169.254 80 </dev/null'))
     })
 
@@ -123,7 +118,6 @@ if (isolations.includes('gvisor')) {
         await isText(warren, one, 8083, 'kept\n')
         assert.equal(await run('cat /mnt/file', one), 'kept')
         await eventually(async () => assert.equal(await run('docker run --rm tiny echo again', one), 'again'))
-        assert.match(await run(askMirror, one), /^HTTP/)
       }
       await fork.kill()
     })
