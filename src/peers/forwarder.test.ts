@@ -5,7 +5,7 @@ import test from 'node:test'
 import { hopHeader } from '../contract/constants.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import { originOf } from '../lib/client-origin.ts'
-import { TestPeers } from './peer-fixture.ts'
+import { type Handler, TestPeers } from './peer-fixture.ts'
 import { openPeerIdentity, peerName, requireSharedSecrets } from './peer-identity.ts'
 
 const owned = (nodeID: string, isMovable = false) => ({ nodeID, isMovable })
@@ -38,8 +38,8 @@ test('a request reaches the owner through another door, with its body, and the a
   assert.equal(other.answered.length, 4)
   assert.equal(
     peers.reads,
-    1 + 4,
-    'the door asks for the owner once, and the owner each time whether it still is',
+    1 + 1 + 4,
+    'the door asks for the owner once, and once more for a body that it cannot send twice; the owner asks each time whether it still is',
   )
 })
 
@@ -140,12 +140,63 @@ test('where the owner has changed, the door looks again, and the new owner gets 
   )
 })
 
-test('a long body that the earlier owner did not want is not sent twice', async (t) => {
+/** A body whose length the client does not say, in two pieces with a pause between them. */
+async function* inPieces(pieces: readonly (string | Promise<string>)[]): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) {
+    yield Buffer.from(await piece)
+    await new Promise(setImmediate)
+  }
+}
+
+const streamed = (...pieces: (string | Promise<string>)[]) =>
+  ({ method: 'POST', body: ReadableStream.from(inPieces(pieces)), duplex: 'half' }) as RequestInit
+
+test('every verb finds the new owner through a door that remembers the old one, however its body comes', async (t) => {
+  const peers = new TestPeers(t)
+  const [one] = [await peers.start('one'), await peers.start('other')]
+  const echo: Handler = (request, response) => void request.pipe(response)
+  await peers.start('third', echo)
+  const long = 'x'.repeat(500_000)
+  for (const [init, expected] of [
+    [{ method: 'POST', body: 'whole' }, 'whole'],
+    [streamed('in ', 'pieces'), 'in pieces'],
+    [streamed(long, 'end'), `${long}end`],
+    [{ method: 'PUT', body: long }, long],
+    [{ method: 'DELETE' }, ''],
+    [{ method: 'PATCH', body: 'changed' }, 'changed'],
+  ] as const) {
+    peers.owners.set('a', owned('other'))
+    await fetch(`${one!.publicURL}/sandboxes/a`)
+    peers.owners.set('a', owned('third'))
+    const answer = await fetch(`${one!.publicURL}/sandboxes/a`, init as RequestInit)
+    assert.deepEqual([answer.status, await answer.text()], [200, expected], init.method)
+  }
+})
+
+test('a conversation whose client waits for an answer before it sends on is carried at once', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  await peers.start('other', (request, response) => void request.pipe(response))
+  peers.owners.set('a', owned('other'))
+  const rest = Promise.withResolvers<string>()
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`, streamed('first', rest.promise))
+  const reader = answer.body!.getReader()
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), 'first')
+  rest.resolve(' second')
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), ' second')
+  assert.equal((await reader.read()).done, true)
+})
+
+test('a body that the owner rejects after the door has looked it up is not sent twice', async (t) => {
   const peers = new TestPeers(t)
   const [one] = [await peers.start('one'), await peers.start('other'), await peers.start('third')]
   peers.owners.set('a', owned('other'))
   await fetch(`${one!.publicURL}/sandboxes/a`)
-  peers.owners.set('a', owned('third'))
+  let reads = 0
+  peers.onRead = () => {
+    // The door looks first, then the owner does.
+    if (++reads === 2) peers.owners.set('a', owned('third'))
+  }
   const long = { method: 'POST', body: Buffer.alloc(500_000) }
   const moving = await fetch(`${one!.publicURL}/sandboxes/a`, long)
   assert.deepEqual([moving.status, moving.headers.get('retry-after')], [503, '1'])

@@ -24,7 +24,7 @@ import {
   trailersOfHop,
 } from './hop.ts'
 import type { PeerConnections } from './peer-connections.ts'
-import { readSmallBody } from './small-body.ts'
+import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
 
@@ -50,15 +50,18 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
 
   async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
     const { router } = this.#parts
-    const answerer = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
-    if (answerer === 'here' || answerer === 'absent') return answerer
-    if (answerer === 'misdirected') {
+    const remembered = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
+    if (remembered === 'here' || remembered === 'absent') return remembered
+    if (remembered === 'misdirected') {
       this.refuseAsMisdirected(exchange)
       return 'answered'
     }
-    const body = await readSmallBody(exchange)
-    const refusal = await this.#carry(answerer, exchange, { body, needs: undefined })
-    if (refusal !== undefined) await this.#carryAgain(what, exchange, body)
+    const kept = await keepSmallBody(exchange)
+    // A stream cannot be sent again, so its owner is looked up before.
+    const answerer = kept === 'stream' ? await router.routeByRow(what, remembered) : remembered
+    if (typeof answerer === 'string') return answerer
+    const refusal = await this.#carry(answerer, exchange, attemptWith(kept))
+    if (refusal !== undefined) await this.#carryAgain(what, exchange, kept)
     return 'answered'
   }
 
@@ -97,11 +100,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
    * Sends the request to the present owner after a peer reported that it is not; if that is this node,
    * through its own inner door.
    */
-  async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<void> {
+  async #carryAgain(what: Owned, exchange: HttpExchange, kept: KeptBody): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
-    const canRepeat = body !== undefined || !hasBody(exchange.request)
     const isAnswered =
-      canRepeat && (await this.#carry(node, exchange, { body, needs: undefined })) === undefined
+      kept !== 'stream' && (await this.#carry(node, exchange, attemptWith(kept))) === undefined
     if (!isAnswered) throw isMoving(what)
   }
 
@@ -155,8 +157,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 }
 
-const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+const attemptWith = (kept: KeptBody): Attempt => ({
+  body: typeof kept === 'string' ? undefined : kept,
+  needs: undefined,
+})
 
 const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | MalformedHead =>
   cause instanceof MalformedHead

@@ -37,6 +37,7 @@ export class TestPeers {
   /** Sandboxes whose memory no other node can use. */
   readonly unfit = new Set<string>()
   reads = 0
+  onRead = () => {}
   settled: (id: string) => Promise<void> = async () => {}
   readonly #shared = new Map<string, string>()
   readonly #t: TestContext
@@ -110,6 +111,7 @@ export class TestPeers {
 
   async #read(id: string): Promise<Owner | undefined> {
     this.reads++
+    this.onRead()
     return this.owners.get(id)
   }
 

@@ -2,7 +2,7 @@
  * Decides which node answers a request, by the row of the object it is about and by the nodes' signs of life.
  * Sends nothing: src/peers does that, and asks again if a peer reports that it is not the owner.
  */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
@@ -83,6 +83,23 @@ export class RequestRouter {
     if (course.kind === 'pass on') return course.node
     if (course.kind === 'take over') return 'absent'
     throw await this.#whyNot(what, owner!, course)
+  }
+
+  /**
+   * Looks the owner up for a request of a client that cannot be sent twice. Returns the remembered node while
+   * the database does not answer.
+   */
+  async routeByRow(what: Owned, remembered: ClusterNode): Promise<'here' | 'absent' | ClusterNode> {
+    const { owners } = this.#parts
+    try {
+      const course = await this.#courseFor(what, await owners.read(what))
+      if (course.kind === 'answer') return 'here'
+      if (course.kind === 'take over') return 'absent'
+      return course.kind === 'pass on' ? course.node : remembered
+    } catch (error) {
+      if (!isAppError(error, 'unavailable')) throw error
+      return remembered
+    }
   }
 
   /**
