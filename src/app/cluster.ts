@@ -9,6 +9,7 @@ import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
+import { Reachability } from '../core/cluster/reachability.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -16,10 +17,12 @@ import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
+import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
 import { createAskForFile, createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
+import { PeerWatch } from '../peers/peer-watch.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
 import type { DataPaths, Node, Secrets } from './data-folder.ts'
@@ -47,6 +50,7 @@ export type Cluster = {
   nodeID: string
   identity: PeerIdentity
   membership: Membership
+  peers: PeerWatch
   forwarder: ClusterForwarder
   placer: Placer<HttpExchange>
   everyNode: EveryNode<IncomingMessage>
@@ -65,6 +69,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const { nodeID } = node
   await requireSharedSecrets(stores.nodes, secrets, vault)
   const identity = await openPeerIdentity(stores.nodes, vault, nodeID)
+  await requireOwnAddress(stores.nodes, identity, { nodeID, address: config.peerAddress })
   const membership = new Membership({
     nodes: stores.nodes,
     clock,
@@ -88,8 +93,17 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     }),
   )
   startForgetting(parts, membership, closers)
-  const connections = new PeerConnections(identity)
+  const reachability = new Reachability(clock, ({ nodeID: peerID, why }) => {
+    log.warn(
+      { nodeID: peerID },
+      `Node ${peerID} ${why}. Requests that it must answer fail until it is reached.`,
+    )
+  })
+  const connections = new PeerConnections(identity, reachability)
   closers.add('connections to peers', async () => connections.close())
+  const peers = new PeerWatch({ membership, connections, reachability })
+  const retry = () => peers.retry()
+  closers.add('trying peers', repeatEvery(renewEveryMs, 'reach nodes that could not be reached', log, retry))
   const { drainer, router, takeOffered } = joinClusterDomain({
     ports,
     domain,
@@ -104,6 +118,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     membership,
     forwarder,
     owners: stores.owners,
+    reachability,
+    clock,
   })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
   const buildPlacer = new BuildPlacer({
@@ -115,7 +131,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
-  return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered }
+  return { nodeID, identity, membership, peers, forwarder, ...placers, everyNode, files, takeOffered }
 }
 
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {
@@ -142,7 +158,7 @@ function startDraining(drainer: Drainer, { ports: { log } }: ClusterParts, close
 }
 
 /** Without a cluster, lists only this Warren as it is at that moment. */
-export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
+export function createNodeDirectory(parts: ClusterParts, peers: PeerWatch | undefined): NodeDirectory {
   const { config, paths, node, isolation, ports, domain } = parts
   const { stores, clock } = ports
   const readLoad = createLoadReader(ports, domain, paths.root)
@@ -161,6 +177,7 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
     nodes: stores.nodes,
     owners: stores.owners,
     readSelf: isAlone ? readSelf : undefined,
+    findTroubles: peers && ((nodes) => peers.findTroubles(nodes)),
     clock,
   })
 }

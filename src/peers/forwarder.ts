@@ -6,7 +6,7 @@ import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
 import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
@@ -23,7 +23,7 @@ import {
   tellMade,
   trailersOfHop,
 } from './hop.ts'
-import type { PeerConnections } from './peer-connections.ts'
+import { type PeerConnections, PeerNotReached } from './peer-connections.ts'
 import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
@@ -35,7 +35,11 @@ export type ForwarderParts = {
   log: Log
 }
 
-type Attempt = { body?: Buffer | undefined; needs: NeededRoom | undefined }
+type Attempt = {
+  body?: Buffer | undefined
+  needs: NeededRoom | undefined
+  attemptID?: string | undefined
+}
 
 export class ClusterForwarder implements Forwarder<HttpExchange> {
   readonly #parts: ForwarderParts
@@ -50,7 +54,8 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
 
   async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
     const { router } = this.#parts
-    const remembered = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
+    const asked = { isFromPeer: this.isFromPeer(exchange.request) }
+    const remembered = await router.route(what, asked)
     if (remembered === 'here' || remembered === 'absent') return remembered
     if (remembered === 'misdirected') {
       this.refuseAsMisdirected(exchange)
@@ -73,15 +78,26 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     return this.#parts.router.whyMissing(what)
   }
 
-  async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
+  async send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome> {
     const node = await this.#parts.membership.find(nodeID)
-    if (!node || isAway(node)) return 'no room'
-    const refusal = await this.#carry(node, exchange, { body, needs })
-    return refusal === undefined ? 'answered' : 'no room'
+    if (!node || isAway(node)) return 'not reached'
+    try {
+      const refusal = await this.#carry(node, exchange, sent)
+      return refusal === undefined ? 'answered' : 'no room'
+    } catch (error) {
+      if (!isAppError(error, 'unavailable')) throw error
+      if (error.cause instanceof PeerNotReached) return 'not reached'
+      if (sent.attemptID === undefined) throw error
+      return 'lost'
+    }
   }
 
   roomNeeded(request: IncomingMessage): NeededRoom | undefined {
     return hopOf(request)?.needs
+  }
+
+  attemptIDOf(request: IncomingMessage): string | undefined {
+    return hopOf(request)?.attemptID
   }
 
   refuseAsMisdirected(exchange: HttpExchange): void {
@@ -111,12 +127,13 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   #carry(node: ClusterNode, exchange: HttpExchange, attempt: Attempt): Promise<Refusal | undefined> {
     const { router, connections, log } = this.#parts
     const { request, response, upgrade, awaitsContinue } = exchange
-    const { body, needs } = attempt
+    const { body, needs, attemptID } = attempt
     return new Promise((resolve, reject) => {
       const head = headForPeer(request, {
         awaitsContinue: awaitsContinue && body === undefined,
         upgrade: upgrade !== null,
         needs,
+        attemptID,
         bodyLength: body?.length,
       })
       const tunnel: ClientRequestArgs['createConnection'] = (_options, callback) => {

@@ -4,6 +4,7 @@ import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
 import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { Stores } from '../stores.ts'
+import { lostCreateSuite } from './lost-creates.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
   aBuild,
@@ -54,6 +55,7 @@ export function ownerSuite(
     pairTest('a build is used by all once the object store has it', storedBuildsAreShared)
     pairTest('an object is condemned until each node that is about to remove it is done', condemnedByEach)
     pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
+    lostCreateSuite(pairTest)
     nodeSuite(pairTest)
   })
 }
