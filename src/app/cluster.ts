@@ -17,6 +17,7 @@ import { newUUID } from '../lib/ids.ts'
 import { splitAddress } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
+import { HeldRequests } from '../peers/held-requests.ts'
 import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
@@ -33,7 +34,6 @@ import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
-const closeGraceMs = 2000
 const forgetEveryMs = 30_000
 
 export type ClusterParts = {
@@ -111,7 +111,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     handOver: createHandOver(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
-  const forwarder = new ClusterForwarder({ membership, router, connections, log })
+  const held = new HeldRequests({ isBack: (peerID) => peers.isBack(peerID), clock })
+  const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
   const placer = new Placer({
     catalog: domain.catalog,
     admission: domain.admission,
@@ -188,8 +189,7 @@ export async function listenForPeers(
   { identity }: Cluster,
   options: ServerOptions,
   attach: (server: Server) => void,
-  closers: Closers,
-): Promise<void> {
+): Promise<Server> {
   const server = createPeerServer(options, identity)
   attach(server)
   const { host, port } = splitAddress(peerListen ?? `0.0.0.0:${splitAddress(peerAddress!).port}`)
@@ -201,16 +201,5 @@ export async function listenForPeers(
     })
     server.listen({ host, port }, resolve)
   })
-  closers.add('the inner door', () => closeServer(server))
-}
-
-function closeServer(server: ReturnType<typeof createPeerServer>): Promise<void> {
-  return new Promise((resolve) => {
-    const cut = setTimeout(() => server.closeAllConnections(), closeGraceMs)
-    server.close(() => {
-      clearTimeout(cut)
-      resolve()
-    })
-    server.closeIdleConnections()
-  })
+  return server
 }

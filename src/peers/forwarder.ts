@@ -5,13 +5,14 @@ import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '..
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
-import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
+import { isMoving, NodeIsAway, type RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import type { HeldRequests } from './held-requests.ts'
 import {
   answerRefusal,
   headersFromPeer,
@@ -32,8 +33,13 @@ export type ForwarderParts = {
   membership: Pick<Membership, 'find'>
   router: RequestRouter
   connections: PeerConnections
+  /** Requests that wait for a node which restarts. */
+  held: HeldRequests
   log: Log
 }
+
+/** The body of a request, once it was read. */
+type Asked = { kept?: KeptBody }
 
 type Attempt = {
   body?: Buffer | undefined
@@ -53,15 +59,44 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 
   async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
+    if (!this.isFromPeer(exchange.request)) {
+      const asked: Asked = {}
+      return this.#holding(exchange, asked, () => this.#forwardOnce(what, exchange, asked))
+    }
+    const answerer = await this.#parts.router.route(what, { isFromPeer: true })
+    if (answerer === 'here') return 'here'
+    this.refuseAsMisdirected(exchange)
+    return 'answered'
+  }
+
+  /** Repeats work that fails because a node is away, as long as the request may wait for the node. */
+  async #holding<T>(exchange: HttpExchange, asked: Asked, work: () => Promise<T>): Promise<T> {
+    const { held } = this.#parts
+    const since = held.now()
+    for (;;) {
+      try {
+        return await work()
+      } catch (error) {
+        if (!(error instanceof NodeIsAway)) throw error
+        const { nodeID, goneForMs } = error
+        const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
+        const signal = untilClosed(exchange)
+        if (!(await held.untilBack({ nodeID, goneForMs, since, bytes, signal }))) throw error
+      }
+    }
+  }
+
+  async #forwardOnce(what: Owned, exchange: HttpExchange, asked: Asked): Promise<Forwarded> {
     const { router } = this.#parts
-    const asked = { isFromPeer: this.isFromPeer(exchange.request) }
-    const remembered = await router.route(what, asked)
-    if (remembered === 'here' || remembered === 'absent') return remembered
-    if (remembered === 'misdirected') {
-      this.refuseAsMisdirected(exchange)
+    const remembered = await router.route(what, { isFromPeer: false })
+    if (typeof remembered === 'string') {
+      if (!(asked.kept instanceof Buffer)) return remembered === 'misdirected' ? 'here' : remembered
+      // The sandbox came to this node while the request waited, whose body was read.
+      await this.#carryAgain(what, exchange, asked.kept)
       return 'answered'
     }
-    const kept = await keepSmallBody(exchange)
+    asked.kept ??= await keepSmallBody(exchange)
+    const { kept } = asked
     // A stream cannot be sent again, so its owner is looked up before.
     const answerer = kept === 'stream' ? await router.routeByRow(what, remembered) : remembered
     if (typeof answerer === 'string') return answerer
@@ -86,7 +121,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       return refusal === undefined ? 'answered' : 'no room'
     } catch (error) {
       if (!isAppError(error, 'unavailable')) throw error
-      if (error.cause instanceof PeerNotReached) return 'not reached'
+      if (error instanceof NodeIsAway) return 'not reached'
       if (sent.attemptID === undefined) throw error
       return 'lost'
     }
@@ -121,6 +156,19 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     const isAnswered =
       kept !== 'stream' && (await this.#carry(node, exchange, attemptWith(kept))) === undefined
     if (!isAnswered) throw isMoving(what)
+  }
+
+  /** A request of which the node has seen nothing, or that changes nothing, can be sent again. */
+  #whyNoAnswer(node: ClusterNode, request: IncomingMessage, cause: Error): Error {
+    if (cause instanceof MalformedHead) return cause
+    const { nodeID } = node
+    if (cause instanceof PeerNotReached || isSafe(request)) {
+      const goneForMs = this.#parts.connections.goneForMs(node)
+      const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
+      return new NodeIsAway({ nodeID, goneForMs }, message, { afterSeconds: retryAfterSeconds, cause })
+    }
+    const message = `Node ${nodeID} broke off before it answered. It may have carried out the request; look before you try again.`
+    return new AppError('unavailable', message, { cause, retry: { should: false } })
   }
 
   /** Resolves when the answer has begun, or with the reason why the node does not answer. */
@@ -167,7 +215,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         },
         fail: (error) => {
           log.debug({ err: error, nodeID: node.nodeID }, 'A node did not answer.')
-          reject(noAnswer(node, error))
+          reject(this.#whyNoAnswer(node, request, error))
         },
       })
     })
@@ -179,10 +227,16 @@ const attemptWith = (kept: KeptBody): Attempt => ({
   needs: undefined,
 })
 
-const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | MalformedHead =>
-  cause instanceof MalformedHead
-    ? cause
-    : new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`, {
-        cause,
-        retry: { should: true, afterSeconds: retryAfterSeconds },
-      })
+/** Aborted when the client has gone. */
+function untilClosed({ response }: HttpExchange): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}
+
+/** Safe to send twice. */
+const isSafe = ({ method, headers }: IncomingMessage): boolean =>
+  (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') &&
+  headers['transfer-encoding'] === undefined &&
+  headers['content-length'] === undefined

@@ -114,9 +114,11 @@ export class HttpRelay {
     if (!head.hasBody || body) upstream.end(body)
     else {
       // Only once connected: what is taken from the client before that would be lost with a refused connection.
-      upstream.once('socket', () => new BodyFlow(request, upstream, this.#options))
-      // An early answer may leave a client that still sends.
-      upstream.once('close', () => discardBody(request, response))
+      upstream.once('socket', () => {
+        new BodyFlow(request, upstream, this.#options)
+        // An early answer may leave a client that still sends.
+        upstream.once('close', () => discardBody(request, response))
+      })
     }
     return upstream
   }
