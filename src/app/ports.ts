@@ -76,7 +76,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
   const url = config.databaseUrl ?? undefined
-  const opening = openStores({ url, dataFolder: paths.root, vault, ...node })
+  const connections = config.databaseConnections
+  const opening = openStores({ url, connections, dataFolder: paths.root, vault, ...node })
   const stores = tracedStores(await opening, tracer)
   closers.add('the store', () => stores.close())
   const secrets = await openSecrets({ stores, vault, paths, clock, log })

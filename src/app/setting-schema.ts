@@ -23,6 +23,12 @@ export const schema = {
     'PostgreSQL to use; unset: SQLite in the data folder.',
     kind.optional(kind.databaseUrl),
   ),
+  databaseConnections: setting(
+    'WARREN_DATABASE_CONNECTIONS',
+    '10',
+    'Most connections that this Warren opens to PostgreSQL at once; statements wait for a free one.',
+    kind.wholeNumber(2, 1000),
+  ),
   peerAddress: setting(
     'WARREN_PEER_ADDRESS',
     '',
