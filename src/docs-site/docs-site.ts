@@ -28,7 +28,7 @@ const fileTypes: Readonly<Record<string, string>> = {
   '.webp': 'image/webp',
   '.json': 'application/json; charset=utf-8',
 }
-/** The search covers so many characters of each section. */
+/** Number of characters of each section that the search index covers. */
 const mostIndexed = 12_000
 
 export class DocsSite {

@@ -92,25 +92,25 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
   })
   measures.gauge({
     name: 'warren_disk_held_sandboxes',
-    help: 'Sandboxes that stand still because the disk is nearly full.',
+    help: 'Sandboxes that are frozen because the disk is nearly full.',
     labelNames: [],
     read: () => single(diskGuard.heldCount),
   })
   measures.gauge({
     name: 'warren_disk_guard_acts',
-    help: 'Sandboxes that the guard of the disk made stand still, or ended, since the start of the server.',
+    help: 'Sandboxes that the disk guard has frozen or ended since the start of the server.',
     labelNames: ['act'],
     read: () => acts({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
   })
   measures.gauge({
     name: 'warren_memory_held_sandboxes',
-    help: 'Sandboxes that stand still because the memory is nearly used up.',
+    help: 'Sandboxes that are frozen because the memory is nearly used up.',
     labelNames: [],
     read: () => single(memoryGuard.heldCount),
   })
   measures.gauge({
     name: 'warren_memory_guard_acts',
-    help: 'Sandboxes that the guard of the memory made stand still, paused, or ended, since the start of the server.',
+    help: 'Sandboxes that the memory guard has frozen, paused or ended since the start of the server.',
     labelNames: ['act'],
     read: () => {
       const { stoodStill, paused, ended } = memoryGuard.counts

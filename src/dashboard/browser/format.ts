@@ -82,7 +82,7 @@ export function permissions(mode: number, type: 'file' | 'directory' | 'symlink'
   return kind + bits.join('')
 }
 
-/** Sequences by which a terminal is told colours, cursor positions and titles; a log has no use for them. */
+/** Control sequences that set colours, cursor positions and titles of a terminal; a log does not show them. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
 const terminalSequences = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g
 

@@ -1,4 +1,4 @@
-/** The end of a log that grows: what is new is asked for by time, and what was seen already is told apart. */
+/** The end of a growing log: asks for new entries by time, and drops entries that were already seen. */
 import type { SandboxLogEntry } from '../../contract/rest/logs.ts'
 
 const mostEntries = 2000

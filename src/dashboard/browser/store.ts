@@ -1,4 +1,4 @@
-/** A value that views share: whoever uses it is drawn again when it changes. */
+/** A value that views share: each view that uses it is drawn again when the value changes. */
 import { useEffect, useState } from 'preact/hooks'
 
 export class Shared<T> {

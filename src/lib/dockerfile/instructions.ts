@@ -26,7 +26,7 @@ export class DockerfileError extends AppError {
   }
 }
 
-/** A backslash at the end goes on in the next line, unless another one before it makes it a plain one. */
+/** A backslash at the end continues the line, unless another backslash before it makes it a plain character. */
 const continues = /(?<!\\)\\[ \t]*$/
 const isSkipped = (line: string) => /^\s*(?:#|$)/.test(line)
 /** Quotes keep a word together. */

@@ -12,7 +12,7 @@ import { takeOverOf } from './upstream-socket.ts'
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024
 
-/** For an answer of so many bytes that flows: `flow` is detached once the rest is taken here. */
+/** Takes over a streaming answer of `length` bytes; `flow` is detached once this function carries the rest. */
 export function takeBulk(
   upstream: ClientRequest,
   incoming: IncomingMessage,

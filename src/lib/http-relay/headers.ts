@@ -11,7 +11,7 @@ const bodiless = new Set(['GET', 'HEAD', 'OPTIONS', 'DELETE', 'TRACE'])
 /** A trailer must not change how the message was framed or routed, nor what the client keeps for a host. */
 const neverTrailers = new Set(['host', 'content-length', 'expect', 'trailer', 'set-cookie'])
 
-/** The head of a request as it goes on. */
+/** The head of a request as the relay sends it. */
 export type OutgoingHead = { headers: string[]; hasBody: boolean }
 
 /** The message is for the client. */
