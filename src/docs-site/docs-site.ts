@@ -19,7 +19,7 @@ const errors = 'errors'
 /** Node says of stripping types that it may change. */
 const quietly = '--disable-warning=ExperimentalWarning'
 const html = 'text/html; charset=utf-8'
-/** What lies beside the pages and may be fetched. */
+/** Files beside the pages that the site serves. */
 const fileTypes: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',

@@ -1,4 +1,4 @@
-/** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+/** Gauges of the server, which are read at the moment when somebody asks for the metrics. */
 import type { GpuCapacity } from '../../core/ports/driver.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
@@ -16,7 +16,7 @@ export type GaugeParts = {
   routes: Pick<RouteTable, 'values'>
   diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
   memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts'>
-  /** As it is now; undefined: sandboxes cannot have a GPU. */
+  /** GPUs of this moment; undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>

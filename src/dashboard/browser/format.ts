@@ -12,7 +12,7 @@ export function bytes(count: number): string {
 /** A size that somebody chose: `1 GB`, not `1.0 GB`. */
 export const megabytes = (count: number): string => bytes(count * 1024 ** 2).replace('.0 ', ' ')
 
-/** What a template gives its sandboxes; without a build that succeeded nobody knows. */
+/** The size of a template's sandboxes; a dash if no build of the template has succeeded. */
 export const sizeOf = (cpuCount: number, memoryMB: number): string =>
   cpuCount === 0 ? '–' : `${cpuCount} CPU, ${megabytes(memoryMB)}`
 

@@ -8,7 +8,7 @@ export type LogLine = SandboxLogEntry & { key: string }
 export class LogTail {
   #lines: LogLine[] = []
   #lastMs = 0
-  /** Those of the last millisecond: the next answer has them again. */
+  /** Entries of the last millisecond, which the next answer contains again. */
   #atLast = new Map<string, number>()
 
   get lines(): readonly LogLine[] {

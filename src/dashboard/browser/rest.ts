@@ -22,7 +22,7 @@ export type AskOptions = {
   headers?: Record<string, string>
   /** Sent as it is. */
   raw?: Blob | string
-  /** It gets an idempotency key, by which Warren does it once, however often it is sent. */
+  /** Adds an idempotency key, so that Warren carries the request out once, however often it is sent. */
   once?: boolean
   /** Sending it twice does the same as sending it once. Left out: true of all methods but POST. */
   repeatable?: boolean

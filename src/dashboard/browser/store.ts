@@ -28,7 +28,7 @@ export class Shared<T> {
     const shown = this.#value
     useEffect(() => {
       const stop = this.subscribe(() => draw((count) => count + 1))
-      // It may have changed since it was drawn.
+      // The value may have changed since the view was drawn.
       if (shown !== this.#value) draw((count) => count + 1)
       return stop
     }, [])

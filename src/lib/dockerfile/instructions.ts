@@ -10,7 +10,7 @@ export type Heredoc = {
 }
 
 export type Instruction = {
-  /** Where it begins, from 1 on. */
+  /** The first line of the instruction, counted from 1. */
   line: number
   /** In capitals. */
   keyword: string

@@ -17,7 +17,7 @@ export type DockerTemplate = {
   startCmd: string | null
   /** Of `LABEL warren.gpus=N`. */
   gpuCount?: number
-  /** What was passed over, and why that is no harm. */
+  /** Instructions that were ignored, and why that is harmless. */
   notes: string[]
 }
 

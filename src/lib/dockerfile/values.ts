@@ -1,4 +1,4 @@
-/** What ARG and ENV set, as far as it is known before the build. */
+/** The values of ARG and ENV, as far as they are known before the build. */
 import { AppError } from '../app-error.ts'
 import { expandVariables, largestEnvironment, variablesIn } from '../variables.ts'
 import type { Refuse } from './words.ts'
@@ -16,7 +16,7 @@ export class KnownValues {
   readonly #global = noVariables()
   /** Without those whose value depends on what the image or the sandbox sets. */
   readonly #known = noVariables()
-  /** Of all values that were ever set. */
+  /** Sum of the lengths of all values that were ever set. */
   #length = 0
   readonly #envNames = new Set<string>()
 

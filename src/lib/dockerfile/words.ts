@@ -1,17 +1,17 @@
 /** How Dockerfiles write words, lists and flags, and how shells do. */
 
-/** Told what is wrong; throws. */
+/** Throws an error with this problem. */
 export type Refuse = (problem: string) => never
 
 const reference = /\$(?:\w+|\{\w+(?::?[-+](?:[^{}'"\\]|\$\{\w+\})*)?\})/y
 
 /**
- * With quotes and escapes resolved. Variables stay for the server, which has their values; any other dollar is
- * escaped for it.
+ * Splits the text into words and resolves quotes and escapes. Variables stay for the server, which has their values; any
+ * other dollar sign is escaped.
  */
 export const wordsOf = (text: string, refuse: Refuse): string[] => scan(text, true, refuse)
 
-/** The same as one word, white space included. */
+/** Like `wordsOf`, but the whole text is one word, white space included. */
 export const wordOf = (text: string, refuse: Refuse): string => scan(text, false, refuse)[0] ?? ''
 
 function scan(text: string, isSplit: boolean, refuse: Refuse): string[] {

@@ -15,7 +15,7 @@ export type BodyFlowOptions = {
 
 type Sink = ClientRequest | ServerResponse
 
-/** So many tiny pieces in one read are no stream of small messages any more. */
+/** With this number of tiny pieces in one read, the body is no longer a stream of small messages. */
 const manyPieces = 50
 
 export class BodyFlow {
@@ -65,7 +65,7 @@ export class BodyFlow {
   }
 
   #write(chunk: Buffer): void {
-    // Nobody wants the rest.
+    // The receiver is gone, so the rest is dropped.
     if (this.#sink.destroyed || this.#sink.writableEnded) return
     if (this.#sink.write(chunk)) return
     this.#hold()

@@ -24,7 +24,7 @@ const maxHeaderBytes = 64 * 1024
 /** Far above honest use: reading and writing tens of thousands of empty ones would hold others up. */
 const mostHeaders = 2000
 
-/** What a client asked for, and where its answer goes. */
+/** A client's request and its answer. */
 export type HttpExchange = {
   request: IncomingMessage
   response: ServerResponse
@@ -46,9 +46,9 @@ export type RelayOptions = HttpExchange & {
   pacer: ChunkPacer
   /** Answers the client, which has not been answered, that no answer comes from the far side. */
   fail(error: Error): void
-  /** What is sent as the body; undefined: what the client sends. */
+  /** The body to send; undefined: the client's body. */
   body?: Buffer | undefined
-  /** True: the answer is none for the client, and nothing more comes of this relay. */
+  /** True: the client does not get this answer, and the relay ends. */
   keepsAnswer?: ((answer: IncomingMessage) => boolean) | undefined
 }
 

@@ -80,7 +80,7 @@ export class UpstreamPool extends Agent {
     socket.on('free', () => this.#keep(connection))
     socket.on('agentRemove', () => this.#forget(connection))
     socket.on('close', () => this.#forget(connection))
-    // Whatever comes while nobody asked would be taken for the answer to the next request.
+    // Bytes that arrive while the connection is idle would count as the answer to the next request.
     socket.on('data', () => {
       if (connection.idleUntilMs !== null) socket.destroy()
     })

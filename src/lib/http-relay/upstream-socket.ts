@@ -1,7 +1,7 @@
 /** Connections to servers whose bytes can be taken before Node's HTTP parser copies them. */
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 
-/** Who takes the bytes of a connection from now on. */
+/** The receiver of a connection's bytes. */
 export type Taker = {
   /** The bytes are read into this. */
   buffer: Buffer

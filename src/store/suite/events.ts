@@ -32,7 +32,7 @@ export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: strin
 }
 
 export function eventSuite(storeTest: StoreTest): void {
-  storeTest('a life is told in its order, each change that clients see once', async (stores) => {
+  storeTest('the events of a life are in order, with each change that clients see once', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
     const { sandboxID, runID } = sandbox
@@ -83,7 +83,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.notEqual(events[5]!.runID, runID)
   })
 
-  storeTest('a change that does not take effect is not told', async (stores) => {
+  storeTest('a change that does not take effect has no event', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandbox(stores, teamID)
     const { sandboxes, events } = stores
@@ -101,7 +101,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(types, ['created', 'updated'])
   })
 
-  storeTest('a sandbox that ends while it is created was never there', async (stores) => {
+  storeTest('a sandbox that ends while it is created has no events', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const life = livesOf(stores, await insertSandbox(stores, teamID))
     await life.move('creating', 'killing', { endReason: 'create_failed' })
@@ -109,7 +109,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID }, all), [])
   })
 
-  storeTest('a move of which only some are told must say from which state', async (stores) => {
+  storeTest('a move that has events only from some states must name its state', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, teamID)
     const at = { sandboxID, runID, from: ['creating', 'running'] as const }
@@ -118,7 +118,7 @@ export function eventSuite(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('of parallel changes each has a number of its own', async (stores) => {
+  storeTest('each of parallel changes has a number of its own', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID)
     const { sandboxID, runID } = sandbox
@@ -160,7 +160,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID: other.teamID, sandboxID }, all), [])
   })
 
-  storeTest('old events are forgotten, and the oldest of a team that has too many', async (stores) => {
+  storeTest('old events are removed, and the oldest of a team that has too many', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     for (const id of [teamID, other.teamID]) {
