@@ -42,7 +42,7 @@ suite('the built program', () => {
   })
 })
 
-/** Stands for the driver's library: it notes what it is asked, and fails where it is told to. */
+/** A fake of the driver's library: it records the calls, and fails those that the environment names. */
 const fakeDriver = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
