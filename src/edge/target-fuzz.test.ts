@@ -78,8 +78,8 @@ describe('the rule for request targets', () => {
   })
 })
 
-describe('whatever a request says', () => {
-  it('only the route tells the address: what listens on the host itself is not reached', async () => {
+describe('any request', () => {
+  it('reaches only the address of its route, never a service of the host itself', async () => {
     await using edge = await edgeFixture()
     const onHost = await edge.service((_, response) => response.end('of the host'))
     // Stands for the sandbox: an address of its own, with the same port open on it or not.
