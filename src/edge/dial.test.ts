@@ -30,7 +30,7 @@ async function relayingAgent(edge: EdgeFixture, loopback: Map<number, number>) {
 }
 
 describe('a service on the loopback of the sandbox', () => {
-  it('is reached through the agent, first try remembered, connection reused', async () => {
+  it('is reached through the agent; the edge remembers that, and reuses the connection', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => request.pipe(response))
@@ -128,7 +128,7 @@ describe('a port that refuses', () => {
     assert.equal(agent.asked.length, 6)
   })
 
-  it('is the end at once when it is the agent itself', async () => {
+  it('ends the attempt at once when it is the agent’s own', async () => {
     await using edge = await edgeFixture({ retryWaitsMs: [3_600_000] })
     const { status, body } = await fetchOnce(edge.port, {
       path: '/health',

@@ -12,7 +12,7 @@ const browser = {
 }
 
 describe('the edge', () => {
-  it('leaves to the API what names no sandbox', async () => {
+  it('passes requests that name no sandbox to the API', async () => {
     await using edge = await edgeFixture()
     for (const Host of ['localhost', '127.0.0.1', `api.${domain}`]) {
       assert.equal((await fetchOnce(edge.port, { headers: { Host } })).body, 'the API')
@@ -26,7 +26,7 @@ describe('the edge', () => {
     )
   })
 
-  it('leads to the sandbox by host and by header, each port to its own service', async () => {
+  it('routes to the sandbox by host and by header, and each port to its own service', async () => {
     await using edge = await edgeFixture()
     const [one, two] = [edge.sandbox(), edge.sandbox()]
     for (const [sandbox, port] of [
@@ -91,7 +91,7 @@ describe('the edge', () => {
     }
   })
 
-  it('says neither of these when the service breaks off before it answers', async () => {
+  it('gives another answer when the service closes the connection before it answers', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     sandbox.map(80, (await edge.raw((socket) => socket.once('data', () => socket.destroy()))).port)
@@ -123,7 +123,7 @@ describe('the edge', () => {
     }
   })
 
-  it('lets a browser ask first and shows it the refusal of the request itself', async () => {
+  it('answers a browser’s preflight, and rejects the request itself readably', async () => {
     await using edge = await edgeFixture()
     const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)
     const question = {
@@ -169,7 +169,7 @@ describe('the edge', () => {
 describe('a sandbox with a traffic token', () => {
   const token = 'ab'.repeat(32)
 
-  it('asks for it on every port but the agent, upgrades included, and keeps it from the service', async () => {
+  it('requires it on every port but the agent’s, for upgrades too, and hides it from the service', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox({ trafficToken: token })
     const service = await edge.service((request, response) => response.end(JSON.stringify(request.headers)))
@@ -199,7 +199,7 @@ describe('a sandbox with a traffic token', () => {
 })
 
 describe('the connection limit', () => {
-  it('holds per sandbox, spares the agent, and frees a place when a client leaves', async () => {
+  it('counts per sandbox, without the agent’s port, and no longer counts a client that disconnects', async () => {
     await using edge = await edgeFixture({ connectionLimit: 2 })
     const [busy, idle] = [edge.sandbox(), edge.sandbox()]
     const waiting: http.ServerResponse[] = []
@@ -234,7 +234,7 @@ describe('the connection limit', () => {
     held[0]!.response.resume()
     await once(held[0]!.response, 'close')
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
-    // The other leaves by breaking off; the service hears of it once the edge has let go.
+    // The other client breaks its connection; the service sees that when the edge has closed its side.
     const gone = once(waiting[1]!, 'close')
     held[1]!.response.on('error', () => {})
     held[1]!.request.destroy()
@@ -250,7 +250,7 @@ describe('on a host shared with the API', () => {
     'E2b-Sandbox-Port': `${port}`,
   })
 
-  it('no cookie passes either way and pages get an origin of their own', async () => {
+  it('no cookie passes either way, and pages get a separate origin', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -272,7 +272,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['content-security-policy'], 'sandbox')
   })
 
-  it('a browser may ask to send the routing headers', async () => {
+  it('a browser’s preflight for the routing headers is allowed', async () => {
     await using edge = await edgeFixture()
     const wanted = 'authorization,e2b-sandbox-id,e2b-sandbox-port'
     const headers = { Host: 'localhost', Origin: 'http://a.test', 'Access-Control-Request-Headers': wanted }
@@ -282,7 +282,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['access-control-allow-headers'], wanted)
   })
 
-  it('a signed file URL finds its sandbox, and a signature that fits none is refused', async () => {
+  it('a signed file URL finds its sandbox, and a signature that matches none is rejected', async () => {
     await using edge = await edgeFixture()
     edge.sandbox()
     const sandbox = edge.sandbox({ sandboxID: 'isigned' })

@@ -8,7 +8,7 @@ import { edgeFixture, fetchOnce, headOf, rawExchange, textOf, to } from './edge-
 const MiB = 1024 * 1024
 
 describe('a request through the edge', () => {
-  it('arrives with its method, path, headers and body, and is told where it came from', async () => {
+  it('arrives with its method, path, headers and body, and with the client’s address', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service(async (request, response) => {
@@ -80,7 +80,7 @@ describe('a request through the edge', () => {
     assert.equal(ports.size, 1)
   })
 
-  it('is sent again when the idle connection it was given turns out to be dead', async () => {
+  it('is sent again when its idle connection turns out to be dead', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     let connections = 0
@@ -97,7 +97,7 @@ describe('a request through the edge', () => {
     assert.equal((await fetchOnce(edge.port, { headers: to(sandbox, 80) })).body, '2')
   })
 
-  it('streams each piece of its body on before the next is sent, and the answer likewise', async () => {
+  it('passes each piece of its body on before the next is sent, and so does the answer', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -193,7 +193,7 @@ describe('a request through the edge', () => {
     let mostAhead = 0
     for await (const chunk of response) {
       received += chunk.length
-      // A turn of the loop per piece, so that everyone else could run ahead if nothing held them.
+      // One turn of the event loop per piece, so that the sender could run ahead without backpressure.
       await new Promise((resolve) => setImmediate(resolve))
       mostAhead = Math.max(mostAhead, sent - received)
     }

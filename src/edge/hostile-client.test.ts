@@ -53,7 +53,7 @@ describe('a request that could be read in two ways', () => {
     })
   }
 
-  it('is not made by headers that Connection asks to drop', async () => {
+  it('is not created by headers that Connection asks to drop', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const hop = 'Connection: close, Content-Length, Transfer-Encoding, Host'
@@ -64,7 +64,7 @@ describe('a request that could be read in two ways', () => {
     assert.deepEqual(seen, [`POST /a ${smuggled}`])
   })
 
-  it('is not made by pushing the length out of sight behind many headers', async () => {
+  it('is not created by a length that follows more headers than Node reads', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const ask = (headers: number) =>
@@ -109,7 +109,7 @@ describe('a hostile head', () => {
     assert.deepEqual(seen, [])
   })
 
-  it('of CONNECT opens nothing', async () => {
+  it('with CONNECT opens no connection', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const text = await rawExchange(edge.port, `CONNECT ${Host}:80 HTTP/1.1\r\nHost: ${Host}\r\n\r\n`).catch(

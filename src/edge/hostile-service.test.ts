@@ -1,4 +1,4 @@
-/** What a service in a sandbox may send to harm the server: none of it ends anything but its own exchange. */
+/** Tests of hostile answers of a service in a sandbox: each harms only its own request. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ import { agentToken, edgeFixture, fetchOnce, rawExchange, textOf, to } from './e
 
 const within = { timeout: 300_000 }
 
-/** Writes the same bytes for as long as somebody takes them. */
+/** Writes the same bytes for as long as the reader takes them. */
 function writeForever(socket: Socket, text: string): void {
   const piece = Buffer.from(text)
   const more = () => {
@@ -47,7 +47,7 @@ const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r
 const header = `X-More: ${'x'.repeat(100)}\r\n`.repeat(500)
 
 describe('a service that never comes to its answer', within, () => {
-  it('is cut off when it leaves HTTP for nothing that it names', async () => {
+  it('is cut off when it sends 101 without an Upgrade header', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) => {
@@ -78,7 +78,7 @@ describe('a service that never comes to its answer', within, () => {
     await through.closed
   })
 
-  it('is cut off when it was asked to leave HTTP as well', async () => {
+  it('is cut off on an upgrade request too', async () => {
     await using through = await endless('', hints)
     const answer = await rawExchange(
       through.edge.port,
@@ -106,7 +106,7 @@ describe('a service that never comes to its answer', within, () => {
     assert.match(answer, /\r\n\r\nok$/)
   })
 
-  it('is cut off when its headers have no end, when its trailers have none, when a chunk has none', async () => {
+  it('is cut off when its headers, its trailers or a chunk never end', async () => {
     const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-More\r\n\r\n'
     {
       await using through = await endless('HTTP/1.1 200 OK\r\n', header)
@@ -146,7 +146,7 @@ describe('a service that never comes to its answer', within, () => {
     assert.match(tooMany, /^HTTP\/1\.1 502 .*its answer has more than 2000 headers/s)
   })
 
-  it('cannot keep a connection waiting by what it answers on the port of the agent', async () => {
+  it('cannot block a connection by its answers on the port of the agent', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const closed = Promise.withResolvers<void>()
@@ -167,7 +167,7 @@ describe('a service that never comes to its answer', within, () => {
 describe('a service that sends single bytes as chunks of their own', within, () => {
   const pieces = 3000
 
-  it('has them joined on their way, and all of them arrive', async () => {
+  it('has its bytes joined on their way, and all of them arrive', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) =>
@@ -197,7 +197,7 @@ describe('a service that sends single bytes as chunks of their own', within, () 
     assert.ok((await textOf(socket)).includes('x'.repeat(100)))
   })
 
-  it('does not take more from it than a client reads', async () => {
+  it('is read no faster than its client reads', async () => {
     await using through = await endless(
       'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
       '1\r\nx\r\n'.repeat(5000),
@@ -206,7 +206,7 @@ describe('a service that sends single bytes as chunks of their own', within, () 
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     response.on('error', () => {})
     await once(response, 'readable')
-    // A neighbour is served meanwhile.
+    // Another sandbox is served meanwhile.
     const other = through.edge.sandbox()
     const service = await through.edge.service((_, answer) => answer.end('unhurt'))
     other.map(80, service.port)

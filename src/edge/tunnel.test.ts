@@ -75,7 +75,7 @@ describe('an upgraded connection', () => {
     await once(webSocket, 'close')
   })
 
-  it('hands on the head of the agreement and bytes that come with it', async () => {
+  it('passes on the head of the 101 answer and the bytes that come with it', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     sandbox.map(80, (await upgrading(edge, (socket) => socket.pipe(socket))).port)
@@ -83,7 +83,7 @@ describe('an upgraded connection', () => {
     const { response, socket } = await openTunnel(edge, sandbox)
     assert.deepEqual([response.statusMessage, response.headers['x-mine']], ['Go', 'yes'])
     socket.destroy()
-    // Sent without waiting for the agreement.
+    // Sent without waiting for the 101.
     const hasty = net.connect(edge.port, '127.0.0.1')
     hasty.write(`${head}early bytes`)
     let seen = ''
@@ -154,7 +154,7 @@ describe('an upgraded connection', () => {
     )
   })
 
-  it('that the service declines is an ordinary answer, as long as it likes', async () => {
+  it('that the service declines becomes an ordinary answer of any length', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const large = 'x'.repeat(4 * MiB)
@@ -165,7 +165,7 @@ describe('an upgraded connection', () => {
     assert.deepEqual([answer.status, answer.headers['x-why'], answer.body.length], [403, 'no', large.length])
   })
 
-  it('to a sandbox or port that is not there gets the same answers as a request', async () => {
+  it('to a missing sandbox or port gets the same answers as a request', async () => {
     await using edge = await edgeFixture()
     const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket' }
     const unknown = await fetchOnce(edge.port, { headers: { ...to({ sandboxID: 'inone' }, 80), ...upgrade } })
@@ -179,7 +179,7 @@ describe('an upgraded connection', () => {
     assert.equal(hidden.status, 404)
   })
 
-  it('is not made of an offer of HTTP/2, which is passed over', async () => {
+  it('is not opened for an offer of HTTP/2, which is ignored', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => response.end(`${request.headers.upgrade}`))
@@ -220,7 +220,7 @@ describe('when a sandbox ends', () => {
     kept.on('error', () => {})
   })
 
-  it('requests that have no answer yet are told that it is gone, whatever has reached the service', async () => {
+  it('requests without an answer get "not found", even if they have reached the service', async () => {
     await using edge = await edgeFixture()
     const dying = edge.sandbox()
     const heard: string[] = []
@@ -247,7 +247,7 @@ describe('when a sandbox ends', () => {
     upload.destroy()
   })
 
-  it('requests that have no answer yet are reset when the edge closes, since the sandbox lives on', async () => {
+  it('requests without an answer are reset when the edge closes, because the sandbox still runs', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const silent = await edge.service(() => {})
@@ -259,7 +259,7 @@ describe('when a sandbox ends', () => {
     await broken
   })
 
-  it('a connection of a client that has finished with it stays good for others', async () => {
+  it('a client’s idle connection still serves other sandboxes', async () => {
     await using edge = await edgeFixture()
     const [dying, living] = [edge.sandbox(), edge.sandbox()]
     const service = await edge.service((_, response) => response.end('fine'))

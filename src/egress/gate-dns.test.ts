@@ -141,7 +141,7 @@ describe('DNS at the gate', within, () => {
     assert.equal(world.dns.asked.length, asked)
   })
 
-  it('takes over TCP what is too long for UDP, from servers and for sandboxes', async () => {
+  it('uses TCP for answers too long for UDP, from servers and to sandboxes', async () => {
     await using world = await startWorld()
     const many = Array.from({ length: 80 }, (_, at) => `192.0.2.${at + 1}`)
     world.dns.zone.set('many.example', many).set('some.example', many.slice(0, 20))

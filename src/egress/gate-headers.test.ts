@@ -40,7 +40,7 @@ describe('header rules', within, () => {
     assert.equal(Buffer.from(seen[1]!, 'latin1').toString(), 'ключ')
   })
 
-  it('take the secret of the moment', async () => {
+  it('use the current version of a secret', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'api.example', (request, response) =>
       response.end(request.headers['x-key']),
@@ -53,7 +53,7 @@ describe('header rules', within, () => {
     }
   })
 
-  it('hold on TLS alone unless a rule says otherwise, and are no reason to reject plain HTTP', async () => {
+  it('apply to TLS only unless a rule says otherwise, and do not make the gate reject plain HTTP', async () => {
     await using world = await startWorld()
     world.secrets.set('team/key', 's3same')
     const show = (request: IncomingMessage, response: ServerResponse) => {
@@ -208,7 +208,7 @@ describe('header rules', within, () => {
       (await world.get(real, { Host: 'api.example' })).body,
       /a header rule alone allows no traffic/,
     )
-    // The address that the sandbox chose is allowed, the one of the name is not: nothing is given away.
+    // The address that the sandbox chose is allowed, and the one of the name is not: the headers are not sent.
     world.admit({ headerRules, allowAddresses: [evil] })
     assert.equal((await world.get(evil, { Host: 'api.example' })).status, 403)
     world.admit({ headerRules, internet: true })
@@ -267,7 +267,7 @@ describe('header rules', within, () => {
     )
   })
 
-  it('pass on what asks for a WebSocket inside TLS, with its headers', async () => {
+  it('pass on WebSocket requests inside TLS, with the headers of the rule', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'api.example', ({ headers }, response) => {
       response.end(`${headers.upgrade} ${headers.connection} ${headers['x-key']}`)

@@ -31,7 +31,7 @@ const isCut = async (socket: Socket): Promise<boolean> =>
     new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 300)),
   ])
 
-/** Some are cut so early that even connecting fails. */
+/** Some connections are cut so early that even connecting fails. */
 const isRefused = async (connecting: Promise<Socket>): Promise<boolean> =>
   await connecting.then(isCut, (error) => error.code === 'ECONNRESET')
 
@@ -42,7 +42,7 @@ const waitingUnlessDone: RequestListener = (request, response) => {
 }
 
 describe('a changed policy', within, () => {
-  it('cuts what is not allowed any more, and nothing else', async () => {
+  it('cuts connections that are no longer allowed, and no others', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, waitingHost)
     world.dns.zone.set('one.example', [to]).set('two.example', [to])
@@ -140,7 +140,7 @@ describe('a changed policy', within, () => {
     assert.equal(reached, 0)
   })
 
-  it('takes nothing over from the sandbox that had the address before', async () => {
+  it('inherits nothing from the sandbox that had the address before', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, waitingHost)
     world.dns.zone.set('one.example', [to])
@@ -171,7 +171,7 @@ describe('limits of the gate', within, () => {
     assert.equal(await isCut(await open(first)), false)
   })
 
-  it('end connections that say nothing, or never finish saying it', async () => {
+  it('end connections that send nothing, or never finish a head', async () => {
     await using world = await startWorld({ limits: { openingMs: 150, headMs: 300 } })
     const to = await world.http(1, (_, response) => response.end('ok'), 'one.example')
     world.admit({ allowNames: ['one.example'] })

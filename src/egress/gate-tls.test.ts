@@ -103,7 +103,7 @@ describe('TLS through the gate', within, () => {
     assert.equal(await received, 'true')
   })
 
-  it('does not speak for what is no TLS and no HTTP, unless its address is allowed', async () => {
+  it('rejects other protocols than TLS and HTTP, unless the address is allowed', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => socket.end('SSH-2.0-there'))
     world.admit({ allowNames: ['*'] })
@@ -117,7 +117,7 @@ describe('TLS through the gate', within, () => {
     assert.equal(await speak(), 'SSH-2.0-there')
   })
 
-  it('hands an end of one direction on, and lets the other go on', async () => {
+  it('passes on the end of one direction, and lets the other go on', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => {
       let bytes = 0
@@ -174,7 +174,7 @@ describe('TLS through the gate', within, () => {
     const ca = [world.internetAuthority.certificate]
     const secured = connectTls({ socket, ca, servername: 'good.example', ALPNProtocols: ['h2', 'http/1.1'] })
     await once(secured, 'secureConnect')
-    // What is said inside is between the sandbox and the host: no bytes of it are the gate's.
+    // The bytes inside are the sandbox's and the host's: the gate adds none.
     assert.equal(secured.authorized, true)
   })
 })

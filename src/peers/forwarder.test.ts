@@ -109,7 +109,7 @@ test('the inner door opens to certificates of the cluster alone', async (t) => {
   assert.equal(await ask(known), 200)
 })
 
-test('a node at the address of another one is not taken for it', async (t) => {
+test('a node at the address of another node is not mistaken for it', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other')
@@ -181,7 +181,7 @@ test('an answer that breaks off at the owner breaks off at the door', async (t) 
   await assert.rejects(answer.text())
 })
 
-test('a node with other secrets may not join, and is told which file to copy', async (t) => {
+test('a node with other secrets may not join, and the error names the file to copy', async (t) => {
   const nodes = new TestPeers(t)
   const secrets = { seed: 'seed', adminToken: 'token' }
   await requireSharedSecrets(nodes, secrets, { keyID: 'k' })

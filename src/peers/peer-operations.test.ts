@@ -50,7 +50,7 @@ test('a client cannot, neither at the door of that node nor through another one'
   }
 })
 
-test('a node that does not answer is told as such', async (t) => {
+test('a node that does not answer causes an error that says so', async (t) => {
   const { handOver, other } = await open(t, async () => {})
   other.inner.server.close().closeAllConnections()
   await assert.rejects(handOver(), (error) => isAppError(error, 'unavailable'))

@@ -97,7 +97,7 @@ test('a migration that fails leaves nothing of itself or of those that ran with 
   assert.equal(await hasTable(plain, 'later'), true)
 })
 
-test('an upgrade keeps the rows of a database from before snapshots, and the file forgets what lay open', async (context) => {
+test('an upgrade keeps the rows of a database from before snapshots, and the file no longer has unsealed data', async (context) => {
   const { db, options } = await open(context, async ({ dataFolder }) => {
     return new Kysely<Tables>({ dialect: sqliteDialect(join(dataFolder, 'warren.db')) })
   })

@@ -52,7 +52,7 @@ test('a limit is part of the text of a statement, so that SQLite compiles it onc
   await db.destroy()
 })
 
-test('what was stored is there after reopening, and only the owner may read the files', async (context) => {
+test('stored rows exist after reopening, and only the owner may read the files', async (context) => {
   const dataFolder = join(emptyFolder(context), 'new', 'folder')
   const stores = await openStores({ url: undefined, dataFolder, vault })
   const team = await insertTeam(stores)
@@ -94,7 +94,7 @@ test('names come in the order of their positions, not in that of their rows', as
   await db.destroy()
 })
 
-test('what of a network may hold credentials lies sealed', async (context) => {
+test('the parts of a network that may hold credentials are sealed', async (context) => {
   const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   await networksAreSealed(db)
   await db.destroy()

@@ -32,7 +32,7 @@ export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: strin
 }
 
 export function eventSuite(storeTest: StoreTest): void {
-  storeTest('a life is told in its order, each change that clients see once', async (stores) => {
+  storeTest('the events of a sandbox are in order, one for each change that clients can see', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
     const { sandboxID, runID } = sandbox
@@ -109,7 +109,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID }, all), [])
   })
 
-  storeTest('a move of which only some are told must say from which state', async (stores) => {
+  storeTest('a move that is an event from some states only must name its source state', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, teamID)
     const at = { sandboxID, runID, from: ['creating', 'running'] as const }

@@ -42,7 +42,7 @@ function kept(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('what is kept is corrected in that run only, and only while it is paused', async (stores) => {
+  storeTest('the snapshot of a row is corrected in that run only, and only while it is paused', async (stores) => {
     const { sandboxes } = stores
     const { teamID } = await insertTeam(stores)
     const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
@@ -78,7 +78,7 @@ function resumes(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a resume may clear what is kept', async (stores) => {
+  storeTest('a resume may clear the snapshot of the row', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertPaused(stores, teamID, aSnapshot())
     const changes = { runID: newUUID(), snapshot: null }
@@ -201,7 +201,7 @@ function frozenMemory(storeTest: StoreTest): void {
     return 'exceeded' in result ? result.exceeded : result.inserted
   }
 
-  storeTest('a frozen sandbox holds its memory against a create, but no place and no CPU', async (stores) => {
+  storeTest('a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs', async (stores) => {
     const { teamID } = await insertTeam(stores)
     await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
     assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
@@ -210,7 +210,7 @@ function frozenMemory(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'a frozen sandbox holds its memory against the resume of another, not its own',
+    'a frozen sandbox’s memory counts against the resume of another sandbox, not against its own',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
@@ -222,7 +222,7 @@ function frozenMemory(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the frozen of one team hold nothing against another', async (stores) => {
+  storeTest('frozen sandboxes of one team do not count against another team', async (stores) => {
     const other = await insertTeam(stores)
     await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
     const { teamID } = await insertTeam(stores)
