@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'warren-copy-'))
 after(() => rmSync(folder, { recursive: true }))
 
 const blockBytes = 4096
-/** What `stat` counts in. */
+/** The unit of the blocks that `stat` counts. */
 const unitBytes = 512
 const at = (name: string) => join(folder, name)
 
@@ -39,7 +39,7 @@ describe('a sparse copy', () => {
     assert.equal(bytesOnDisk(at('copy')), 7 * blockBytes)
   })
 
-  it('of a file that ends with a hole, or has nothing else, is as long', () => {
+  it('of a file that ends with a hole, or is one hole, has the same length', () => {
     for (const [name, content] of Object.entries({ empty: '', 'ends-with-hole': 'begin' })) {
       writeFileSync(at(name), content)
       execFileSync('truncate', ['--size=1G', at(name)])
@@ -49,19 +49,19 @@ describe('a sparse copy', () => {
     }
   })
 
-  it('of a disk takes no more than that of cp, and takes the place of what was there', () => {
+  it('of a disk takes no more space than a copy by cp, and replaces an existing file', () => {
     const disk = at('disk')
     execFileSync('mkfs.ext4', ['-q', '-F', '-E', 'lazy_itable_init=1,nodiscard', disk, '1G'])
     execFileSync('cp', ['--sparse=always', disk, at('disk-by-cp')])
     writeFileSync(at('disk-copy'), Buffer.alloc(10_000_000, 'z'))
     copySparsely(disk, at('disk-copy'))
     execFileSync('cmp', [disk, at('disk-copy')])
-    // Where blocks lie is written down in blocks too, once they lie somewhere.
+    // The file system needs blocks of its own to record where the blocks lie.
     execFileSync('sync', [at('disk-copy'), at('disk-by-cp')])
     assert.ok(bytesOnDisk(at('disk-copy')) <= bytesOnDisk(at('disk-by-cp')))
   })
 
-  it('says what is wrong', () => {
+  it('fails with an error that says what is wrong', () => {
     assert.throws(() => copySparsely(at('nowhere'), at('copy')), { code: 'ENOENT' })
     assert.throws(() => copySparsely(write('small', {}), at('nowhere/copy')), { code: 'ENOENT' })
     assert.throws(() => copySparsely(write('large', { 0: Buffer.from('x') }), '/dev/full'), /EINVAL|ENOSPC/)

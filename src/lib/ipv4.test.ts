@@ -32,7 +32,7 @@ test('addresses have one spelling, and come back as they went in', () => {
   }
 })
 
-test('a network is the range it spans, up to the last address there is', () => {
+test('a network is the range it spans, up to the last address of IPv4', () => {
   const range = (text: string) => {
     const found = parseRange(text)
     return found && `${numberToAddress(found.first)}-${numberToAddress(found.last)}`

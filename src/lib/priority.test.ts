@@ -12,13 +12,13 @@ describe('the thread of the event loop', () => {
   beforeEach(() => assert.equal(raisePriority(), undefined))
   afterEach(restorePriority)
 
-  it('comes before the programs that it starts', async () => {
+  it('has a higher priority than the programs that it starts', async () => {
     assert.ok(getPriority() < usual)
     assert.equal((await runCommand('nice', [])).stdout, `${usual}\n`)
     assert.ok(getPriority() < usual)
   })
 
-  it('comes before the threads that it starts', async () => {
+  it('has a higher priority than the threads that it starts', async () => {
     const ask = `require('node:worker_threads').parentPort.postMessage(require('node:os').getPriority())`
     const worker = atUsualPriority(() => new Worker(ask, { eval: true }))
     const told = await new Promise((resolve) => worker.once('message', resolve))
@@ -31,7 +31,7 @@ describe('the thread of the event loop', () => {
     assert.ok(getPriority() < usual)
   })
 
-  it('comes before the groups of sandboxes, with its session, and gives that back', () => {
+  it('has a higher priority than the groups of sandboxes, through its session, and resets that', () => {
     if (usualOfSession === undefined) assert.equal(sessionNiceness(), undefined)
     else assert.equal(sessionNiceness(), Math.min(usualOfSession, -10))
     restorePriority()

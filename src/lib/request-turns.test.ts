@@ -87,7 +87,7 @@ describe('a connection that sends too far ahead', () => {
       isClosed = true
     })
     while (received < 17) await nextTurn()
-    // Whatever it still sends stays where it is: the kernel takes so much and no more.
+    // Its further bytes stay unread: the kernel's buffer fills up and accepts no more.
     while (socket.writableLength > 0 && socket.write(get('/').repeat(5000))) await nextTurn()
     for (let turn = 0; turn < 50; turn++) await nextTurn()
     clock.advance(1999)
@@ -97,7 +97,7 @@ describe('a connection that sends too far ahead', () => {
     await closed
   })
 
-  it('is closed at once where many are left open already', async () => {
+  it('is closed at once if many such connections are open already', async () => {
     handle = () => {}
     const left = Array.from({ length: 256 }, flood)
     while (received < 256 * 17) await nextTurn()
@@ -128,7 +128,7 @@ it('connections take turns: one that sends ahead holds nobody else up', async ()
   other.destroy()
 })
 
-it('what waits is dropped with the connection', async () => {
+it('waiting requests are dropped with the connection', async () => {
   let first: ServerResponse | undefined
   let handled = 0
   handle = (_, response) => {

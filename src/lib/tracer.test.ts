@@ -30,7 +30,7 @@ function recorder() {
   return { seen, tracer }
 }
 
-test('a traced object does what it did, and its named methods are told', async () => {
+test('a traced object works as before, and its named methods are traced', async () => {
   const { seen, tracer } = recorder()
   const machine = traced(new Machine(), 'machine', tracer, ['start', 'fail'], (id?: string) => ({
     id: id ?? '',

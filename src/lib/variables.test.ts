@@ -44,7 +44,7 @@ test('a hostile text takes no longer than a plain one', () => {
   assert.ok(performance.now() - startedAt < 20_000)
 })
 
-test('a text that its variables make too long is rejected before it is made', () => {
+test('a text that would expand to too much is rejected before it is expanded', () => {
   const half = { HALF: 'x'.repeat(largestExpansion / 2) }
   assert.equal(expandVariables('$HALF$HALF', half).length, largestExpansion)
   for (const text of ['$HALF$HALF.', '${NONE:-$HALF$HALF.}', '$HALF'.repeat(200_000)]) {

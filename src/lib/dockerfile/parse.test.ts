@@ -18,7 +18,7 @@ function stepsOf(lines: string | string[], args?: Record<string, string>) {
 const isEnd = (step: string[]) => ['USER user', 'WORKDIR /home/user'].includes(step.join(' '))
 
 describe('a Dockerfile', () => {
-  it('means the steps that the unmodified client makes of it', async () => {
+  it('becomes the same steps as with the unmodified client', async () => {
     const text = [
       '# the usual',
       'FROM debian:12-slim',
@@ -85,7 +85,7 @@ describe('FROM', () => {
 })
 
 describe('ARG and ENV', () => {
-  it('set what later steps see, in both forms', () => {
+  it('set variables for later steps, in both forms', () => {
     assert.deepEqual(
       stepsOf(['ENV A=1 B="two words" C=\'$A\' D=$A/${B:-x} E=a\\ b F=', 'ENV G  some "old" $A']),
       [
@@ -139,7 +139,7 @@ describe('RUN', () => {
     ])
   })
 
-  it('goes on without what a cache mount would save', () => {
+  it('ignores cache mounts', () => {
     const { notes, steps } = parse(['FROM a', 'RUN --mount=type=cache,target=/c pip install x'])
     assert.deepEqual(steps[2]!.args, ['pip install x'])
     assert.match(notes[0]!, /line 2: RUN --mount is ignored/)
@@ -194,7 +194,7 @@ describe('CMD and ENTRYPOINT', () => {
   })
 })
 
-describe('what cannot be honoured', () => {
+describe('an unsupported instruction', () => {
   const refused: [lines: string | string[], line: number, says: RegExp][] = [
     [['FROM a AS b', 'FROM c'], 2, /second FROM.*one stage/],
     ['COPY --from=b /x /y', 2, /--from another stage/],
@@ -264,7 +264,7 @@ describe('what cannot be honoured', () => {
 })
 
 describe('a hostile Dockerfile', () => {
-  it('is read or rejected by its line, whatever it holds, and soon', () => {
+  it('is read, or rejected with its line, in bounded time', () => {
     const pieces = [
       ...[
         'FROM',
@@ -319,7 +319,7 @@ describe('a hostile Dockerfile', () => {
         '\ud800',
       ],
     ]
-    // Always the same, so that a failure can be looked at.
+    // Always the same seed, so that a failure can be repeated.
     let state = 1
     const next = (below: number) => {
       state = (state * 48271) % 2147483647
@@ -342,7 +342,7 @@ describe('a hostile Dockerfile', () => {
     assert.ok(read > 500, `only ${read} were read`)
   })
 
-  it('takes no longer because it is made to', () => {
+  it('cannot be made slow to read', () => {
     const many = 100_000
     const texts = [
       `ENV A=${'"'.repeat(many)}`,
@@ -384,13 +384,13 @@ describe('a hostile Dockerfile', () => {
     )
   })
 
-  it('of many variables is read as soon as one of few', { timeout: 60_000 }, () => {
+  it('with many variables is read as fast as one with few', { timeout: 60_000 }, () => {
     const lines = Array.from({ length: 60_000 }, (_, i) => `ENV A${i}=1`)
     assert.equal(parseDockerfile(`FROM a\n${lines.join('\n')}`).steps.length, 60_004)
     parseDockerfile(`FROM a\nENV A=${'${B:-${C}}'.repeat(200_000)}`)
   })
 
-  it('of another kind altogether is rejected', () => {
+  it('that is no text of a Dockerfile is rejected', () => {
     const program = readFileSync(process.execPath).subarray(0, 100_000).toString()
     assert.throws(() => parseDockerfile(program), AppError)
   })

@@ -9,7 +9,7 @@ import { BodyFlow } from './body-flow.ts'
 import { ChunkPacer } from './chunk-pacer.ts'
 import { connectUpstream } from './upstream-socket.ts'
 
-it('allows so many pieces a second, and says how long to wait for the next', () => {
+it('allows a maximum number of pieces per second, and returns how long to wait for the next', () => {
   const clock = new ManualClock()
   const pacer = new ChunkPacer(clock)
   let resumed = 0

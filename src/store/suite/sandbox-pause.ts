@@ -42,23 +42,26 @@ function kept(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the snapshot of a row is corrected in that run only, and only while it is paused', async (stores) => {
-    const { sandboxes } = stores
-    const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
-    const corrected = aSnapshot({ memory: false })
-    assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
-    assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    const after = { ...paused, snapshot: corrected }
-    assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
-    for (const state of allStates.filter((state) => state !== 'paused')) {
-      const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
-      assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
-      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
-    }
-  })
+  storeTest(
+    'the snapshot of a row is corrected in that run only, and only while it is paused',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+      const corrected = aSnapshot({ memory: false })
+      assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
+      assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+      const after = { ...paused, snapshot: corrected }
+      assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
+      for (const state of allStates.filter((state) => state !== 'paused')) {
+        const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
+        assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+        assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
+      }
+    },
+  )
 }
 
 function resumes(storeTest: StoreTest): void {
@@ -201,13 +204,16 @@ function frozenMemory(storeTest: StoreTest): void {
     return 'exceeded' in result ? result.exceeded : result.inserted
   }
 
-  storeTest('a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs', async (stores) => {
-    const { teamID } = await insertTeam(stores)
-    await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
-    assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
-    const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
-    assert.equal(await create(stores, teamID, justEnough), true)
-  })
+  storeTest(
+    'a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+      assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
+      const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
+      assert.equal(await create(stores, teamID, justEnough), true)
+    },
+  )
 
   storeTest(
     'a frozen sandbox’s memory counts against the resume of another sandbox, not against its own',

@@ -233,11 +233,14 @@ function deleting(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a template without builds is deleted, and an unknown template gives another result', async (stores) => {
-    const { templateID } = await insertTemplate(stores)
-    assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
-    assert.equal(await stores.templates.deleteUnused(templateID), undefined)
-  })
+  storeTest(
+    'a template without builds is deleted, and an unknown template gives another result',
+    async (stores) => {
+      const { templateID } = await insertTemplate(stores)
+      assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
+      assert.equal(await stores.templates.deleteUnused(templateID), undefined)
+    },
+  )
 
   storeTest('of parallel deletes one gets the builds', async (stores) => {
     const { templateID } = await insertTemplate(stores)
