@@ -234,7 +234,7 @@ describe('the connection limit', () => {
     held[0]!.response.resume()
     await once(held[0]!.response, 'close')
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
-    // The other leaves by breaking off; the service hears of it once the edge has let go.
+    // The other client breaks its connection; the service sees that when the edge has closed its side.
     const gone = once(waiting[1]!, 'close')
     held[1]!.response.on('error', () => {})
     held[1]!.request.destroy()
@@ -250,7 +250,7 @@ describe('on a host shared with the API', () => {
     'E2b-Sandbox-Port': `${port}`,
   })
 
-  it('no cookie passes either way and pages get an origin of their own', async () => {
+  it('no cookie passes either way, and pages get a separate origin', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -272,7 +272,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['content-security-policy'], 'sandbox')
   })
 
-  it('a browser may ask to send the routing headers', async () => {
+  it('a browser’s preflight for the routing headers is allowed', async () => {
     await using edge = await edgeFixture()
     const wanted = 'authorization,e2b-sandbox-id,e2b-sandbox-port'
     const headers = { Host: 'localhost', Origin: 'http://a.test', 'Access-Control-Request-Headers': wanted }

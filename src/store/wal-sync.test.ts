@@ -11,7 +11,7 @@ import { logOf } from './wal-sync.ts'
 
 type Notes = { notes: { text: string } }
 
-/** A database whose disk is this test: each sync ends when it is told to. */
+/** A database whose syncs end when the test lets them. */
 async function openNotes(context: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-wal-'))
   const syncs: PromiseWithResolvers<void>[] = []

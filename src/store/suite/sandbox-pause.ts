@@ -42,23 +42,26 @@ function kept(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('what is kept is corrected in that run only, and only while it is paused', async (stores) => {
-    const { sandboxes } = stores
-    const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
-    const corrected = aSnapshot({ memory: false })
-    assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
-    assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    const after = { ...paused, snapshot: corrected }
-    assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
-    for (const state of allStates.filter((state) => state !== 'paused')) {
-      const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
-      assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
-      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
-    }
-  })
+  storeTest(
+    'the snapshot of a row is corrected in that run only, and only while it is paused',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+      const corrected = aSnapshot({ memory: false })
+      assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
+      assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+      const after = { ...paused, snapshot: corrected }
+      assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
+      for (const state of allStates.filter((state) => state !== 'paused')) {
+        const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
+        assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+        assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
+      }
+    },
+  )
 }
 
 function resumes(storeTest: StoreTest): void {
@@ -78,7 +81,7 @@ function resumes(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a resume may clear what is kept', async (stores) => {
+  storeTest('a resume may clear the snapshot of the row', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertPaused(stores, teamID, aSnapshot())
     const changes = { runID: newUUID(), snapshot: null }
@@ -201,16 +204,19 @@ function frozenMemory(storeTest: StoreTest): void {
     return 'exceeded' in result ? result.exceeded : result.inserted
   }
 
-  storeTest('a frozen sandbox holds its memory against a create, but no place and no CPU', async (stores) => {
-    const { teamID } = await insertTeam(stores)
-    await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
-    assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
-    const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
-    assert.equal(await create(stores, teamID, justEnough), true)
-  })
+  storeTest(
+    'a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+      assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
+      const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
+      assert.equal(await create(stores, teamID, justEnough), true)
+    },
+  )
 
   storeTest(
-    'a frozen sandbox holds its memory against the resume of another, not its own',
+    'a frozen sandbox’s memory counts against the resume of another sandbox, not against its own',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
@@ -222,7 +228,7 @@ function frozenMemory(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the frozen of one team hold nothing against another', async (stores) => {
+  storeTest('frozen sandboxes of one team do not count against another team', async (stores) => {
     const other = await insertTeam(stores)
     await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
     const { teamID } = await insertTeam(stores)

@@ -128,7 +128,7 @@ function listing(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'a snapshot whose name was built too is listed as a template, and as what it was',
+    'a snapshot whose name was also built is listed as a template and as a snapshot',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
@@ -233,11 +233,14 @@ function deleting(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a template without builds is deleted, and an unknown one is told apart', async (stores) => {
-    const { templateID } = await insertTemplate(stores)
-    assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
-    assert.equal(await stores.templates.deleteUnused(templateID), undefined)
-  })
+  storeTest(
+    'a template without builds is deleted, and an unknown template gives another result',
+    async (stores) => {
+      const { templateID } = await insertTemplate(stores)
+      assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
+      assert.equal(await stores.templates.deleteUnused(templateID), undefined)
+    },
+  )
 
   storeTest('of parallel deletes one gets the builds', async (stores) => {
     const { templateID } = await insertTemplate(stores)
