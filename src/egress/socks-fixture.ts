@@ -4,9 +4,9 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
 export type TestSocks = AsyncDisposable & {
-  /** Where it listens, as a policy names it. */
+  /** The URL of the proxy, as in a policy. */
   proxy: { host: string; port: number }
-  /** What was asked for, as `host:port`. */
+  /** The requested destinations, as `host:port`. */
   asked: string[]
   /** Where names lead, seen from there. */
   hosts: Map<string, string>

@@ -35,7 +35,7 @@ test('a machine whose apt cannot install runc uses gVisor, and fails without gVi
   await assert.rejects(installContainerRuntime(false, progress, failing), /apt-get found no runc/)
   assert.equal(said.join(''), '')
   await installContainerRuntime(true, progress, failing)
-  assert.match(said.join(''), /goes on without runc, since sandboxes get gVisor\. apt-get found no runc/)
+  assert.match(said.join(''), /continues without runc, since sandboxes get gVisor\. apt-get found no runc/)
   assert.deepEqual(asked, ['runc', 'runc'])
   assert.ok(!systemNeeds.includes(containerNeed))
 })

@@ -6,8 +6,8 @@ export type Refuse = (problem: string) => never
 const reference = /\$(?:\w+|\{\w+(?::?[-+](?:[^{}'"\\]|\$\{\w+\})*)?\})/y
 
 /**
- * With quotes and escapes resolved. Variables stay for the server, which has their values; any other dollar is
- * escaped for it.
+ * Splits the text into words and resolves quotes and escapes. Variables stay for the server, which has their values; any
+ * other dollar sign is escaped.
  */
 export const wordsOf = (text: string, refuse: Refuse): string[] => scan(text, true, refuse)
 

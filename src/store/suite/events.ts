@@ -86,7 +86,7 @@ export function eventSuite(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a change that does not take effect is not told', async (stores) => {
+  storeTest('a change that does not take effect has no event', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandbox(stores, teamID)
     const { sandboxes, events } = stores
@@ -104,7 +104,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(types, ['created', 'updated'])
   })
 
-  storeTest('a sandbox that ends while it is created was never there', async (stores) => {
+  storeTest('a sandbox that ends while it is created has no events', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const life = livesOf(stores, await insertSandbox(stores, teamID))
     await life.move('creating', 'killing', { endReason: 'create_failed' })
@@ -121,7 +121,7 @@ export function eventSuite(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('of parallel changes each has a number of its own', async (stores) => {
+  storeTest('each of parallel changes has a number of its own', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID)
     const { sandboxID, runID } = sandbox
@@ -163,7 +163,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID: other.teamID, sandboxID }, all), [])
   })
 
-  storeTest('old events are forgotten, and the oldest of a team that has too many', async (stores) => {
+  storeTest('old events are removed, and the oldest of a team that has too many', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     for (const id of [teamID, other.teamID]) {

@@ -25,7 +25,7 @@ const isMoved = (result: Resumed) => 'moved' in result && result.moved !== undef
 
 function kept(storeTest: StoreTest): void {
   storeTest(
-    'what is kept of a paused sandbox comes back as it was, and stays until it is cleared',
+    'the snapshot of a paused sandbox is read back unchanged, and stays until it is cleared',
     async (stores) => {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
@@ -89,23 +89,26 @@ function resumes(storeTest: StoreTest): void {
     assert.equal((await stores.sandboxes.find(paused.sandboxID))?.snapshot, null)
   })
 
-  storeTest('a resume of another run, of no sandbox or from another state moves nothing', async (stores) => {
-    const { sandboxes } = stores
-    const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSnapshot())
-    assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
-    assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    for (const state of allStates.filter((state) => state !== 'paused')) {
-      const sandbox = await insertSandboxIn(stores, teamID, state)
-      // Also if no resume would be within the limits: that the row has moved on says more.
-      assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
-      assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
-    }
-  })
+  storeTest(
+    'a resume of another run, of no sandbox or from another state changes nothing',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot())
+      assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
+      assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+      for (const state of allStates.filter((state) => state !== 'paused')) {
+        const sandbox = await insertSandboxIn(stores, teamID, state)
+        // Also if no resume would be within the limits: that the row has moved on says more.
+        assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
+        assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
+      }
+    },
+  )
 
   storeTest(
-    'a resume counts as a create does, limit by limit, and leaves a refused row alone',
+    'a resume counts like a create, limit by limit, and leaves a rejected row unchanged',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       await insertSandboxIn(stores, teamID, 'running', { cpuCount: 3, memoryMB: 400 })
@@ -127,7 +130,7 @@ function races(storeTest: StoreTest): void {
   const countActive = ({ sandboxes }: Stores, teamID: string) =>
     sandboxes.count({ teamID, states: activeStates })
 
-  storeTest('parallel resumes pass no limit together', async (stores) => {
+  storeTest('parallel resumes do not exceed a limit together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     let paused = await insertMany(stores, teamID, 30)
     // Limits below the number of connections: each resume that runs unlocked beside another would pass.
@@ -142,7 +145,7 @@ function races(storeTest: StoreTest): void {
     }
   })
 
-  storeTest('parallel resumes and creates pass no limit together', async (stores) => {
+  storeTest('parallel resumes and creates do not exceed a limit together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertMany(stores, teamID, 20)
     const limits = { ...defaultTeamLimits, maxMemoryMB: 512 * 5 }
@@ -155,7 +158,7 @@ function races(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'of parallel resumes of one sandbox one wins, and the others learn that it moved on',
+    'of parallel resumes of one sandbox, one wins, and the others learn that it has moved',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const paused = await insertPaused(stores, teamID, aSnapshot())
@@ -259,7 +262,7 @@ function frozenMemory(storeTest: StoreTest): void {
     ],
   ]
   for (const [how, release] of releases) {
-    storeTest(`a frozen sandbox ${how} gives its memory back`, async (stores) => {
+    storeTest(`a frozen sandbox ${how} frees its memory`, async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
       assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), 'maxMemoryMB')
