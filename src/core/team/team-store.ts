@@ -49,6 +49,8 @@ export interface TeamMetricStore {
    * `startedSince`.
    */
   count(startedSince: number): Promise<Omit<TeamMetric, 'at'>[]>
+  /** Counts the team's running sandboxes on all nodes, and those of them that started at or after. */
+  countNow(teamID: string, startedSince: number): Promise<Omit<TeamMetric, 'at' | 'teamID'>>
   /** Counts each team's running sandboxes on all nodes. */
   countRunning(): Promise<{ teamID: string; count: number }[]>
   prune(before: number): Promise<void>
