@@ -72,6 +72,8 @@ export type ApiParts = {
   requestsPerMinute: number
   /** Clients may ask for sandboxes that whoever knows their id may use. */
   allowInsecureSandboxes: boolean
+  /** Clients of every team may be older than access tokens. */
+  allowOlderClients: boolean
   /** How the server does, and what the doctor finds on its machine. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>

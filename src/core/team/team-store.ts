@@ -8,6 +8,7 @@ export interface TeamStore {
   findTeam(idOrSlug: string): Promise<Team | undefined>
   listTeams(): Promise<Team[]>
   setLimits(teamID: string, limits: TeamLimits): Promise<void>
+  setOlderClients(teamID: string, allowed: boolean): Promise<void>
   /**
    * Removes the team with its keys, tokens, secrets, cached build steps and ended sandboxes, unless it has
    * sandboxes, templates or volumes; atomic against inserts of these. Undefined if there is no such team.

@@ -78,6 +78,8 @@ export type SandboxOptions = {
   autoResume: boolean
   /** Its agent wants its token; without, whoever knows the id may use it. */
   secure: boolean
+  /** The client is older than access tokens: the client ID in its host names stands for the token. */
+  tokenInHost?: boolean
   /** Missing: none. */
   volumeMounts?: readonly VolumeMount[]
 }
