@@ -45,7 +45,7 @@ test('the doctor tells what there is and what is missing', () => {
   assert.equal(off.status, 'ok')
   assert.match(
     off.text,
-    /^2 × NVIDIA H200, driver 580\.159\.04 \(\/proc\/driver\/nvidia\); not for sandboxes/,
+    /^2 × NVIDIA H200, driver 580\.159\.04 \(\/proc\/driver\/nvidia\); sandboxes cannot use them/,
   )
   assert.match(judgeGpus(found, 'auto', drivers).text, /a pause keeps their memory$/)
   assert.match(judgeGpus(found, 'auto', undefined).text, /a paused container keeps its GPU$/)

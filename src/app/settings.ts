@@ -1,4 +1,4 @@
-/** How the text of a setting becomes a value. The error of each kind says what is allowed. */
+/** Turns the text of a setting into a value. The error of each kind says which values are allowed. */
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
 import { parseRange } from '../lib/ipv4.ts'
@@ -6,7 +6,7 @@ import { parseRange } from '../lib/ipv4.ts'
 export type Setting<T> = {
   /** The environment variable. */
   name: string
-  /** What an unset variable means; the empty text stands for "not set". */
+  /** The value of an unset variable; the empty text means "not set". */
   default: string
   unit: string
   help: string
@@ -83,7 +83,7 @@ export const pairs: Described<Readonly<Record<string, string>>> = {
   },
 }
 
-/** Numbers as in /dev/nvidia0, parts of a card as 0:1, or the ids that `nvidia-smi -L` shows. */
+/** GPUs by number as in /dev/nvidia0, MIG parts of a GPU such as 0:1, or ids as `nvidia-smi -L` shows them. */
 export const gpuChoice: Described<'none' | 'auto' | 'all' | readonly string[]> = {
   unit: '',
   allowed: 'none, auto, all, or GPUs separated by commas, such as 0,1 or GPU-8dd9…',
@@ -127,7 +127,7 @@ export const objectStoreRegion: Described<string> = {
   },
 }
 
-/** A host name, with a port where clients must use another one than 443. */
+/** A host name, with a port if clients have to use a port other than 443. */
 export const publicDomain: Described<string> = {
   unit: '',
   allowed: 'a host name with at least one dot, such as sandbox.example.com, optionally with :port',
@@ -176,7 +176,7 @@ export const networkList: Described<readonly string[]> = {
   },
 }
 
-/** Where the base template comes from; a container image reference is told apart by whoever makes the root. */
+/** The source of the base template; the set-up recognizes whether it is a container image reference. */
 export const baseImage: Described<string> = {
   unit: '',
   allowed: 'debootstrap:<Debian release>, such as debootstrap:bookworm, or folder:<absolute path>',

@@ -43,7 +43,7 @@ const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer 
 /** `why` is a full sentence for the client. */
 export const standsStill = (sandboxId: string, why: string): EdgeAnswer => ({
   status: 507,
-  title: 'This sandbox stands still',
+  title: 'This sandbox is frozen',
   json: { sandboxId, message: why, code: 507 },
   retryAfterSeconds: 10,
 })

@@ -77,6 +77,19 @@ test('two servers over one database do not pass a limit together', options, asyn
   await Promise.all(both.map((stores) => stores.close()))
 })
 
+test(
+  'no more connections are open at once than allowed, and every statement gets its turn',
+  options,
+  async () => {
+    const db = await openDatabase({ url: await server.createDatabase(), connections: 2, dataFolder, vault })
+    const open = sql<{ open: number }>`select count(*) as open, pg_sleep(0.01) from pg_stat_activity
+    where datname = current_database() and backend_type = 'client backend'`
+    const seen = await Promise.all(Array.from({ length: 20 }, () => open.execute(db)))
+    assert.equal(Math.max(...seen.map(({ rows }) => rows[0]!.open)), 2)
+    await db.destroy()
+  },
+)
+
 test('values that pg would turn into text of its own are refused', options, async () => {
   const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], undefined, Number.NaN]) {

@@ -35,7 +35,7 @@ describe('where gVisor does not work', () => {
 
   it('the start goes on with containers, and ends with a warning that says why and what to do', () => {
     const said = readFileSync(warren.logFile, 'utf8')
-    assert.match(said, /^Warren serves at .*plain containers, a weaker wall: see the warning below/m)
+    assert.match(said, /^Warren serves at .*plain containers, a weaker isolation: see the warning below/m)
     const [warning = ''] = /^WARNING: .*$/m.exec(said) ?? []
     assert.match(warning, /gVisor does not work here: .*this kernel lacks something/)
     assert.match(warning, /share this machine's kernel/)

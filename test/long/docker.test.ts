@@ -130,7 +130,7 @@ if (isolations.includes('container')) {
     try {
       const added = addTemplate(warren)
       assert.notEqual(added.status, 0)
-      assert.match(added.stdout + added.stderr, /Docker needs a root who mounts/)
+      assert.match(added.stdout + added.stderr, /Docker needs a root user who may mount/)
     } finally {
       await warren.stop()
     }

@@ -93,7 +93,7 @@ for (const isolation of isolations) {
       eventually(async () => {
         const answer = await askAgent(sandbox)
         assert.equal(answer.status, 507)
-        assert.match(await answer.text(), /stands still because the disk of this server is nearly full/)
+        assert.match(await answer.text(), /is frozen because the disk of this server is nearly full/)
       })
     /** What another team has and does while the disk is full. */
     const assertUnhurt = async (line: string) => {
@@ -132,12 +132,12 @@ for (const isolation of isolations) {
       assert.equal(await killed.kill(), true)
       await eventually(async () => {
         const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
-        assert.match(logs, /stands still because the disk/)
+        assert.match(logs, /is frozen because the disk/)
       })
       const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const figures = await (await warren.api('/metrics', operator)).text()
       assert.match(figures, /^warren_disk_held_sandboxes 1$/m)
-      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes stands still/)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes is frozen/)
       const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
       await untilCreated()
@@ -148,7 +148,7 @@ for (const isolation of isolations) {
       await writeOn(attacker)
       await eventually(async () => {
         const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
-        assert.match(logs, /stands still because the disk|Sandbox ended: the disk of the server was full/)
+        assert.match(logs, /is frozen because the disk|Sandbox ended: the disk of the server was full/)
       })
       assert.ok(disk.freeMB() > 0, 'the disk never ran full')
       await assertUnhurt('fast')

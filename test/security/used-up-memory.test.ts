@@ -121,7 +121,7 @@ while True:
         for (const hog of hogs) if (await isStill(hog)) still = hog
         assert.ok(still)
       })
-      assert.match(await logsOf(still!), /stands still because the memory of this server is nearly used up/)
+      assert.match(await logsOf(still!), /is frozen because the memory of this server is nearly used up/)
       const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
       assert.equal(refused.status, 503, await refused.text())
       await assertUnhurt()
@@ -129,7 +129,7 @@ while True:
       const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const figures = await (await warren.api('/metrics', operator)).text()
       assert.match(figures, /^warren_memory_guard_acts\{act="stand_still"\} [1-9]/m)
-      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows stands still/)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows is frozen/)
       const gone = await warren.api(`/sandboxes/${still!.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
       await killAll(warren.client)

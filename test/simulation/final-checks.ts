@@ -42,7 +42,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   if (row.state === 'running') {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
-    else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
+    else if (there.frozen) say('row and reality', `${name} should run, and is frozen`)
     checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)

@@ -22,7 +22,7 @@ function checkSmall({ watch, nodes, report }: Simulation): void {
     for (const [sandboxID, { frozen, running }] of world.sandboxes) {
       if (!frozen || !running || memory.hogs.has(sandboxID)) continue
       if (watch.sandboxes.get(sandboxID)?.state === 'running')
-        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and stands still`))
+        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and is frozen`))
     }
   }
 }

@@ -60,7 +60,10 @@ suite('a kill', () => {
 
   test('of a process that the kernel keeps says so after a while', async (t) => {
     const { process, pass } = run(t)
-    const kill = assert.rejects(process.kill(), /process \d+ was sent SIGKILL, but the kernel has not let it go/)
+    const kill = assert.rejects(
+      process.kill(),
+      /process \d+ was sent SIGKILL, but the kernel has not let it go/,
+    )
     pass(5000)
     await kill
   })

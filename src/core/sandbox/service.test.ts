@@ -338,7 +338,7 @@ describe('the log of a sandbox', () => {
       `${killed.sandboxID} Sandbox created from template base for 60 s`,
       `${killed.sandboxID} Sandbox ended: killed`,
       `${expired.sandboxID} Sandbox created from template base for 1 s`,
-      `${expired.sandboxID} Sandbox ended: its time was over`,
+      `${expired.sandboxID} Sandbox ended: its timeout was over`,
     ])
   })
 

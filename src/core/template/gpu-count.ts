@@ -1,8 +1,8 @@
-/** How many GPUs the sandboxes of a template get, where not the client says it. */
+/** Number of GPUs of a template's sandboxes, and of one sandbox. */
 import { AppError } from '../../lib/app-error.ts'
 import type { TemplateBuild } from './template.ts'
 
-/** By this variable a client that knows nothing of GPUs asks for them in a build, and by the key for one sandbox. */
+/** Clients whose SDK has no field for GPUs set this variable in a build, or the metadata key for one sandbox. */
 export const gpuVariable = 'WARREN_GPUS'
 const gpuMetadataKey = 'warren.gpus'
 const mostGpus = 16
@@ -16,7 +16,7 @@ export function parseGpuCount(text: string, said: string): number {
   )
 }
 
-/** Of one sandbox: what its metadata says, else its template. */
+/** Returns the number of GPUs of one sandbox: from its metadata, or else from its template. */
 export function wantedGpus(
   { gpuCount = 0 }: Pick<TemplateBuild, 'gpuCount'>,
   metadata: Readonly<Record<string, string>>,
@@ -25,7 +25,7 @@ export function wantedGpus(
   return asked === undefined ? gpuCount : parseGpuCount(asked, gpuMetadataKey)
 }
 
-/** What the build was requested with comes first, then its variable, then the template that it begins with. */
+/** Returns the number of GPUs of a build: from its request, or else its variable, or else its base template. */
 export function gpuCountOf(
   { gpuCount, envVars }: Pick<TemplateBuild, 'gpuCount' | 'envVars'>,
   base?: Pick<TemplateBuild, 'gpuCount'>,

@@ -34,7 +34,7 @@ export const memoryMutations: Mutation[] = [
       },
     ],
     search,
-    finds: /stands still/,
+    finds: /is frozen/,
     seed: 5,
   },
   {

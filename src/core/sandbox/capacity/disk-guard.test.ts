@@ -136,7 +136,7 @@ describe('the guard of the disk', () => {
     disk.write(quiet, 1)
     await disk.look()
     assert.deepEqual([disk.isFrozen(writer), disk.isFrozen(quiet)], [true, false])
-    assert.match(disk.toldOf(writer), /stands still because the disk of this server is nearly full/)
+    assert.match(disk.toldOf(writer), /is frozen because the disk of this server is nearly full/)
     const route = disk.routes.get(writer)!
     assert.match(disk.routes.whyHeld(route)!, /Nothing of it is lost/)
     assert.equal(disk.routes.whyHeld(disk.routes.get(quiet)!), undefined)
@@ -151,7 +151,7 @@ describe('the guard of the disk', () => {
     await disk.look(3000)
     assert.equal(disk.isFrozen(writer), false)
     assert.equal(disk.routes.whyHeld(route), undefined)
-    assert.match(disk.toldOf(writer), /goes on: the disk of the server has space again/)
+    assert.match(disk.toldOf(writer), /continues: the disk of the server has space again/)
     await disk.look()
     assert.equal(disk.isFrozen(writer), false)
   })
@@ -189,7 +189,7 @@ describe('the guard of the disk', () => {
       await again.diskGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(writer), true)
-      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /stands still/)
+      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /is frozen/)
       disk.disk.freeMB = 2000
       await hands.look(3000)
       assert.equal(hands.isFrozen(writer), false)
@@ -260,7 +260,10 @@ describe('the guard of the disk', () => {
     }
     await until(async () => (await disk.rowOf(writer))?.state === 'ended')
     assert.equal((await disk.rowOf(writer))?.endReason, 'disk_full')
-    assert.match(disk.toldOf(writer), /the disk of the server was full, and it had written most lately/)
+    assert.match(
+      disk.toldOf(writer),
+      /the disk of the server was full, and this sandbox had recently written most/,
+    )
     assert.equal((await disk.rowOf(quiet))?.state, 'running')
     assert.equal(disk.disk.hasReserve, true)
   })
@@ -346,7 +349,7 @@ describe('the guard of the disk', () => {
     await using disk = await openDisk()
     disk.disk.isBroken = true
     for (let time = 0; time < 3; time++) await disk.look()
-    assert.equal(disk.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    assert.equal(disk.logged.filter(({ message }) => message.includes('could not be measured')).length, 1)
     const writer = await disk.create()
     disk.disk.isBroken = false
     disk.disk.freeMB = 700

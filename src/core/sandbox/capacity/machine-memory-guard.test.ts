@@ -116,7 +116,7 @@ describe('the guard of the memory', () => {
     // One look alone may have met a moment between two figures.
     await machine.look()
     assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
-    assert.match(machine.toldOf(hog), /stands still because the memory of this server is nearly used up/)
+    assert.match(machine.toldOf(hog), /is frozen because the memory of this server is nearly used up/)
     assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /Nothing of it is lost/)
     assert.equal(machine.routes.whyHeld(machine.routes.get(small)!), undefined)
     assert.equal(machine.memoryGuard.heldCount, 1)
@@ -125,7 +125,7 @@ describe('the guard of the memory', () => {
     assert.equal(machine.isFrozen(hog), true, 'not at once: who takes memory in bursts would come and go')
     await machine.look(3000)
     assert.equal(machine.isFrozen(hog), false)
-    assert.match(machine.toldOf(hog), /goes on: the server has memory again/)
+    assert.match(machine.toldOf(hog), /continues: the server has memory again/)
     assert.equal(machine.routes.whyHeld(machine.routes.get(hog)!), undefined)
   })
 
@@ -160,7 +160,7 @@ describe('the guard of the memory', () => {
     assert.equal((await machine.rowOf(large))?.endReason, 'memory_full')
     assert.match(
       machine.toldOf(large),
-      /the memory of the server was used up, and it was furthest beyond its share/,
+      /the memory of the server was used up, and this sandbox was furthest beyond its share/,
     )
     assert.equal((await machine.rowOf(small))?.state, 'running')
     assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
@@ -271,7 +271,7 @@ describe('the guard of the memory', () => {
       await again.memoryGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(hog), true)
-      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /stands still because the memory/)
+      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /is frozen because the memory/)
       machine.memory.otherMB = 1000
       await hands.look(3000)
       assert.equal(hands.isFrozen(hog), false)
@@ -379,7 +379,7 @@ describe('the guard of the memory', () => {
     await using machine = await openMemory()
     machine.memory.isBroken = true
     for (let time = 0; time < 3; time++) await machine.look()
-    assert.equal(machine.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    assert.equal(machine.logged.filter(({ message }) => message.includes('could not be measured')).length, 1)
     await machine.create()
   })
 })

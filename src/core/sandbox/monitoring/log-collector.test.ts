@@ -204,7 +204,7 @@ describe('collecting the log of a sandbox', () => {
       await until(() => agent.asked.length === round + 2)
     }
     assert.deepEqual(logs.messages, [
-      'The log was cut off, entries may be missing from here on: the agent sent a log line that is no entry',
+      'The log was cut off; entries may be missing from here on: the agent sent a log line that is no entry',
     ])
     assert.equal(warnings.length, 1)
     agent.say('good again')

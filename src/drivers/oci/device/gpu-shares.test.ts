@@ -21,7 +21,7 @@ describe('GPUs of sandboxes', () => {
     assert.deepEqual(ids(shares.take('two', 3)), ['a', 'b', 'c'])
   })
 
-  it('are shared by as many sandboxes as the operator says, the least shared one first', () => {
+  it('are shared by as many sandboxes as the operator allows, the least shared GPU first', () => {
     const shares = new GpuShares(gpus.slice(0, 2), 2)
     assert.deepEqual(ids(shares.take('one', 1)), ['a'])
     assert.deepEqual(ids(shares.take('two', 1)), ['b'])
@@ -29,7 +29,7 @@ describe('GPUs of sandboxes', () => {
     assert.equal(shares.free, 0)
   })
 
-  it('are those that the sandbox had before, if they are free', () => {
+  it('are the same ones that the sandbox had before, if those are free', () => {
     const shares = new GpuShares(gpus, 1)
     assert.deepEqual(ids(shares.take('one', 1, ['c'])), ['c'])
     assert.deepEqual(ids(shares.take('two', 1, ['c'])), ['a'])

@@ -1,6 +1,6 @@
 /**
- * What gVisor, our program and the driver's library do with the memory of GPUs, on machines that have none: the library is
- * one of the test's own, which notes what it is asked, and devices that do nothing stand for the card's.
+ * Tests of GPU memory in snapshots on machines without a GPU: gVisor and our program are real. The driver's library is a
+ * test double that records its calls, and devices that do nothing stand for the card's.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -20,7 +20,7 @@ import type { OciSuite } from './runtimes.ts'
 
 const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
 
-/** The state of a process is a file in the sandbox; so is what makes a step fail. */
+/** A file in the sandbox holds the state of a process; another one makes a step fail. */
 const library = `#include <stdio.h>
 #include <unistd.h>
 static const char *state_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/tmp/state-%d", pid); return path; }
@@ -73,7 +73,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       const options = ['-shared', '-fPIC', '-Wl,-soname,libcuda.so.1', '-o', libcuda]
       const { status, stderr } = spawnSync('gcc', [...options, join(machine.root, 'library.c')])
       assert.equal(status, 0, String(stderr))
-      // gVisor asks the driver for its version, which is not there.
+      // gVisor asks the driver for its version, and this machine has no driver.
       const wrapper = join(folder, 'runsc')
       const plain = await open()
       const { runtimeBinary } = plain.options
@@ -115,7 +115,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
         lasting: false,
       })
 
-    it('goes to the host before a snapshot and back after it, and the sandbox has the memory limit of before', async () => {
+    it('moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back', async () => {
       const handle = await holding()
       const limit = limitOf(handle)
       await take(handle, 'kept', 'go-on')
@@ -124,7 +124,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('goes back in every sandbox that starts from the snapshot, before the start is over', async () => {
+    it('moves back in every sandbox that starts from the snapshot, before the start returns', async () => {
       const handle = await holding()
       await take(handle, 'many', 'end')
       const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
@@ -136,7 +136,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       assert.equal(bench.driver.gpus?.free, 4)
     })
 
-    it('stays where it is when the driver cannot move it, and the sandbox goes on', async () => {
+    it('stays on the card when the driver cannot move it, and the sandbox goes on', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-checkpoint')
       await assert.rejects(
@@ -154,7 +154,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('keeps a sandbox from starting where it cannot go back', async () => {
+    it('makes a start from the snapshot fail when it cannot move back to the card', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-restore')
       await take(handle, 'stuck', 'end')
