@@ -20,6 +20,8 @@ const programs = join(import.meta.dirname, 'clients')
 type Needs = 'nothing' | 'a domain' | 'the switch'
 const javaScript: Record<string, Needs> = {
   '1.0.1': 'the switch',
+  // The one of @vibe-kit/e2b.
+  '1.2.0-beta.4': 'the switch',
   '1.2.1': 'the switch',
   '1.4.0': 'the switch',
   '1.5.0': 'a domain',
@@ -27,7 +29,9 @@ const javaScript: Record<string, Needs> = {
   '1.13.2': 'a domain',
   '2.0.1': 'a domain',
   '2.6.4': 'a domain',
-  '2.7.0': 'nothing',
+  // From 2.7 to here it knows E2B_SANDBOX_URL, but calls for files do not say which sandbox they are for.
+  '2.14.0': 'a domain',
+  '2.14.1': 'nothing',
   '2.20.1': 'nothing',
   '2.35.3': 'nothing',
   '2.45.0': 'nothing',
@@ -42,8 +46,10 @@ const python: Record<string, Needs> = {
   '1.11.1': 'a domain',
   '2.0.0': 'a domain',
   '2.6.4': 'a domain',
-  '2.7.0': 'nothing',
-  '2.20.3': 'nothing',
+  // From 2.7 to 2.26 it knows E2B_SANDBOX_URL, but connects to a sandbox without saying to which.
+  '2.20.3': 'a domain',
+  '2.26.0': 'a domain',
+  '2.27.0': 'nothing',
   '2.35.0': 'nothing',
   '2.45.1': 'nothing',
   '2.63.0': 'nothing',
