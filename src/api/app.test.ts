@@ -55,7 +55,7 @@ describe('creating over the API', () => {
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
-      [{ secure: false, network: { allowPublicTraffic: false } }, /needs the `secure` flag/],
+      [{ secure: false, network: { allowPublicTraffic: false } }, /the token that the 'secure' flag gives/],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })

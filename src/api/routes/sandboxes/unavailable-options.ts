@@ -25,7 +25,7 @@ const refusals: Refusal[] = [
   {
     when: (body) => body.secure === false && body.network?.allowPublicTraffic === false,
     message:
-      'secure: false cannot be combined with allowPublicTraffic: false: private traffic needs the `secure` flag. Leave one of them out',
+      "secure: false cannot be combined with allowPublicTraffic: false: a sandbox without public traffic needs the token that the 'secure' flag gives. Leave one of them out",
   },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
 ]
