@@ -212,7 +212,13 @@ export const schema = {
   allowInsecureSandboxes: setting(
     'WARREN_ALLOW_INSECURE_SANDBOXES',
     'no',
-    'Whether a client may create a sandbox with `secure: false`, which anybody who knows its id may use without a token.',
+    'Whether `secure: false` of a client makes a sandbox that anybody who knows its id may use without a token; otherwise such a sandbox has its token all the same.',
+    kind.oneOf('no', 'yes'),
+  ),
+  olderClients: setting(
+    'WARREN_OLDER_CLIENTS',
+    'no',
+    'Whether all teams may use clients before 1.5, which show the token of a sandbox in its host name; for one team, use `warren team older-clients`.',
     kind.oneOf('no', 'yes'),
   ),
   memoryOvercommit: setting(

@@ -123,6 +123,26 @@ describe('the edge', () => {
     }
   })
 
+  it('names in its pages the sandbox and what is wrong, from the first letter to the last', async () => {
+    await using edge = await edgeFixture()
+    const open = edge.sandbox()
+    const closed = edge.sandbox({ trafficToken: 'secret' })
+    const wrong = { 'e2b-traffic-access-token': 'abcd' }
+    const cases: [sandboxID: string, headers: object, status: number, words: string[]][] = [
+      ['inone', {}, 502, ['Sandbox Not Found']],
+      [open.sandboxID, {}, 502, ['no service running on port', '3210']],
+      [closed.sandboxID, {}, 403, ['Missing Traffic Access Token']],
+      [closed.sandboxID, wrong, 403, ['Invalid Traffic Access Token']],
+    ]
+    for (const [sandboxID, more, status, words] of cases) {
+      const headers = { ...to({ sandboxID }, 3210), ...browser, ...more }
+      const answer = await fetchOnce(edge.port, { headers })
+      assert.equal(answer.status, status)
+      assert.match(answer.body, /^<html[ >].*<\/html>$/s)
+      for (const word of [sandboxID, ...words]) assert.ok(answer.body.includes(word), word)
+    }
+  })
+
   it("answers a browser's preflight and shows the browser the rejection of the request itself", async () => {
     await using edge = await edgeFixture()
     const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)

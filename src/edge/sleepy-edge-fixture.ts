@@ -12,7 +12,7 @@ export type Sleeper = Sandbox & {
 export type SleepyEdge = EdgeFixture & {
   /** How often the edge looked for a sleeping sandbox. */
   searches: number
-  sleeper(options?: { trafficToken?: string; secure?: boolean }): Sleeper
+  sleeper(options?: { trafficToken?: string; hostToken?: string; secure?: boolean }): Sleeper
 }
 
 export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<SleepyEdge> {
@@ -53,6 +53,13 @@ export async function until(condition: () => boolean): Promise<void> {
     await new Promise((resolve) => setImmediate(resolve))
   }
 }
+
+/** A service that tells which access token it was shown. */
+export const textOfToken = (edge: EdgeFixture) =>
+  edge.service((request, response) => {
+    request.resume()
+    response.end(request.headers['x-access-token'] ?? 'none')
+  })
 
 /** A service that answers with the request that it got. */
 export const echo = (edge: EdgeFixture) =>

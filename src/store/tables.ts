@@ -18,6 +18,7 @@ export type TeamRow = {
   max_memory_mb: number
   max_lifetime_hours: number
   max_gpus: number
+  older_clients: Flag
   created_at: number
 }
 

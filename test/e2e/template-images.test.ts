@@ -93,6 +93,8 @@ describe('images and tools', () => {
     assert.equal(await sayIn(warren, 'pinned', 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
     const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
     assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')
+    const closed = 'find /usr/local ! -type l ! -perm -0666 | wc -l'
+    for (const kind of ['debian', 'musl']) assert.equal((await sayIn(warren, kind, closed)).trim(), '0', kind)
   })
 
   it('reports why an image is missing', async () => {

@@ -24,7 +24,7 @@ import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { linesOf } from './output-lines.ts'
-import { provision, provisionVersion, trustStoreChanged, updateTrustStore } from './scripts.ts'
+import { finish, modesChanged, provision, provisionVersion, trustStoreChanged } from './scripts.ts'
 import { BuildSite, type Stage } from './stage.ts'
 import { runStep } from './steps.ts'
 
@@ -174,21 +174,22 @@ export class StepBuilder implements Builder {
     await cache.put(teamID, await site.keep(key), clock.now())
   }
 
-  /** Makes an authority that a step has copied into the image trusted in every sandbox. */
-  async #updateTrustStore(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
+  /** Opens /usr/local to users, and makes an authority that a step has added trusted in every sandbox. */
+  async #finish(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
     const { cache, clock } = this.#parts
-    const key = keyOf([site.stage.key, 'trust'])
+    const key = keyOf([site.stage.key, 'finish'])
     const cached = job.force ? undefined : await cache.find(job.teamID, key, clock.now())
     if (cached && (await site.adopt(cached))) return
     const sandbox = await site.sandbox({ writes: false })
     const output = linesOf((_, line) => say(`[finalize] ${line}`, 'debug'))
-    const command = { command: updateTrustStore, shell: 'sh', user: 'root', cwd: '/', envs: {} } as const
+    const command = { command: finish, shell: 'sh', user: 'root', cwd: '/', envs: {} } as const
     const { exitCode, status } = await sandbox.run(command, { onOutput: output.add, signal })
     output.end()
+    // The stage is kept with what the script has changed.
+    if (exitCode !== 0) await site.sandbox()
     if (exitCode === trustStoreChanged) {
-      await site.sandbox()
       say('[finalize] The authorities that steps added are trusted')
-    } else if (exitCode !== 0) {
+    } else if (exitCode !== 0 && exitCode !== modesChanged) {
       say(`[finalize] The authorities that steps added could not be made trusted: ${status}`, 'warn')
     }
     await cache.put(job.teamID, await site.keep(key), clock.now())
@@ -197,7 +198,7 @@ export class StepBuilder implements Builder {
   async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
     if (job.steps.some(({ type }) => type === 'RUN' || type === 'COPY')) {
-      await this.#updateTrustStore(job, site, say, signal)
+      await this.#finish(job, site, say, signal)
     }
     const service = serviceOf(job)
     const { startCmd, readyCmd } = service
