@@ -87,7 +87,7 @@ export const schema = {
     'WARREN_ISOLATION',
     'auto',
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
-    kind.oneOf('auto', 'gvisor', 'container'),
+    kind.isolation,
   ),
   gvisorPlatform: setting(
     'WARREN_GVISOR_PLATFORM',
