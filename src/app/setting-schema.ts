@@ -176,8 +176,8 @@ export const schema = {
   extraCA: setting(
     'WARREN_EXTRA_CA',
     '',
-    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust.',
-    kind.optional(kind.folder),
+    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust; host: those that this machine trusts beyond the usual ones.',
+    kind.optional(kind.fileOrHost),
   ),
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',

@@ -70,6 +70,12 @@ export const folder: Described<string> = {
   parse: (text) => (isAbsolute(text) ? normalize(text).replace(/(?<=.)\/+$/, '') : undefined),
 }
 
+export const fileOrHost: Described<string> = {
+  unit: '',
+  allowed: 'an absolute path, or host',
+  parse: (text) => (text === 'host' ? text : folder.parse(text)),
+}
+
 /** A kind whose unset value is null. */
 export function optional<T>(kind: Described<T>): Described<T | null> {
   return { ...kind, parse: (text) => (text === '' ? null : kind.parse(text)) }
