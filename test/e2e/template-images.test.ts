@@ -138,7 +138,7 @@ describe('images and tools', () => {
     const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
     await assert.rejects(
       Template.build(missing, 'missing', warren.client),
-      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100\. This was step 1 of 1; its last output: .*'\.$/,
     )
   })
 })
