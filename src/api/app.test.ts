@@ -55,8 +55,7 @@ describe('creating over the API', () => {
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
-      [{ secure: false }, /not allowed on this server.*WARREN_ALLOW_INSECURE_SANDBOXES=yes/],
-      [{ secure: false, network: { allowPublicTraffic: false } }, /cannot be combined/],
+      [{ secure: false, network: { allowPublicTraffic: false } }, /the token that the 'secure' flag gives/],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -83,6 +82,14 @@ describe('creating over the API', () => {
     const answer = await warren.ask('POST', '/sandboxes', { body })
     assert.equal(answer.status, 400)
     assert.match(answer.json().message, /secure: false cannot be combined with allowPublicTraffic: false/)
+  })
+
+  it('gives a token also for secure: false, unless the operator allows sandboxes without', async () => {
+    await using warren = await openApi()
+    const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base', secure: false } })
+    assert.equal(answer.status, 201)
+    assert.equal(typeof answer.json().envdAccessToken, 'string')
+    assert.deepEqual(warren.fixture.agent.secured, [true])
   })
 
   it('rejects an invalid network with the messages that clients know', async () => {

@@ -54,6 +54,18 @@ describe('builds of the first clients', () => {
     assert.equal((await warren.ask('POST', '/templates/nothing', { body: { dockerfile } })).status, 404)
   })
 
+  it('may be requested with an empty Dockerfile, and are then made of nothing', async () => {
+    await using warren = await openApi()
+    for (const empty of ['', ' \n']) {
+      const body = { dockerfile: empty, cpuCount: 2, memoryMB: 1024 }
+      const answer = await warren.ask('POST', '/templates', { body })
+      assert.equal(answer.status, 202, answer.body)
+      const { templateID, buildID } = answer.json()
+      const started = await warren.ask('POST', `/templates/${templateID}/builds/${buildID}`)
+      assert.deepEqual([started.status, /without a Dockerfile/.test(started.body)], [400, true])
+    }
+  })
+
   it('are rejected with the unsupported instruction, and nothing is created', async () => {
     await using warren = await openApi()
     const tenfold = Array.from({ length: 12 }, (_, i) => `ENV A${i + 1}=${`$A${i}`.repeat(10)}`)
@@ -63,7 +75,12 @@ describe('builds of the first clients', () => {
       [{ dockerfile: 'FROM a\nRUN b\nCOPY c /d' }, /line 3: COPY and ADD need files.*warren template build/],
       [{ dockerfile: `FROM a\nENV A0=xxxxxxxxxx\n${tenfold.join('\n')}` }, /line 7: variables make the text/],
       [{ dockerfile, alias: 'a b' }, /^Invalid name/],
-      [{ dockerfile, cpuCount: 3 }, /even number/],
+      [{ dockerfile, cpuCount: 3 }, /^CPU count must be 1 or an even number$/],
+      [{ dockerfile, cpuCount: 0 }, /^validation error/],
+      [{ dockerfile, memoryMB: 32 }, /^validation error/],
+      [{ dockerfile, cpuCount: 1024 }, /^CPU count must be at most 8$/],
+      [{ dockerfile, memoryMB: 1024 * 1024 }, /^Memory can't be higher than 8192 MiB$/],
+      [{ dockerfile, memoryMB: 1001 }, /^Memory must be divisible by 2$/],
       [{ dockerfile, teamID: 'another' }, /is not the team of this key/],
       [{ dockerfile: `FROM a\n#${'x'.repeat(65_536)}` }, /dockerfile/],
     ]

@@ -81,7 +81,9 @@ describe('the usage of a team', () => {
     await warren.create()
     await usage.sample()
     const path = `/teams/${team.teamID}/metrics`
-    const [sample, ...more] = (await warren.ask('GET', path)).json()
+    const start = Math.floor(clock.now() / 1000)
+    clock.advance(60_000)
+    const [sample, ...more] = (await warren.ask('GET', `${path}?end=${start}`)).json()
     assert.deepEqual([sample.concurrentSandboxes, more], [2, []])
     assert.equal(sample.sandboxStartRate, 2 / 30)
     assert.equal(Date.parse(sample.timestamp), sample.timestampUnix * 1000)
@@ -94,6 +96,41 @@ describe('the usage of a team', () => {
     assert.equal((await warren.ask('GET', `/teams/${team.teamID}x/metrics`)).status, 403)
     const counts = (await warren.ask('GET', '/admin/sandboxes/running-counts', warren.asAdmin)).json()
     assert.deepEqual(counts, { [team.teamID]: 2 })
+  })
+})
+
+describe('the present use of a team', () => {
+  it('is told before it is sampled, in periods that include the present', async () => {
+    await using warren = await openApi()
+    const { clock, team } = warren.fixture
+    const path = `/teams/${team.teamID}/metrics`
+    const highest = async (metric: string) => (await warren.ask('GET', `${path}/max?metric=${metric}`)).json()
+    assert.equal((await highest('concurrent_sandboxes')).value, 0)
+    assert.deepEqual((await warren.ask('GET', path)).json(), [])
+    await warren.create()
+    await warren.create()
+    clock.advance(15_000)
+    const now = Math.floor(clock.now() / 1000)
+    const { value, timestampUnix } = await highest('concurrent_sandboxes')
+    assert.deepEqual([value, timestampUnix], [2, now])
+    assert.equal((await highest('sandbox_start_rate')).value, 2 / 30)
+    assert.equal((await warren.ask('GET', path)).json().length, 1)
+    assert.deepEqual((await warren.ask('GET', `${path}?start=0&end=${now - 1}`)).json(), [])
+    await warren.ask('POST', `/admin/teams/${team.teamID}/sandboxes/kill`, warren.asAdmin)
+    assert.deepEqual((await warren.ask('GET', path)).json(), [])
+  })
+
+  it('rejects periods that end later than any calendar of a database', async () => {
+    await using warren = await openApi()
+    const path = `/teams/${warren.fixture.team.teamID}/metrics`
+    const last = Date.parse('2299-12-31T23:59:59Z') / 1000
+    for (const url of [`${path}?`, `${path}/max?metric=concurrent_sandboxes&`]) {
+      const answer = await warren.ask('GET', `${url}start=0&end=${last + 1}`)
+      assert.equal(answer.status, 400)
+      assert.match(answer.json().message, /^end time cannot be after 2299/)
+      assert.equal((await warren.ask('GET', `${url}start=${last + 1}&end=${last + 2}`)).status, 400)
+      assert.equal((await warren.ask('GET', `${url}start=0&end=${last}`)).status, 200)
+    }
   })
 })
 

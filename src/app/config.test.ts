@@ -66,6 +66,11 @@ for (const [name, value, says] of [
   })
 }
 
+test('WARREN_ISOLATION takes container and containers for the same', () => {
+  for (const text of ['container', 'containers'])
+    assert.equal(loadConfig({ WARREN_ISOLATION: text }).isolation, 'container')
+})
+
 test('settings that contradict each other are rejected together', () => {
   assert.match(refusal({ WARREN_TLS_CERT: '/c.pem' }), /belong together/)
   assert.match(refusal({ WARREN_TLS_CERT: '/c.pem', WARREN_TLS_KEY: '/k.pem' }), /needs WARREN_DOMAIN/)

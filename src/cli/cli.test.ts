@@ -21,6 +21,7 @@ const team = {
   name: 'Research',
   createdAt: '2026-01-02T03:04:05.000Z',
   limits,
+  olderClients: false,
 }
 const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedValueSuffix: 'cdef' }
 const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
@@ -58,6 +59,7 @@ const answers: Record<string, [number, unknown?]> = {
   'POST /admin/teams': [201, team],
   'DELETE /admin/teams/id-1?force=false': [409, { code: 409, message: 'It has 2 sandboxes.' }],
   'DELETE /admin/teams/id-1?force=true': [204],
+  'PATCH /admin/teams/id-1': [200, { ...team, olderClients: true }],
   'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
   'GET /admin/teams/id-1/api-keys': [200, [key]],
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
@@ -99,7 +101,7 @@ const neverConnect = async (): Promise<AdminClient> => assert.fail('the command 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
     await runVerb(teamVerbs, ['list'], connect),
-    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +2026-01-02/,
+    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +no +2026-01-02/,
   )
   assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')
@@ -145,6 +147,16 @@ test('team limits changes only the named limits and finds the team by any of its
     assert.equal(JSON.parse(shown).limits.maxSandboxes, 5)
     assert.deepEqual(asked.at(-1)!.body, { maxSandboxes: 5 })
   }
+})
+
+test('team older-clients takes yes or no, and nothing else', async () => {
+  const shown = await runVerb(teamVerbs, ['older-clients', 'research', 'yes'], connect)
+  assert.match(shown, /OLDER CLIENTS[^\n]*\n.* yes /)
+  assert.deepEqual(asked.at(-1)?.body, { olderClients: true })
+  await runVerb(teamVerbs, ['older-clients', 'research', 'no', '--json'], connect)
+  assert.deepEqual(asked.at(-1)?.body, { olderClients: false })
+  const wrong = runVerb(teamVerbs, ['older-clients', 'research', 'maybe'], connect)
+  await assert.rejects(wrong, /'maybe' is neither yes nor no/)
 })
 
 test('team limits without a number changes nothing and shows the current limits', async () => {

@@ -149,7 +149,7 @@ describe('a hidden sandbox', () => {
       assert.match(unknown[0]!, /^502[\s\S]*The sandbox was not found/)
       assert.deepEqual(await ask(gone.sandboxID, port, '/'), unknown)
     }
-    // Nobody learns from an internal route of the agent whether there is a sandbox.
+    // The answer for an internal route of the agent does not reveal whether the sandbox exists.
     const internal = await ask('isandbox0', envd, '/init?x')
     assert.match(internal[0]!, /^404/)
     for (const { sandboxID } of [gone, running, sleeping]) {

@@ -20,7 +20,7 @@ async function setUp(serve: { http: http.RequestListener } | { tcp: (socket: Soc
   const send = async (options: http.RequestOptions = {}, body?: string) => {
     const request = http.request({ port: edge.port, headers, agent, ...options }).end(body)
     const [response] = (await once(request, 'response')) as [IncomingMessage]
-    // The answer tells of it too.
+    // The response reports such an error too.
     request.on('error', () => {})
     return response
   }

@@ -123,6 +123,26 @@ describe('the edge', () => {
     }
   })
 
+  it('names in its pages the sandbox and what is wrong, from the first letter to the last', async () => {
+    await using edge = await edgeFixture()
+    const open = edge.sandbox()
+    const closed = edge.sandbox({ trafficToken: 'secret' })
+    const wrong = { 'e2b-traffic-access-token': 'abcd' }
+    const cases: [sandboxID: string, headers: object, status: number, words: string[]][] = [
+      ['inone', {}, 502, ['Sandbox Not Found']],
+      [open.sandboxID, {}, 502, ['no service running on port', '3210']],
+      [closed.sandboxID, {}, 403, ['Missing Traffic Access Token']],
+      [closed.sandboxID, wrong, 403, ['Invalid Traffic Access Token']],
+    ]
+    for (const [sandboxID, more, status, words] of cases) {
+      const headers = { ...to({ sandboxID }, 3210), ...browser, ...more }
+      const answer = await fetchOnce(edge.port, { headers })
+      assert.equal(answer.status, status)
+      assert.match(answer.body, /^<html[ >].*<\/html>$/s)
+      for (const word of [sandboxID, ...words]) assert.ok(answer.body.includes(word), word)
+    }
+  })
+
   it("answers a browser's preflight and shows the browser the rejection of the request itself", async () => {
     await using edge = await edgeFixture()
     const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)
@@ -234,7 +254,7 @@ describe('the connection limit', () => {
     held[0]!.response.resume()
     await once(held[0]!.response, 'close')
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
-    // The other leaves by breaking off; the service hears of it once the edge has let go.
+    // The other client breaks its connection; the service sees that when the edge has closed its side.
     const gone = once(waiting[1]!, 'close')
     held[1]!.response.on('error', () => {})
     held[1]!.request.destroy()
@@ -250,7 +270,7 @@ describe('on a host shared with the API', () => {
     'E2b-Sandbox-Port': `${port}`,
   })
 
-  it('no cookie passes either way and pages get an origin of their own', async () => {
+  it('no cookie passes either way, and pages get a separate origin', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -272,7 +292,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['content-security-policy'], 'sandbox')
   })
 
-  it('a browser may ask to send the routing headers', async () => {
+  it('a browser’s preflight for the routing headers is allowed', async () => {
     await using edge = await edgeFixture()
     const wanted = 'authorization,e2b-sandbox-id,e2b-sandbox-port'
     const headers = { Host: 'localhost', Origin: 'http://a.test', 'Access-Control-Request-Headers': wanted }

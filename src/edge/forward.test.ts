@@ -193,7 +193,7 @@ describe('a request through the edge', () => {
     let mostAhead = 0
     for await (const chunk of response) {
       received += chunk.length
-      // A turn of the loop per piece, so that everyone else could run ahead if nothing held them.
+      // One turn of the event loop per piece, so that the sender could run ahead without backpressure.
       await new Promise((resolve) => setImmediate(resolve))
       mostAhead = Math.max(mostAhead, sent - received)
     }

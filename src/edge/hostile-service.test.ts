@@ -1,4 +1,4 @@
-/** What a service in a sandbox may send to harm the server: none of it ends anything but its own exchange. */
+/** Tests of hostile answers of a service in a sandbox: each harms only its own request. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ import { agentToken, edgeFixture, fetchOnce, rawExchange, textOf, to } from './e
 
 const within = { timeout: 300_000 }
 
-/** Writes the same bytes for as long as somebody takes them. */
+/** Writes the same bytes for as long as the reader takes them. */
 function writeForever(socket: Socket, text: string): void {
   const piece = Buffer.from(text)
   const more = () => {
@@ -206,7 +206,7 @@ describe('a service that sends each byte as its own chunk', within, () => {
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     response.on('error', () => {})
     await once(response, 'readable')
-    // A neighbour is served meanwhile.
+    // Another sandbox is served meanwhile.
     const other = through.edge.sandbox()
     const service = await through.edge.service((_, answer) => answer.end('unhurt'))
     other.map(80, service.port)

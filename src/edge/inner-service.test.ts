@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${PORT} is part of the wire
-/** Services that want another host name than the client used, and services that speak TLS. */
+/** Tests of services that expect another host name than the client used, and of services that speak TLS. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type RequestListener } from 'node:http'

@@ -1,6 +1,6 @@
 /**
- * Two origins: no host name gives out both what the API says and what a sandbox says, unless the sandbox's
- * words come without cookies and in an origin of their own. In both address modes, under every name there is.
+ * Tests that no host name serves answers of both the API and a sandbox, unless those of the sandbox come without cookies and
+ * in a separate origin. They cover both address modes and every kind of host name.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

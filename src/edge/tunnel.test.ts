@@ -83,7 +83,7 @@ describe('an upgraded connection', () => {
     const { response, socket } = await openTunnel(edge, sandbox)
     assert.deepEqual([response.statusMessage, response.headers['x-mine']], ['Go', 'yes'])
     socket.destroy()
-    // Sent without waiting for the agreement.
+    // Sent without waiting for the 101.
     const hasty = net.connect(edge.port, '127.0.0.1')
     hasty.write(`${head}early bytes`)
     let seen = ''

@@ -10,7 +10,7 @@ import { echo, type SleepyEdge, sleepyEdge, until } from './sleepy-edge-fixture.
 
 const envd = 49983
 const withToken = { 'X-Access-Token': agentToken }
-/** For requests that would wait for ever if they were wrongly let in. */
+/** A time limit for requests that would wait forever if they were wrongly admitted. */
 const impatient = () => ({ signal: AbortSignal.timeout(120_000) })
 
 describe('traffic for a sleeping sandbox', () => {
@@ -111,7 +111,7 @@ describe('traffic for a sleeping sandbox', () => {
     leaving.on('error', () => {}).write('half')
     await until(() => sleeper.wakes === 1)
     leaving.destroy()
-    // The one place is taken until the edge has noticed.
+    // The only allowed connection counts until the edge has noticed the disconnect.
     let staying: Promise<Reply>
     const entered = until(() => sleeper.wakes === 2)
     do {

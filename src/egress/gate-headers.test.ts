@@ -208,7 +208,7 @@ describe('header rules', within, () => {
       (await world.get(real, { Host: 'api.example' })).body,
       /a header rule alone allows no traffic/,
     )
-    // The address that the sandbox chose is allowed, the one of the name is not: nothing is given away.
+    // The address that the sandbox chose is allowed, and the one of the name is not: the headers are not sent.
     world.admit({ headerRules, allowAddresses: [evil] })
     assert.equal((await world.get(evil, { Host: 'api.example' })).status, 403)
     world.admit({ headerRules, internet: true })

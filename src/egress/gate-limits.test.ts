@@ -31,7 +31,7 @@ const isCut = async (socket: Socket): Promise<boolean> =>
     new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 300)),
   ])
 
-/** Some are cut so early that even connecting fails. */
+/** Some connections are cut so early that even connecting fails. */
 const isRefused = async (connecting: Promise<Socket>): Promise<boolean> =>
   await connecting.then(isCut, (error) => error.code === 'ECONNRESET')
 

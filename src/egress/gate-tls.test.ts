@@ -174,7 +174,7 @@ describe('TLS through the gate', within, () => {
     const ca = [world.internetAuthority.certificate]
     const secured = connectTls({ socket, ca, servername: 'good.example', ALPNProtocols: ['h2', 'http/1.1'] })
     await once(secured, 'secureConnect')
-    // What is said inside is between the sandbox and the host: no bytes of it are the gate's.
+    // The bytes inside are the sandbox's and the host's: the gate adds none.
     assert.equal(secured.authorized, true)
   })
 })

@@ -1,4 +1,4 @@
-/** For tests: a SOCKS5 server that connects where a table says, and can be told to misbehave. */
+/** For tests: a SOCKS5 server that connects according to a table, and misbehaves on demand. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'

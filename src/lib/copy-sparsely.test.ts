@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'warren-copy-'))
 after(() => rmSync(folder, { recursive: true }))
 
 const blockBytes = 4096
-/** What `stat` counts in. */
+/** The unit of the blocks that `stat` counts. */
 const unitBytes = 512
 const at = (name: string) => join(folder, name)
 
@@ -56,7 +56,7 @@ describe('a sparse copy', () => {
     writeFileSync(at('disk-copy'), Buffer.alloc(10_000_000, 'z'))
     copySparsely(disk, at('disk-copy'))
     execFileSync('cmp', [disk, at('disk-copy')])
-    // Where blocks lie is written down in blocks too, once they lie somewhere.
+    // The file system needs blocks of its own to record where the blocks lie.
     execFileSync('sync', [at('disk-copy'), at('disk-by-cp')])
     assert.ok(bytesOnDisk(at('disk-copy')) <= bytesOnDisk(at('disk-by-cp')))
   })

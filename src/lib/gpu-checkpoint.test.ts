@@ -1,4 +1,4 @@
-/** The program that moves GPU memory: what is shipped is what its source gives, and it asks the driver in the right order. */
+/** Tests that the shipped program for GPU memory is built from its source, and that it calls the driver in the right order. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const shipped = (machine: string) => join(native, `built/gpu-checkpoint-${machin
 
 suite('the built program', () => {
   for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} has the bytes that its source gives`, (context) => {
+    test(`for ${machine} is byte for byte the build of its source`, (context) => {
       const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
       if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
       const file = join(folder, machine)
@@ -29,7 +29,7 @@ suite('the built program', () => {
     })
   }
 
-  test('runs with every C library that drivers run with', () => {
+  test('runs with every C library that the GPU driver supports', () => {
     for (const machine of Object.keys(compilers)) {
       const text = execFileSync('readelf', ['-W', '--dynamic', '--version-info', shipped(machine)], {
         encoding: 'utf8',
@@ -42,7 +42,7 @@ suite('the built program', () => {
   })
 })
 
-/** A fake of the driver's library: it records the calls, and fails those that the environment names. */
+/** A test double of the driver's library: it records its calls, and fails on demand. */
 const fakeDriver = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,7 @@ import { insertOnce } from './insert-once.ts'
 const lost = () => new AppError('unavailable', 'The database cannot be reached; try again.')
 const taken = () => new AppError('already_exists', 'The name is taken.')
 
-/** Inserts by what each try is to do: first to the table, then to who asked. */
+/** Inserts with a script for each try: what happens in the table, and what the caller gets. */
 function insertBy(...tries: { takes?: boolean; ends: boolean | Error }[]) {
   const clock = new ManualClock()
   let isThere = false

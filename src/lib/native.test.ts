@@ -1,4 +1,4 @@
-/** The sources in `native/`: what is built from them is what Warren ships, and it holds under the sanitizers. */
+/** Tests that the shipped files are built from the sources in `native/`, and runs these under the sanitizers. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -25,7 +25,7 @@ function build(machine: string, file: string, options: string[] = []): void {
 
 suite('the built addon', () => {
   for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} has the bytes that its source gives`, (context) => {
+    test(`for ${machine} is byte for byte the build of its source`, (context) => {
       const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
       if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
       const file = join(folder, `${machine}.node`)

@@ -87,7 +87,7 @@ describe('a connection that sends too far ahead', () => {
       isClosed = true
     })
     while (received < 17) await nextTurn()
-    // Whatever it still sends stays where it is: the kernel takes so much and no more.
+    // Its further bytes stay unread: the kernel's buffer fills up and accepts no more.
     while (socket.writableLength > 0 && socket.write(get('/').repeat(5000))) await nextTurn()
     for (let turn = 0; turn < 50; turn++) await nextTurn()
     clock.advance(1999)

@@ -56,7 +56,7 @@ for (const [mode, begin] of Object.entries(modes)) {
 }
 
 describe('the thread that starts programs', () => {
-  /** The thread of the kernel that a program was started by, where the kernel tells. */
+  /** The kernel thread that started a program, if the kernel shows it. */
   const starter = 'cat /proc/$PPID/task/*/children | tr " " "\\n" | grep -cx $$'
 
   it('is not the thread of the event loop', async () => {

@@ -33,14 +33,14 @@ const waitAndMake = (pipe: string, file: string) => (list: CallList) => {
 const childrenOf = (pid: number) =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
 
-/** What the work started at once: other tests of this process may have children too. */
+/** The child that the work started: other tests of this process may have children too. */
 function startedBy<T>(work: () => T): [ran: T, processes: number[]] {
   const before = new Set(childrenOf(process.pid))
   const ran = work()
   return [ran, childrenOf(process.pid).filter((pid) => !before.has(pid))]
 }
 
-/** The process of a list waits in `openat`, with nothing open but what its list opened. */
+/** True if the process of a list waits in `openat` and has only the files open that its list opened. */
 const assertHoldsNothing = (pid: number) => assert.deepEqual(readdirSync(`/proc/${pid}/fd`), [])
 
 describe('a list of system calls in a process of its own', () => {

@@ -46,7 +46,7 @@ describe('a program that the C library starts', () => {
     child.stdout.resume()
     child.stderr.resume()
     assert.equal(await child.exited, null)
-    // Its end is known, and its pid may be another's.
+    // Its end has been read, so its pid may belong to another process.
     child.kill()
   })
 

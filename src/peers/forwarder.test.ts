@@ -181,7 +181,7 @@ test('an answer that breaks off at the owner breaks off at the door', async (t) 
   await assert.rejects(answer.text())
 })
 
-test('a node with other secrets may not join, and is told which file to copy', async (t) => {
+test('a node with other secrets may not join, and the error names the file to copy', async (t) => {
   const nodes = new TestPeers(t)
   const secrets = { seed: 'seed', adminToken: 'token' }
   await requireSharedSecrets(nodes, secrets, { keyID: 'k' })

@@ -11,7 +11,7 @@ import { logOf } from './wal-sync.ts'
 
 type Notes = { notes: { text: string } }
 
-/** A database whose syncs end when the test says so. */
+/** A database whose syncs end when the test lets them. */
 async function openNotes(context: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-wal-'))
   const syncs: PromiseWithResolvers<void>[] = []

@@ -121,7 +121,8 @@ for (const isolation of isolations) {
           client.Template.build(failing, name('failing'), warren.client),
           (error: Error) => {
             assert.ok(error instanceof client.BuildError)
-            assert.equal(error.message, "failed to run command 'echo why >&2; exit 7': exit status 7")
+            const said = "failed to run command 'echo why >&2; exit 7': exit status 7"
+            assert.equal(error.message, `${said}. This was step 2 of 2; its last output: 'why'.`)
             assert.match(error.stack ?? '', /\.test\.ts/)
             return true
           },
@@ -129,7 +130,7 @@ for (const isolation of isolations) {
         const nobody = client.Template().fromBaseImage().runCmd('whoami', { user: 'root123' })
         await assert.rejects(client.Template.build(nobody, name('failing'), warren.client), {
           message:
-            "failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'",
+            "failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'. This was step 1 of 1.",
         })
         const [build] = await buildsOf(warren, name('failing'))
         const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`

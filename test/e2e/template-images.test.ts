@@ -93,6 +93,8 @@ describe('images and tools', () => {
     assert.equal(await sayIn(warren, 'pinned', 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
     const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
     assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')
+    const closed = 'find /usr/local ! -type l ! -perm -0666 | wc -l'
+    for (const kind of ['debian', 'musl']) assert.equal((await sayIn(warren, kind, closed)).trim(), '0', kind)
   })
 
   it('reports why an image is missing', async () => {
@@ -136,7 +138,7 @@ describe('images and tools', () => {
     const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
     await assert.rejects(
       Template.build(missing, 'missing', warren.client),
-      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100\. This was step 1 of 1; its last output: .*'\.$/,
     )
   })
 })

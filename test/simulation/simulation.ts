@@ -84,6 +84,7 @@ export class Simulation {
       slug,
       name: slug,
       createdAt: 0,
+      olderClients: false,
       limits: { ...defaultTeamLimits, ...limits },
     }))
     this.watch = this.#newWatch()

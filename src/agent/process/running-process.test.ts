@@ -3,6 +3,8 @@ import { PassThrough } from 'node:stream'
 import { suite, type TestContext, test } from 'node:test'
 import { RunningProcess } from './running-process.ts'
 
+/** Higher than any pid or group of Linux: signals to it reach nobody. */
+const nobody = 2 ** 22 + 1
 const config = { cmd: 'x', args: [], envs: {} }
 const owner = { budget: { take: () => false, give() {} }, ended() {} }
 
@@ -24,7 +26,7 @@ function run(t: TestContext) {
     },
   }
   const stdin = new PassThrough()
-  const process = new RunningProcess(1, config, undefined, { stdin, outputs: [output] }, owner)
+  const process = new RunningProcess(nobody, config, undefined, { stdin, outputs: [output] }, owner)
   process.subscribe({
     isFull: false,
     push: ({ event }) => void seen.push(event!.case!),
@@ -39,6 +41,33 @@ function run(t: TestContext) {
     pass: (ms: number) => t.mock.timers.tick(ms),
   }
 }
+
+suite('a kill', () => {
+  test('is over once the process has exited, for all who asked', async (t) => {
+    const { process, pass } = run(t)
+    const kills = [process.kill(), process.kill()]
+    let isOver = false
+    void Promise.race(kills).then(() => {
+      isOver = true
+    })
+    pass(4999)
+    await new Promise((resolve) => setImmediate(resolve))
+    assert.equal(isOver, false)
+    process.exited(null, 'SIGKILL')
+    await Promise.all(kills)
+    await process.kill()
+  })
+
+  test('of a process that the kernel keeps says so after a while', async (t) => {
+    const { process, pass } = run(t)
+    const kill = assert.rejects(
+      process.kill(),
+      /process \d+ was sent SIGKILL, but the kernel has not let it go/,
+    )
+    pass(5000)
+    await kill
+  })
+})
 
 suite('the answer for a process', () => {
   test('is one message if the process ends soon', (t) => {

@@ -291,6 +291,15 @@ suite('selecting processes', () => {
     assert.equal((await endOf(stream))?.status, 'signal: terminated')
   })
 
+  test('a process is gone, in the eyes of everybody, when the answer to its kill comes', async () => {
+    for (let count = 0; count < 20; count++) {
+      const { pid } = await begin(agent, shell('exec sleep 60'))
+      const selected = { process: { pid }, signal: 'SIGNAL_SIGKILL' }
+      assert.equal((await agent.unary('process.Process/SendSignal', selected)).status, 200)
+      assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+    }
+  })
+
   test('a signal reaches the children of a shell', async () => {
     const { pid, stream } = await begin(agent, shell('sleep 60; true'))
     await agent.unary('process.Process/SendSignal', { process: { pid }, signal: 'SIGNAL_SIGKILL' })

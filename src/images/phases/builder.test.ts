@@ -17,7 +17,9 @@ const failsIn =
   (error: unknown): boolean => {
     assert.ok(error instanceof BuildFailure)
     assert.deepEqual([error.step, error.code], [number, code])
-    assert.match(error.message, says)
+    const [message, where] = error.message.split('. This was ')
+    assert.match(message!, says)
+    assert.ok(where, 'the step is named')
     return true
   }
 

@@ -14,7 +14,9 @@ const failsIn =
   (number: string, says: RegExp) =>
   (error: unknown): boolean => {
     assert.equal((error as BuildFailure).step, number)
-    assert.match((error as Error).message, says)
+    const [message, where] = (error as Error).message.split('. This was ')
+    assert.match(message!, says)
+    assert.ok(where, 'the step is named')
     return true
   }
 
@@ -49,6 +51,10 @@ describe('RUN', () => {
     }
     const failure = failsIn('1', /^failed to run command 'make': exit status 3$/)
     await assert.rejects(site.build({ steps: runs('make') }), failure)
+    await assert.rejects(
+      site.build({ steps: runs('make') }),
+      / This was step 1 of 1; its last output: 'one' \| 'three' \| 'two'\.$/,
+    )
     assert.deepEqual(
       site.lines.slice(-3).map(({ message, step: number, level }) => [message, number, level]),
       [

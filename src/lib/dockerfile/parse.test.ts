@@ -18,7 +18,7 @@ function stepsOf(lines: string | string[], args?: Record<string, string>) {
 const isEnd = (step: string[]) => ['USER user', 'WORKDIR /home/user'].includes(step.join(' '))
 
 describe('a Dockerfile', () => {
-  it('means the steps that the unmodified client makes of it', async () => {
+  it('becomes the same steps as with the unmodified client', async () => {
     const text = [
       '# the usual',
       'FROM debian:12-slim',
@@ -319,7 +319,7 @@ describe('a hostile Dockerfile', () => {
         '\ud800',
       ],
     ]
-    // Always the same, so that a failure can be looked at.
+    // Always the same seed, so that a failure can be repeated.
     let state = 1
     const next = (below: number) => {
       state = (state * 48271) % 2147483647

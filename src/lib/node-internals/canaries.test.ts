@@ -1,6 +1,6 @@
 /**
- * One test for each part of Node or V8 that this folder uses and nobody promises: an upgrade that ends one fails here, with
- * advice, instead of as a slow server or a lost answer. README.md has the list.
+ * One test for each undocumented part of Node or V8 that this folder uses. An upgrade that changes such a part fails here,
+ * with advice, and does not first show as a slow server or a lost answer. README.md has the list.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -26,7 +26,7 @@ async function portOf(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** What a program prints that Node runs with the agent's flags. */
+/** The output of a program that Node runs with the agent's flags. */
 function printedBy(source: string): string {
   const words = [...nodeFlags, '--input-type=module', '-e', source]
   return execFileSync(process.execPath, words, { encoding: 'utf8' }).trim()
@@ -46,7 +46,7 @@ test('socket-descriptor.ts: a connection has its descriptor until it is closed',
 })
 
 suite('half-open-http.ts', () => {
-  /** What a client gets that closes its side before the answer. */
+  /** The answer that a client gets if it closes its side first. */
   async function answerTo(prepare: (server: ReturnType<typeof createServer>) => void): Promise<string> {
     const server = createServer((request, response) => {
       // Node handles the end of the connection first.
@@ -115,7 +115,7 @@ suite('client-connection.ts', () => {
   const advice =
     "Node's HTTP client and its agent work together in another way: see http-relay/upstream-pool.ts."
 
-  /** Gives the outcome of each connection to the client itself. */
+  /** An agent that passes the outcome of each connection to Node's client. */
   class OwnAgent extends Agent {
     readonly open: (port: number) => Socket | Error
     constructor(open: (port: number) => Socket | Error) {

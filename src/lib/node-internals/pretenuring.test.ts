@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
-/** How often V8 decides to allocate in the old generation what a place in the code makes, once `before` has run. */
+/** The number of allocation sites that V8 moves to the old generation after `before` has run. */
 function decisions(before: string): number {
   const work = `
     const { stopPretenuring } = await import(${JSON.stringify(join(import.meta.dirname, 'pretenuring.ts'))})

@@ -32,7 +32,7 @@ function contents(storeTest: StoreTest): void {
     }
   })
 
-  storeTest('a build keeps its start request until it starts', async (stores) => {
+  storeTest('a build stores its start request until it starts', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const step = { type: 'RUN' as const, args: ['printf "\\0"\n\0'], filesHash: null, force: false }

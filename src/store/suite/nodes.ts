@@ -14,17 +14,14 @@ export type PairTest = (
 ) => Promise<void>
 
 export function nodeSuite(pairTest: PairTest): void {
-  pairTest('a node that joined is listed with its description', joinedNodesAreListed)
-  pairTest("the description of a node's machine is replaced when its process is another", newProcessIsListed)
-  pairTest('another process cannot take the id of a live node', livingNodesKeepTheirID)
-  pairTest('a node that leaves is absent at once, from that time on', nodesThatLeaveAreAwaySinceThen)
-  pairTest('a draining node stays draining until its status is changed', drainedNodesStaySo)
-  pairTest('a shared value is the one that was written first', firstValueIsShared)
+  pairTest('a node that joined is listed with its own data', joinedNodesAreListed)
+  pairTest('what a node says of its machine is listed anew when its process is another', newProcessIsListed)
+  pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
+  pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
+  pairTest('a node that was drained stays drained until it is undrained', drainedNodesStaySo)
+  pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
-  pairTest(
-    'only an absent node is forgotten, and its sandboxes, builds and volumes end with it',
-    forgottenNodesLoseAll,
-  )
+  pairTest('only a node that is away can be forgotten, and its sandboxes end with it', forgottenNodesLoseAll)
 }
 
 export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): JoiningNode => ({

@@ -86,6 +86,7 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
   assert.deepEqual(await other.teamMetrics.count(0), [])
   assert.deepEqual(await other.teamMetrics.countRunning(), [{ teamID, count: 1 }])
+  assert.equal((await other.teamMetrics.countNow(teamID, 0)).concurrentSandboxes, 1)
 }
 
 async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {

@@ -43,7 +43,7 @@ function kept(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'the snapshot is corrected in that run only, and only while the sandbox is paused',
+    'the snapshot of a row is corrected in that run only, and only while it is paused',
     async (stores) => {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
@@ -81,7 +81,7 @@ function resumes(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a resume may clear the snapshot', async (stores) => {
+  storeTest('a resume may clear the snapshot of the row', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertPaused(stores, teamID, aSnapshot())
     const changes = { runID: newUUID(), snapshot: null }
@@ -208,7 +208,7 @@ function frozenMemory(storeTest: StoreTest): void {
   }
 
   storeTest(
-    'a frozen sandbox counts with its memory against a create, but not as a sandbox and not with its CPUs',
+    'a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
@@ -219,7 +219,7 @@ function frozenMemory(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'a frozen sandbox counts with its memory against the resume of another, not its own',
+    'a frozen sandbox’s memory counts against the resume of another sandbox, not against its own',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
@@ -231,7 +231,7 @@ function frozenMemory(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('frozen sandboxes of one team do not count against another', async (stores) => {
+  storeTest('frozen sandboxes of one team do not count against another team', async (stores) => {
     const other = await insertTeam(stores)
     await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
     const { teamID } = await insertTeam(stores)

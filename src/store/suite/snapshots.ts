@@ -128,7 +128,7 @@ function listing(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'a snapshot whose name was built too is listed both as a template and as a snapshot',
+    'a snapshot whose name was also built is listed as a template and as a snapshot',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
@@ -234,7 +234,7 @@ function deleting(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'a template without builds is deleted, and an unknown one gets another answer',
+    'a template without builds is deleted, and an unknown template gives another result',
     async (stores) => {
       const { templateID } = await insertTemplate(stores)
       assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })

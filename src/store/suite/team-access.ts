@@ -47,6 +47,9 @@ export function teamAccessSuite(storeTest: StoreTest): void {
     const { teamID } = team
     const counted = { teamID, concurrentSandboxes: 2, startedSandboxes: 1 }
     assert.deepEqual(await stores.teamMetrics.count(time + 5), [counted])
+    const { concurrentSandboxes, startedSandboxes } = counted
+    const present = { concurrentSandboxes, startedSandboxes }
+    assert.deepEqual(await stores.teamMetrics.countNow(teamID, time + 5), present)
     const samples = [0, 30, 60].map((later) => ({ ...counted, at: time + later }))
     await stores.teamMetrics.append([])
     await stores.teamMetrics.append(samples.toReversed())

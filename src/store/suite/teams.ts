@@ -48,6 +48,19 @@ export function teamSuite(storeTest: StoreTest): void {
     },
   )
 
+  storeTest('older clients are allowed to that team only', async (stores) => {
+    const team = await insertTeam(stores)
+    const other = await insertTeam(stores)
+    await stores.teams.setOlderClients(team.teamID, true)
+    assert.deepEqual(await stores.teams.findTeam(team.teamID), { ...team, olderClients: true })
+    assert.deepEqual(await stores.teams.findTeam(other.teamID), other)
+    await stores.teams.setOlderClients(team.teamID, false)
+    assert.deepEqual(await stores.teams.findTeam(team.teamID), team)
+    await assert.rejects(stores.teams.setOlderClients('nobody', true), (error) =>
+      isAppError(error, 'not_found'),
+    )
+  })
+
   storeTest('a key is found by its hash, with its team', async (stores) => {
     const team = await insertTeam(stores)
     const { hash, ...key } = aKey(team.teamID, { name: 'ci' })

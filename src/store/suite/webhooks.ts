@@ -169,7 +169,7 @@ export function webhookSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'deliveries are removed by age and by number, and the waiting ones among them are reported',
+    'deliveries are removed by age and by number, and those that still waited are reported',
     async (stores) => {
       const { deliveries, webhooks } = stores
       const { teamID } = await insertTeam(stores)

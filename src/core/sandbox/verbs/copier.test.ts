@@ -96,6 +96,30 @@ describe('forking a sandbox', () => {
 })
 
 describe('a snapshot', () => {
+  it('is waited for by a pause, and by several of them, with and without memory', async () => {
+    for (const snapshotMemory of [true, false]) {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver, stores } = fixture
+      const { sandboxID } = await service.create(team, request())
+      const saving = gate()
+      driver.beforeSnapshot = () => saving.opened
+      const taken = service.snapshot(team, sandboxID, snapshot)
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'snapshotting')
+      const options = { memory: true, requireHealthyAgent: false }
+      const pauses = [1, 2, 3].map(() => service.pause(team, sandboxID, options))
+      let isOver = false
+      void Promise.race(pauses).finally(() => {
+        isOver = true
+      })
+      assert.equal((await service.get(team, sandboxID)).state, 'snapshotting')
+      assert.equal(isOver, false)
+      saving.open()
+      assert.match((await taken).snapshotID, /:default$/)
+      await Promise.all(pauses)
+      assert.equal((await service.get(team, sandboxID)).state, 'paused')
+    }
+  })
+
   it('becomes a template that sandboxes start from', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, catalog } = fixture

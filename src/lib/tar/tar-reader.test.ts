@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fuzz, mutate } from '../../test/support/fuzz.ts'
-import { isAppError } from '../lib/app-error.ts'
-import { headerOf, type MadeEntry, paxOf, tarOf, withChecksum } from './archive-fixture.ts'
+import { fuzz, mutate } from '../../../test/support/fuzz.ts'
+import { headerOf, type MadeEntry, paxOf, tarOf, withChecksum } from '../../images/archive-fixture.ts'
+import { isAppError } from '../app-error.ts'
 import type { TarEntry } from './tar-header.ts'
 import { TarReader } from './tar-reader.ts'
 
@@ -117,7 +117,7 @@ for (const [what, archive] of Object.entries(refused)) {
   test(`${what} is rejected with the reason`, () => {
     assert.throws(
       () => read(archive),
-      (error) => isAppError(error, 'unprocessable') && /^A layer cannot/.test(error.message),
+      (error) => isAppError(error, 'unprocessable') && /^An archive cannot/.test(error.message),
     )
   })
 }
