@@ -136,7 +136,7 @@ test('list shows every page as a table to people and as JSON to programs', async
   assert.equal(asked[0]?.key, 'key-1')
 })
 
-test('info, logs, pause, resume, fork and kill ask for what they say', async () => {
+test('info, logs, pause, resume, fork and kill send the matching requests', async () => {
   assert.match(String(await run('info', 'ione')), /state +running\n[\s\S]*metadata who +me\n?/)
   assert.equal(await run('logs', 'ione'), '2026-01-02T03:04:05.000Z  info   hello')
   await run('pause', 'ione', '--no-memory')
@@ -152,7 +152,7 @@ test('info, logs, pause, resume, fork and kill ask for what they say', async () 
   )
 })
 
-test('a shell shows what the sandbox writes, sends keys in their order, and ends with its exit code', async () => {
+test('a shell shows the output of the sandbox, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
   const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
     connect,
@@ -187,7 +187,7 @@ test('a shell shows what the sandbox writes, sends keys in their order, and ends
   assert.deepEqual(written, ['$ '])
 })
 
-test('a shell that breaks off says so, and a paused sandbox gets none', async () => {
+test('a shell that breaks off is reported, and a paused sandbox gets no shell', async () => {
   const code = run('shell', 'ione')
   while (shells.length === 0) await new Promise(setImmediate)
   shells.shift()!.end()
@@ -195,7 +195,7 @@ test('a shell that breaks off says so, and a paused sandbox gets none', async ()
   await assert.rejects(run('shell', 'itwo'), /is paused\. Run `warren sandbox resume itwo` first/)
 })
 
-test('a command that is written wrongly is rejected before anything is sent', async () => {
+test('a malformed command is rejected before anything is sent', async () => {
   const wrong = [
     [],
     ['nix'],
@@ -227,7 +227,7 @@ test('webhooks are listed and made, all events unless some are named', async () 
   await assert.rejects(runVerb(webhookVerbs, ['create', 'mine', 'https://x.test/'], connect), /--secret/)
 })
 
-test('shells complete the commands that there are', async () => {
+test('shells complete exactly the existing commands', async () => {
   const entries = [
     {
       name: 'sandbox',
@@ -246,7 +246,7 @@ test('shells complete the commands that there are', async () => {
   await assert.rejects(completionCommand(['csh'], entries), UsageError)
 })
 
-test('colours are for terminals, and times are told in one unit', () => {
+test('colours are for terminals only, and times have one unit', () => {
   assert.equal(painter(false)('x', 'red'), 'x')
   assert.equal(painter(true)('x', 'red'), '\x1b[31mx\x1b[0m')
   assert.deepEqual([45_000, 300_000, 10_000_000, 300_000_000].map(duration), [

@@ -98,7 +98,7 @@ describe('a sleeping sandbox', () => {
     }
   })
 
-  it('is woken by every client if its agent requires no token', async () => {
+  it('is resumed by everyone if its agent needs no token', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper({ secure: false })
     sleeper.map(envd, (await echo(edge)).port)
@@ -107,7 +107,7 @@ describe('a sleeping sandbox', () => {
     assert.deepEqual([answer.status, sleeper.wakes], [200, 1])
   })
 
-  it('is neither woken nor looked up by a browser’s preflight', async () => {
+  it('is neither resumed nor looked up by a preflight of a browser', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     sleeper.rise.resolve()
@@ -123,8 +123,8 @@ describe('a sleeping sandbox', () => {
   })
 })
 
-describe('a sandbox that the client may not know of', () => {
-  it('gets exactly the answer for a sandbox that never existed, unless it runs or may be woken', async () => {
+describe('a hidden sandbox', () => {
+  it('gets the same answer as one that never existed, word by word, unless it runs or may be resumed', async () => {
     await using edge = await sleepyEdge()
     const gone = edge.sandbox()
     gone.remove()

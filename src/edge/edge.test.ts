@@ -26,7 +26,7 @@ describe('the edge', () => {
     )
   })
 
-  it('routes to the sandbox by host and by header, and each port to its own service', async () => {
+  it('routes to the sandbox by host and by header, each port to its own service', async () => {
     await using edge = await edgeFixture()
     const [one, two] = [edge.sandbox(), edge.sandbox()]
     for (const [sandbox, port] of [
@@ -43,7 +43,7 @@ describe('the edge', () => {
     assert.equal((await fetchOnce(edge.port, { headers })).body, `${one.sandboxID} ${envd}`)
   })
 
-  it('refuses a bad address with a plain text that says what is wrong', async () => {
+  it('rejects a bad address with a plain text that says what is wrong', async () => {
     await using edge = await edgeFixture()
     const cases: [http.OutgoingHttpHeaders, string][] = [
       [{ Host: 'localhost', 'E2b-Sandbox-Id': 'iabc' }, 'missing header'],
@@ -57,7 +57,7 @@ describe('the edge', () => {
     }
   })
 
-  it('answers 502 for a sandbox it does not know and for one that is gone', async () => {
+  it('answers 502 for an unknown sandbox and for one that has ended', async () => {
     await using edge = await edgeFixture()
     const gone = edge.sandbox({ sandboxID: 'igone' })
     const service = await edge.service((_, response) => response.end('alive'))
@@ -91,7 +91,7 @@ describe('the edge', () => {
     }
   })
 
-  it('gives another answer when the service closes the connection before it answers', async () => {
+  it('answers neither of these if the service breaks off before it answers', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     sandbox.map(80, (await edge.raw((socket) => socket.once('data', () => socket.destroy()))).port)
@@ -123,7 +123,7 @@ describe('the edge', () => {
     }
   })
 
-  it('answers a browser’s preflight, and rejects the request itself readably', async () => {
+  it("answers a browser's preflight and shows the browser the rejection of the request itself", async () => {
     await using edge = await edgeFixture()
     const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)
     const question = {
@@ -169,7 +169,7 @@ describe('the edge', () => {
 describe('a sandbox with a traffic token', () => {
   const token = 'ab'.repeat(32)
 
-  it('requires it on every port but the agent’s, for upgrades too, and hides it from the service', async () => {
+  it("requires it on every port but the agent's, upgrades included, and hides it from the service", async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox({ trafficToken: token })
     const service = await edge.service((request, response) => response.end(JSON.stringify(request.headers)))
@@ -199,7 +199,7 @@ describe('a sandbox with a traffic token', () => {
 })
 
 describe('the connection limit', () => {
-  it('counts per sandbox, without the agent’s port, and no longer counts a client that disconnects', async () => {
+  it('is counted per sandbox, does not include the agent, and frees a slot when a client leaves', async () => {
     await using edge = await edgeFixture({ connectionLimit: 2 })
     const [busy, idle] = [edge.sandbox(), edge.sandbox()]
     const waiting: http.ServerResponse[] = []
@@ -308,7 +308,7 @@ describe('on a host shared with the API', () => {
   })
 })
 
-it('a sandbox host may set cookies for itself and for nobody else', async () => {
+it('a sandbox host may set cookies for itself only', async () => {
   await using edge = await edgeFixture()
   const sandbox = edge.sandbox()
   const own = to(sandbox, 80).Host

@@ -16,7 +16,7 @@ const tellHosts: RequestListener = ({ headers }, response) => {
 }
 
 describe('a masked host', () => {
-  it('is the Host that services see, with their port; the client’s own Host is in X-Forwarded-Host', async () => {
+  it("is what services see, with their port; the client's host is in another header", async () => {
     await using edge = await edgeFixture()
     const service = await edge.service(tellHosts)
     const sandbox = edge.sandbox({ maskHost: 'localhost:${PORT}' })
@@ -56,7 +56,7 @@ describe('a port that speaks TLS', () => {
     return Object.assign(server, { port: (server.address() as AddressInfo).port })
   }
 
-  it('is reached whatever its certificate says, over connections that are used again', async () => {
+  it('is reached whatever its certificate says, over reused connections', async () => {
     await using edge = await edgeFixture()
     let connections = 0
     const service = await tlsService(async (request, response) => {
@@ -103,7 +103,7 @@ describe('a port that speaks TLS', () => {
     }
   })
 
-  it('that does not speak TLS after all gets another answer than a closed one, at once', async () => {
+  it('gets another error than a closed port, at once, if it does not speak TLS', async () => {
     await using edge = await edgeFixture()
     const plain = await edge.service((_request, response) => response.end('plain'))
     const rude = await edge.raw((socket) => socket.destroy())
@@ -122,7 +122,7 @@ describe('a port that speaks TLS', () => {
     }
   })
 
-  it('that never answers is closed when the sandbox ends', async () => {
+  it('is disconnected when the sandbox ends, even if it never answers', async () => {
     await using edge = await edgeFixture()
     const silent = await edge.raw(() => {})
     const sandbox = edge.sandbox({ tlsPorts: new Set([443]) })
@@ -134,7 +134,7 @@ describe('a port that speaks TLS', () => {
   })
 })
 
-it('the masked host and the TLS ports come from the options of the sandbox', () => {
+it("the masked host and the TLS ports come from the sandbox's create", () => {
   assert.deepEqual(ingressOf(null), {})
   assert.deepEqual(ingressOf({ maskRequestHost: null, httpsPorts: [] }), {})
   assert.deepEqual(ingressOf({ maskRequestHost: 'a:${PORT}', httpsPorts: [1, 2] }), {

@@ -40,7 +40,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
     const ask = (port: number, headers: Record<string, string>) =>
       fetchOnce(port, { headers: { ...headers, Cookie: 'session=secret' } })
 
-    it('a host name of the API never gives its origin or its cookies to a sandbox', async () => {
+    it('a name of the API never shares its origin or its cookies with a sandbox', async () => {
       await using edge = await pageServer()
       let routed = 0
       for (const Host of shared) {
@@ -58,7 +58,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
       assert.ok(routed > 0, 'routing headers count on some of these names')
     })
 
-    it('a host name of a sandbox never reaches the API, and its cookies stay on that host', async () => {
+    it('a name of a sandbox never reaches the API, and its cookies stay its own', async () => {
       await using edge = await pageServer()
       for (const Host of own) {
         for (const path of ['/', '/sandboxes', '/health', '//api.warren.test/sandboxes']) {
@@ -75,7 +75,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
       }
     })
 
-    it('a host name of a sandbox that does not exist does not reach the API either', async () => {
+    it('a name of an unknown sandbox does not reach the API either', async () => {
       await using edge = await pageServer()
       for (const Host of own) {
         const { status, body } = await ask(edge.port, { Host: Host.replace(sandboxID, 'igone') })

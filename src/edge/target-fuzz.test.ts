@@ -78,8 +78,8 @@ describe('the rule for request targets', () => {
   })
 })
 
-describe('whatever a request says', () => {
-  it('only the route decides the address: a server on the host itself is not reached', async () => {
+describe('any request', () => {
+  it('reaches only the address of its route, never a service of the host itself', async () => {
     await using edge = await edgeFixture()
     const onHost = await edge.service((_, response) => response.end('of the host'))
     // The sandbox has its own address, on which the same port may be open or closed.

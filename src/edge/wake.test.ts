@@ -14,7 +14,7 @@ const withToken = { 'X-Access-Token': agentToken }
 const impatient = () => ({ signal: AbortSignal.timeout(120_000) })
 
 describe('traffic for a sleeping sandbox', () => {
-  it('waits until the sandbox runs and then gets through, in any amount and form', async () => {
+  it('waits until it runs and then gets through, in any amount and form', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     const service = await echo(edge)
@@ -53,7 +53,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.equal(edge.searches, 51, 'a running sandbox is not looked for')
   })
 
-  it('keeps its body complete, with a length, in chunks, and with Expect: 100-continue', async () => {
+  it('keeps its body whole, by length, in chunks, and with `Expect: 100-continue`', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     const service = await edge.service(async (request, response) => {
@@ -97,7 +97,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.match(await text, /200 OK[\s\S]*GET \/1[\s\S]*200 OK[\s\S]*GET \/2/)
   })
 
-  it('may disconnect before the sandbox wakes: the resume goes on, and the sandbox gets no request', async () => {
+  it('may be dropped by its client: the resume continues, and the sandbox gets no request of that client', async () => {
     await using edge = await sleepyEdge({ connectionLimit: 1 })
     const sleeper = edge.sleeper()
     const seen: (string | undefined)[] = []
@@ -122,7 +122,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.deepEqual(seen, ['/stayed'])
   })
 
-  it('is not forwarded for a client that disconnected during the look-up', async () => {
+  it('is not forwarded for a client that left while the sandbox was looked up', async () => {
     const search = Promise.withResolvers<undefined>()
     let searches = 0
     await using edge = await edgeFixture({
@@ -149,7 +149,7 @@ describe('traffic for a sleeping sandbox', () => {
     }
   })
 
-  it('reaches a sandbox that another request woke during the look-up', async () => {
+  it('finds the sandbox that another request resumed during its look-up', async () => {
     await using edge = await edgeFixture({
       async findResumable() {
         edge.routes.set(route)
@@ -173,7 +173,7 @@ describe('traffic for a sleeping sandbox', () => {
     await broken
   })
 
-  it('waits in as many requests as the connection limit allows, with a separate limit for the agent', async () => {
+  it('is limited like open connections, with those to the agent counted apart', async () => {
     await using edge = await sleepyEdge({ connectionLimit: 2 })
     const [sleeper, other] = [edge.sleeper(), edge.sleeper()]
     const service = await echo(edge)
@@ -195,7 +195,7 @@ describe('traffic for a sleeping sandbox', () => {
   })
 })
 
-describe('when waking fails', () => {
+describe('when a resume fails', () => {
   const failing = async (edge: SleepyEdge, error: unknown, headers: http.OutgoingHttpHeaders = {}) => {
     const sleeper = edge.sleeper()
     sleeper.rise.reject(error)
@@ -203,7 +203,7 @@ describe('when waking fails', () => {
     return { ...reply, sandboxId: sleeper.sandboxID }
   }
 
-  it('the answers for a limit, a state change under way, and a sandbox that is gone differ', async () => {
+  it('the answer distinguishes a limit, a change in progress, and a sandbox that is gone', async () => {
     await using edge = await sleepyEdge()
     const cases: [ErrorCode, number, string][] = [
       ['limit_reached', 429, 'You run 20 sandboxes already'],
@@ -218,7 +218,7 @@ describe('when waking fails', () => {
     }
   })
 
-  it('a failure that waiting does not cure keeps its own message and the slug that clients know', async () => {
+  it('an error that waiting does not cure is shown with its message, and with the code that clients know', async () => {
     await using edge = await sleepyEdge()
     const error = new AppError('conflict', 'Resume it with memory: false', { slug: 'guest_unresponsive' })
     const { status, body, sandboxId } = await failing(edge, error)
@@ -226,7 +226,7 @@ describe('when waking fails', () => {
     assert.deepEqual([status, JSON.parse(body)], [409, { sandboxId, ...told }])
   })
 
-  it('any other failure is a routing error, without details that only the log may have', async () => {
+  it('any other error is a routing failure, without details that only the log may have', async () => {
     await using edge = await sleepyEdge()
     const known = await failing(edge, new AppError('no_space', 'The disk is full', { cause: 'secret' }))
     assert.equal(known.body, 'Unexpected error when routing request: The disk is full')
@@ -243,7 +243,7 @@ describe('when waking fails', () => {
     assert.match(body, /<p>a &#60;b&#62; &#38; c<\/p>/)
   })
 
-  it('a sandbox that is gone again before the request reaches it is answered as not found', async () => {
+  it('a sandbox that was removed before the request got there is reported as not found', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     sleeper.map(80, (await echo(edge)).port)
@@ -254,7 +254,7 @@ describe('when waking fails', () => {
     assert.equal(sleeper.wakes, 1)
   })
 
-  it('a failed look-up is a routing error, and a sandbox that is paused nowhere is answered as not found', async () => {
+  it('a failed look-up is a routing failure, and a sandbox that no node has is not found', async () => {
     await using broken = await sleepyEdge({ findResumable: () => Promise.reject(new Error('secret')) })
     const failed = await fetchOnce(broken.port, { headers: to({ sandboxID: 'iany' }, 80) })
     assert.equal(failed.status, 500)

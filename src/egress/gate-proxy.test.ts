@@ -46,7 +46,7 @@ describe('the egress proxy', within, () => {
     assert.deepEqual(socks.asked, ['a.example:80', `${to}:80`])
   })
 
-  it('is given the user name and password', async () => {
+  it('gets the user name and password', async () => {
     await using world = await startWorld()
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80))
@@ -62,7 +62,7 @@ describe('the egress proxy', within, () => {
     assert.match(without.body, /no acceptable authentication|authentication type/i)
   })
 
-  it('can be reached over TLS, with its certificate checked', async () => {
+  it('is reached over TLS, with its certificate checked', async () => {
     await using world = await startWorld({ limits: { dialMs: 5000 } })
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80), issue(world.internetAuthority, 'proxy.example'))
@@ -89,7 +89,7 @@ describe('the egress proxy', within, () => {
     assert.equal(socks.asked.length, asked, 'nothing was said in the clear or to a stranger')
   })
 
-  it('fails closed', async () => {
+  it('lets nothing through when it is down', async () => {
     await using world = await startWorld({ limits: { dialMs: 3000 } })
     let reached = 0
     const to = await world.http(1, (_, response) => {

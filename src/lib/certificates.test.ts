@@ -69,7 +69,7 @@ it('a certificate holds for the days asked, also past 2050, from an hour before'
   assert.equal(new X509Certificate(authority.certificate).validToDate.getUTCFullYear(), 2055)
 })
 
-it('no two certificates share a serial number, and an invalid name is rejected', () => {
+it('no two certificates share a serial number, and invalid names get none', () => {
   const authority = makeAuthority('serials')
   const serials = Array.from({ length: 50 }, () => {
     return new X509Certificate(issueCertificate(authority, { names, days: 1 }).certificate).serialNumber

@@ -84,20 +84,20 @@ suite('the program', () => {
     assert.equal(run('--get-state --pid 99').status, 1)
   })
 
-  test('moves the memory to the host, and back', () => {
+  test('moves the GPU memory to the host, and back', () => {
     assert.deepEqual(run('--toggle --pid 7'), { status: 0, stdout: '', asked: 'lock 7, checkpoint 7' })
     assert.equal(run('--toggle --pid 7', { STATE: '2' }).asked, 'restore 7, unlock 7')
     assert.equal(run('--toggle --pid 7', { STATE: '1' }).asked, 'unlock 7')
   })
 
-  test('lets the process go on when its memory cannot be moved, and says why', () => {
+  test('lets the process continue if its memory cannot be moved, and says why', () => {
     const { status, stdout, asked } = run('--toggle --pid 7', { FAILS: 'checkpoint' })
     assert.deepEqual([status, asked], [1, 'lock 7, checkpoint 7, unlock 7'])
     assert.equal(stdout, 'The driver cannot move the GPU memory of the process to the host: not supported\n')
     assert.equal(run('--toggle --pid 7', { FAILS: 'lock' }).asked, 'lock 7')
   })
 
-  test('explains what is wrong with the machine or with its arguments', () => {
+  test('reports what is wrong with the machine or with its arguments', () => {
     assert.equal(run('--toggle --pid 7', { NO_GPU: '1' }).stdout, 'The GPU cannot be used: no device\n')
     for (const args of ['--toggle', '--toggle --pid x', '--pid 7 --other']) assert.equal(run(args).status, 1)
     assert.match(run('--toggle --pid 7', { STATE: '3' }).stdout, /An earlier move .* failed/)

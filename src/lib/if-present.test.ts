@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { ifPresent } from './if-present.ts'
 
-test('a file is absent only if the file system reports ENOENT', async () => {
+test('only an error that means "not found" counts as absent', async () => {
   assert.equal(await ifPresent(readFile(join(tmpdir(), 'warren-no-such-file'))), undefined)
   await assert.rejects(ifPresent(readFile(tmpdir())), { code: 'EISDIR' })
   await assert.rejects(ifPresent(readFile('/proc/version/below')), { code: 'ENOTDIR' })
 })
 
-test('the content of an existing file is returned', async () => {
+test('an existing value is returned', async () => {
   assert.ok(await ifPresent(readFile('/proc/version', 'utf8')))
 })

@@ -34,22 +34,22 @@ describe('an insert', () => {
     assert.deepEqual([await ended, count()], [true, 1])
   })
 
-  it('is made again when it did not happen', async () => {
+  it('is made again if it did not take effect', async () => {
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: true }).ended, true)
     assert.equal(await insertBy({ ends: lost() }, { ends: false }).ended, false)
   })
 
-  it('counts when an earlier try takes effect in the middle of a later one', async () => {
+  it('succeeds if an earlier try takes effect during a later one', async () => {
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: taken() }).ended, true)
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: false }).ended, true)
   })
 
-  it('is rejected when somebody else has the name', async () => {
+  it('is rejected if somebody else has the name', async () => {
     await assert.rejects(insertBy({ ends: taken() }).ended, /The name is taken/)
     await assert.rejects(insertBy({ ends: lost() }, { ends: taken() }).ended, /The name is taken/)
   })
 
-  it('is unknown when no answer comes', async () => {
+  it('is unknown if no answer comes', async () => {
     await assert.rejects(insertBy(...Array(5).fill({ ends: lost() })).ended, /cannot be reached/)
   })
 })

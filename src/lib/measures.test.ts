@@ -9,7 +9,7 @@ test('a value falls into the first bucket whose upper bound it does not exceed',
   assert.equal(histogram.sum, 12)
 })
 
-test('the same labels select the same metric, and other labels another one', () => {
+test('the same labels mean the same metric, and others another', () => {
   const family = new Measures().counter('made_total', 'How many were made.', ['kind'])
   family.of('a').add()
   family.of('a').add(2)

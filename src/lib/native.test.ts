@@ -38,7 +38,7 @@ suite('the built addon', () => {
     })
   }
 
-  test('needs no library, and only Node-API and a few functions of every C library', () => {
+  test('needs no library, and only Node-API and a few functions that every C library has', () => {
     for (const machine of Object.keys(compilers)) {
       const shipped = join(native, `built/linux-${machine}.node`)
       const read = (what: string) => execFileSync('readelf', ['-W', what, shipped], { encoding: 'utf8' })
@@ -59,9 +59,9 @@ suite('a process that makes a list of steps', () => {
     assert.deepEqual([status, stderr], [0, ''])
   }
 
-  test('follows its list, with little stack', () => run('plain', ['-O2', '-DMOST_STACK_BYTES=512']))
+  test('makes the calls of its list, on little stack', () => run('plain', ['-O2', '-DMOST_STACK_BYTES=512']))
 
-  test('touches no memory that is not its own', () =>
+  test('touches only its own memory', () =>
     run('sanitized', ['-O1', ...sanitizers, '-DMOST_STACK_BYTES=8192']))
 })
 
@@ -90,7 +90,7 @@ const work = `
   }
   console.log(JSON.stringify(ends))`
 
-test('the addon touches no memory that is not its own', () => {
+test('the addon touches only its own memory', () => {
   const file = join(folder, 'sanitized.node')
   build(process.arch, file, sanitizers)
   const runtimes = ['libasan.so', 'libubsan.so'].map((name) =>

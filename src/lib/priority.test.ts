@@ -26,12 +26,12 @@ describe('the thread of the event loop', () => {
     await worker.terminate()
   })
 
-  it('goes on as before when nothing could be started', () => {
+  it('keeps its priority if nothing could be started', () => {
     assert.throws(() => atUsualPriority(() => assert.fail('none')), /none/)
     assert.ok(getPriority() < usual)
   })
 
-  it('has a higher priority than the groups of sandboxes, through its session, and resets that', () => {
+  it('has a higher priority than the groups of sandboxes, with its session, and restores that', () => {
     if (usualOfSession === undefined) assert.equal(sessionNiceness(), undefined)
     else assert.equal(sessionNiceness(), Math.min(usualOfSession, -10))
     restorePriority()

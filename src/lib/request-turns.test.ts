@@ -75,7 +75,7 @@ describe('a connection that sends too far ahead', () => {
     assert.equal(received, 17, 'Node handed on more than the first request and those that may wait')
   })
 
-  it('is left open for a while, unread and unanswered, so that its client does not come back at once', async () => {
+  it('stays open for a while, unread and unanswered, so that its client does not return at once', async () => {
     let handled = 0
     handle = (_, response) => {
       handled += 1
@@ -97,7 +97,7 @@ describe('a connection that sends too far ahead', () => {
     await closed
   })
 
-  it('is closed at once if many such connections are open already', async () => {
+  it('is closed at once if many are open already', async () => {
     handle = () => {}
     const left = Array.from({ length: 256 }, flood)
     while (received < 256 * 17) await nextTurn()
@@ -112,7 +112,7 @@ describe('a connection that sends too far ahead', () => {
   })
 })
 
-it('connections take turns: one that sends ahead holds nobody else up', async () => {
+it('connections take turns, so one that pipelines does not delay others', async () => {
   const order: string[] = []
   handle = ({ url = '' }, response) => {
     order.push(url)

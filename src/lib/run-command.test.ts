@@ -24,7 +24,7 @@ for (const [mode, begin] of Object.entries(modes)) {
       })
     })
 
-    it('is quoted in the error when it fails, with its exit code', async () => {
+    it('is quoted with its exit code if it fails', async () => {
       await assert.rejects(runCommand('sh', ['-c', 'echo why >&2; exit 3']), (error) => {
         assert.ok(error instanceof CommandFailed)
         assert.deepEqual([error.exitCode, error.message.includes('why')], [3, true])
@@ -34,11 +34,11 @@ for (const [mode, begin] of Object.entries(modes)) {
       await assert.rejects(runCommand('true', ['a\0b']), /null bytes/)
     })
 
-    it('is killed when it takes too long', async () => {
+    it('is killed if it takes too long', async () => {
       await assert.rejects(runCommand('sleep', ['60'], { timeoutMs: 50 }), CommandFailed)
     })
 
-    it('is killed when the signal aborts, and the error is the reason of the signal', async () => {
+    it("is killed when the signal aborts, and the call fails with the signal's reason", async () => {
       const reason = new Error('not wanted any more')
       const abort = new AbortController()
       const ran = runCommand('sleep', ['60'], { signal: abort.signal })
@@ -47,7 +47,7 @@ for (const [mode, begin] of Object.entries(modes)) {
       await assert.rejects(runCommand('sleep', ['60'], { signal: abort.signal }), (error) => error === reason)
     })
 
-    it('can be read while it prints', async () => {
+    it('has its output delivered while it prints', async () => {
       const seen: string[] = []
       await runCommand('echo', ['now'], { onOutput: (chunk) => seen.push(String(chunk)) })
       assert.deepEqual(seen, ['now\n'])
@@ -68,7 +68,7 @@ describe('the thread that starts programs', () => {
     assert.equal(threadId, 0)
   })
 
-  it('fails its pending requests when it ends by itself, and starts no more programs', async (t) => {
+  it('fails pending starts if it ends by itself, and starts nothing more', async (t) => {
     const terminate = t.mock.method(Worker.prototype, 'terminate')
     const thread = new ProgramThread()
     const failed = assert.rejects(thread.run({ program: 'sleep', args: ['1'] }), /thread .* failed: it ended/)

@@ -44,7 +44,7 @@ function startedBy<T>(work: () => T): [ran: T, processes: number[]] {
 const assertHoldsNothing = (pid: number) => assert.deepEqual(readdirSync(`/proc/${pid}/fd`), [])
 
 describe('a list of system calls in a process of its own', () => {
-  it('runs to its end while others run, and has none of our files open', async () => {
+  it('runs to its end beside others, and holds none of our files open', async () => {
     const pipes = ['first', 'second'].map(fifo)
     const files = pipes.map((pipe) => `${pipe}-made`)
     const [ran, processes] = startedBy(() =>
@@ -79,8 +79,8 @@ describe('a list of system calls in a process of its own', () => {
     assert.ok(existsSync(file))
   })
 
-  it('with more calls or longer texts than its memory holds is rejected before a process is started', async () => {
-    // The list first closes all files, and last exits.
+  it('is rejected before a process is started if it has more calls or longer texts than its memory holds', async () => {
+    // The list closes what is open first, and exits last.
     const most = 64 - 2
     const closing = (count: number) => (list: CallList) => {
       for (let index = 0; index < count; index++) list.addOptional('close', 0)
@@ -101,7 +101,7 @@ describe('a list of system calls in a process of its own', () => {
     await runList(0, closing(most))
   })
 
-  it('that a signal ends is a failure', async () => {
+  it('fails if a signal ends it', async () => {
     const pipe = fifo('of-killed')
     const [ran, processes] = startedBy(() =>
       runList(enoughBytes, waitAndMake(pipe, join(folder, 'never-made'))),
@@ -134,7 +134,7 @@ describe('a list of system calls in a process of its own', () => {
     assert.deepEqual([exitCode, said], [0, 'done\n'])
   })
 
-  it('goes on when the process that started it is killed', async () => {
+  it('continues if the process that started it is killed', async () => {
     const [pipe, file] = [fifo('of-orphan'), join(folder, 'made-by-orphan')]
     const child = inAnotherProcess(pipe, file)
     let orphan = 0

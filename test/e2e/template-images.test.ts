@@ -84,7 +84,7 @@ describe('images and tools', () => {
     return reason
   }
 
-  it('begins with images of every kind, from wherever they come', async () => {
+  it('starts from images of every kind, from any source', async () => {
     const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: places.pinned }
     await Promise.all(
       imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
@@ -95,7 +95,7 @@ describe('images and tools', () => {
     assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')
   })
 
-  it('tells why there is no image', async () => {
+  it('reports why an image is missing', async () => {
     const refused = async (builder: TemplateBuilder, text: RegExp) => {
       await assert.rejects(Template.build(builder, 'refused', warren.client), (error: Error) => {
         assert.ok(error instanceof BuildError, String(error))

@@ -17,14 +17,14 @@ test('a program is found where programs are, a file by its path', () => {
   )
 })
 
-test('every need says why', () => {
+test('every required program has a reason', () => {
   assert.deepEqual(
     [...systemNeeds, containerNeed].filter((need) => need.why === ''),
     [],
   )
 })
 
-test('a machine whose apt cannot install runc goes on with gVisor, and not without', async () => {
+test('a machine whose apt cannot install runc uses gVisor, and fails without gVisor', async () => {
   const said: string[] = []
   const progress = createProgress({ write: (text) => void said.push(text) })
   const asked: string[] = []

@@ -46,8 +46,8 @@ async function openBuiltIns() {
   return { fixture, jobs, hold, knobs, status, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() }
 }
 
-describe('templates that Warren makes by itself', () => {
-  it('are made once by their first use, which is told when to come again, and are for every team', async () => {
+describe('built-in templates', () => {
+  it('are built once by their first use, which gets a time to retry, and are for every team', async () => {
     await using world = await openBuiltIns()
     const { service, team, builtIns } = world.fixture
     const other = await addTeam(world.fixture, 'beta')
@@ -67,7 +67,7 @@ describe('templates that Warren makes by itself', () => {
     for (const one of [team, other]) await service.create(one, request({ template: 'thing-v1' }))
   })
 
-  it('tell the next use why they could not be made, and are tried again', async () => {
+  it('report to the next use why they could not be built, and are built again', async () => {
     await using world = await openBuiltIns()
     const { service, team } = world.fixture
     const create = () => service.create(team, request({ template: 'thing-v1' }))
@@ -81,7 +81,7 @@ describe('templates that Warren makes by itself', () => {
     await create()
   })
 
-  it('are joined while they are made, but not by who wants more in them', async () => {
+  it('join a build in progress, except for a request that needs more packages', async () => {
     await using world = await openBuiltIns()
     const { builtIns } = world.fixture
     const first = await builtIns.make('thing', { full: false })
@@ -99,8 +99,8 @@ describe('templates that Warren makes by itself', () => {
   })
 })
 
-describe('a template that two ask for at once', () => {
-  it('is made once, and who asked for more is told that less is being made', async () => {
+describe('a built-in template with two requests at once', () => {
+  it('is built once, and the request for more packages is rejected meanwhile', async () => {
     await using world = await openBuiltIns()
     const { builtIns } = world.fixture
     const [usual, same, full] = await Promise.allSettled([

@@ -64,12 +64,12 @@ suite('half-open-http.ts', () => {
     return text
   }
 
-  test('a client that closed its side gets its answer', async () => {
+  test('a client that has closed its side gets its answer', async () => {
     const advice = 'Node no longer heeds httpAllowHalfOpen: clients of the egress gate lose answers.'
     assert.match(await answerTo(answerHalfOpenClients), /whole/, advice)
   })
 
-  test('it would not by itself', async () => {
+  test('Node without the change sends no such answer', async () => {
     assert.equal(await answerTo(() => {}), '', 'Node answers such clients by itself: remove the file.')
   })
 })
@@ -176,7 +176,7 @@ test('direct-listen.ts: a server listens without the modules for clusters', () =
 })
 
 suite('collection.ts', () => {
-  test('a large buffer outside of the heap makes V8 collect everything at once', () => {
+  test('a large buffer outside the heap makes V8 collect everything at once', () => {
     const source = `
       import { collectGarbage } from ${fileOf('collection.ts')}
       const dead = Array.from({ length: 20 }, () => new WeakRef({ text: 'x'.repeat(1000) }))
@@ -190,7 +190,7 @@ suite('collection.ts', () => {
     )
   })
 
-  test('V8 drops code after as many collections as idle-memory.ts sets it back to', () => {
+  test('V8 drops code after the number of collections that idle-memory.ts resets', () => {
     assert.match(
       execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' }),
       /default: --bytecode-old-age=6\b/,
@@ -199,7 +199,7 @@ suite('collection.ts', () => {
   })
 })
 
-test('spent-buffers.ts: V8 hands out its collector while it runs, and collects only the young generation when asked to', () => {
+test('spent-buffers.ts: V8 exposes its collector at run time, and collects only the young generation if asked to', () => {
   const advice =
     'V8 no longer offers gc({ type: "minor" }) to a running process: streams make it collect its whole heap. Find another way in spent-buffers.ts, or remove it and measure a large upload.'
   setFlagsFromString('--expose-gc')

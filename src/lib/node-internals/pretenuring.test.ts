@@ -21,7 +21,7 @@ function decisions(before: string): number {
   return traced.split('\n').filter((line) => line.includes('=> tenure')).length
 }
 
-test('V8 pretenures no allocation site once pretenuring is off, although it had started with it', () => {
+test('V8 learns at no place that allocations live long, although it has started with that', () => {
   assert.notEqual(decisions(''), 0)
   assert.equal(decisions('stopPretenuring()'), 0)
 })
