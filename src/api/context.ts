@@ -72,6 +72,8 @@ export type ApiParts = {
   requestsPerMinute: number
   /** Whether clients may create sandboxes with `secure: false`, which anybody who knows the id may use. */
   allowInsecureSandboxes: boolean
+  /** Whether clients of every team may be older than access tokens. */
+  allowOlderClients: boolean
   /** The state of the server. `examineMachine` returns the findings of the doctor. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>

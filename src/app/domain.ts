@@ -355,6 +355,7 @@ function joinTemplates(
     builds,
     files,
     owner: () => ownerOfBuiltIns(ports.stores),
+    clock,
   })
   catalog.onMissing((alias) => builtIns.whenMissing(alias))
   return { pruner, diskSpace, builds, builtIns, remover, templates: service }
@@ -363,7 +364,6 @@ function joinTemplates(
 /** Returns the first team, which the first start of Warren creates. */
 async function ownerOfBuiltIns({ teams }: Stores): Promise<Team> {
   const [first] = await teams.listTeams()
-  if (!first)
-    throw new AppError('unavailable', 'No team can own the template: create a team first')
+  if (!first) throw new AppError('unavailable', 'No team can own the template: create a team first')
   return first
 }

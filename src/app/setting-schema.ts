@@ -93,7 +93,7 @@ export const schema = {
     'WARREN_ISOLATION',
     'auto',
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
-    kind.oneOf('auto', 'gvisor', 'container'),
+    kind.isolation,
   ),
   gvisorPlatform: setting(
     'WARREN_GVISOR_PLATFORM',
@@ -182,8 +182,8 @@ export const schema = {
   extraCA: setting(
     'WARREN_EXTRA_CA',
     '',
-    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust.',
-    kind.optional(kind.folder),
+    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust; host: those that this machine trusts beyond the usual ones.',
+    kind.optional(kind.fileOrHost),
   ),
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',
@@ -212,7 +212,13 @@ export const schema = {
   allowInsecureSandboxes: setting(
     'WARREN_ALLOW_INSECURE_SANDBOXES',
     'no',
-    'Whether a client may create a sandbox with `secure: false`, which anybody who knows its id may use without a token.',
+    'Whether `secure: false` of a client makes a sandbox that anybody who knows its id may use without a token; otherwise such a sandbox has its token all the same.',
+    kind.oneOf('no', 'yes'),
+  ),
+  olderClients: setting(
+    'WARREN_OLDER_CLIENTS',
+    'no',
+    'Whether all teams may use clients before 1.5, which show the token of a sandbox in its host name; for one team, use `warren team older-clients`.',
     kind.oneOf('no', 'yes'),
   ),
   memoryOvercommit: setting(

@@ -102,7 +102,8 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   })
   const { baseRootFolder } = machine
   const problem = raisePriority()
-  if (problem) log.info({}, `The server cannot get a higher priority than the programs that it starts: ${problem}`)
+  if (problem)
+    log.info({}, `The server cannot get a higher priority than the programs that it starts: ${problem}`)
   startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
   const running = await serve({ config, paths, isolation, baseRootFolder, openDashboard, log })

@@ -26,8 +26,7 @@ export function judgeGpus(
   }
   const { gpus, driver, source } = found as MachineGpus
   const text = `${countModels(gpus.map(({ model }) => model))}, driver ${driver} (${source})`
-  if (wanted === 'none')
-    return ok(`${text}; sandboxes cannot use them: set WARREN_GPUS=auto to allow it`)
+  if (wanted === 'none') return ok(`${text}; sandboxes cannot use them: set WARREN_GPUS=auto to allow it`)
   if (drivers && Number(driver.split('.')[0]) < savesMemorySince) {
     const remedy = `Install driver ${savesMemorySince} or later, which can save GPU memory.`
     return warn(`${text}; sandboxes that use one cannot be paused`, remedy)

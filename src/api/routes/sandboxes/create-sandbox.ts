@@ -11,6 +11,7 @@ import { textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { exchangeOf } from '../../pass-on.ts'
 import { presentSandbox } from '../../present.ts'
+import { olderClient, olderClientRejected } from './older-client.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 import { refuseUnavailable } from './unavailable-options.ts'
 
@@ -34,14 +35,20 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
       },
       async (request, reply) => {
         const { body } = request
-        refuseUnavailable(body, context)
+        refuseUnavailable(body)
         const team = context.auth.teamOf(request)
+        const older = body.secure === undefined ? olderClient(request.headers) : undefined
+        if (older !== undefined && !context.allowOlderClients && !team.olderClients)
+          throw olderClientRejected(older, team.slug)
         const key = idempotencyKey(request)
         const exchange = exchangeOf(request, reply)
         const placement = await context.cluster?.placer.place(team, placedRequest(body, key), exchange)
         if (placement?.isAnswered) return reply.hijack()
         const claim = claimOf(key ?? placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)
+        // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
+        if (!context.allowInsecureSandboxes) create.options.secure = true
+        if (older !== undefined) create.options.tokenInHost = true
         const created = await context.sandboxes.create(team, create, claim)
         context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
         return reply.code(201).send(presentSandbox(created, context, request))

@@ -117,10 +117,7 @@ export class HeldSandboxes {
     const done = () => void this.#changing.delete(sandboxID)
     Promise.resolve(work()).then(done, (error) => {
       done()
-      this.#parts.log.error(
-        { sandboxID, err: error },
-        'A sandbox could not be frozen, thawed or paused.',
-      )
+      this.#parts.log.error({ sandboxID, err: error }, 'A sandbox could not be frozen, thawed or paused.')
     })
   }
 

@@ -78,6 +78,8 @@ export type SandboxOptions = {
   autoResume: boolean
   /** The agent asks for the sandbox's token. False: anybody who knows the id may use the sandbox. */
   secure: boolean
+  /** The client is older than access tokens: the client ID in its host names stands for the token. */
+  tokenInHost?: boolean
   /** Missing: no volumes. */
   volumeMounts?: readonly VolumeMount[]
 }

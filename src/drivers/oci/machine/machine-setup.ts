@@ -70,7 +70,9 @@ export async function limitTotalMemory(
     )
   })
   if (!isSet)
-    log(`Sandboxes already use more than ${totalMemoryMB} MiB, so the kernel did not accept this limit and the old one stays.`)
+    log(
+      `Sandboxes already use more than ${totalMemoryMB} MiB, so the kernel did not accept this limit and the old one stays.`,
+    )
 }
 
 /** Two Warrens that route the same addresses would get each other's packets. */

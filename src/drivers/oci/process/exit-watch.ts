@@ -140,7 +140,10 @@ export class ExitWatch {
     watched.hasEnded = true
     const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
     const counted = await this.#count(sandboxID).catch((error) => {
-      this.#log(`The counters that tell whether sandbox ${sandboxID} ended for lack of memory or processes could not be read`, error)
+      this.#log(
+        `The counters that tell whether sandbox ${sandboxID} ended for lack of memory or processes could not be read`,
+        error,
+      )
       return watched.before
     })
     if (fd !== undefined) this.#pidfds!.close(fd)
