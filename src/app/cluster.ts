@@ -11,10 +11,10 @@ import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { Reachability } from '../core/cluster/reachability.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
-import { splitAddress } from '../peers/address.ts'
+import { peerPort } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { HeldRequests } from '../peers/held-requests.ts'
@@ -28,6 +28,7 @@ import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './c
 import type { Config } from './config.ts'
 import type { DataPaths, Node, Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
+import { listen } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { createLoadReader, readFacts } from './node-load.ts'
 import type { OpenedPorts } from './ports.ts'
@@ -189,17 +190,15 @@ export async function listenForPeers(
   { identity }: Cluster,
   options: ServerOptions,
   attach: (server: Server) => void,
+  inherited: number | undefined,
 ): Promise<Server> {
   const server = createPeerServer(options, identity)
   attach(server)
-  const { host, port } = splitAddress(peerListen ?? `0.0.0.0:${splitAddress(peerAddress!).port}`)
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      reject(
-        new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${cause.message}`, { cause }),
-      )
+  const { host, port } = peerPort({ peerAddress, peerListen })
+  await listen(server, host, port, inherited).catch((cause) => {
+    throw new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${errorText(cause)}`, {
+      cause,
     })
-    server.listen({ host, port }, resolve)
   })
   return server
 }

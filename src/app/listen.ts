@@ -12,7 +12,7 @@ import { routeOfSignedFile } from '../edge/signed-file.ts'
 import { delay } from '../lib/clock.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
-import type { Config } from './config.ts'
+import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
 import { closeGently, createListener } from './http-server.ts'
@@ -81,6 +81,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
+  const sockets = inheritedSockets()
   let inner: Server | undefined
   closers.add('the doors', async () => {
     readiness.close()
@@ -100,9 +101,9 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
       edge.attach(server, (request, response) => {
         if (!answerOperation(request, response, operations)) api.routing(request, response)
       })
-    inner = await listenForPeers(config, cluster, edge.serverOptions, attach)
+    inner = await listenForPeers(config, cluster, edge.serverOptions, attach, sockets.peers)
   }
-  await listener.listen(config.host, config.port)
+  await listener.listen(config.host, config.port, sockets.door)
   return url
 }
 
