@@ -168,7 +168,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       return new NodeIsAway({ nodeID, goneForMs }, message, { afterSeconds: retryAfterSeconds, cause })
     }
     const message = `Node ${nodeID} broke off before it answered. It may have carried out the request; look before you try again.`
-    return new AppError('unavailable', message, { cause, retry: { should: false } })
+    return new AppError('unavailable', message, {
+      cause,
+      retry: { should: false, afterSeconds: retryAfterSeconds },
+    })
   }
 
   /** Resolves when the answer has begun, or with the reason why the node does not answer. */

@@ -111,8 +111,8 @@ export class RequestRouter {
     try {
       const course = await this.#courseFor(what, await owners.read(what))
       if (course.kind === 'answer') return 'here'
-      if (course.kind === 'take over') return 'absent'
-      return course.kind === 'pass on' ? course.node : remembered
+      if (course.kind === 'pass on') return course.node
+      return course.kind === 'take over' ? 'absent' : remembered
     } catch (error) {
       if (!isAppError(error, 'unavailable')) throw error
       return remembered
