@@ -6,6 +6,12 @@ import type { TemplateBuild } from './template.ts'
 export const gpuVariable = 'WARREN_GPUS'
 const gpuMetadataKey = 'warren.gpus'
 const mostGpus = 16
+/** The variable of NVIDIA's own runtime, by which an image says that it wants no GPU. Its other values choose cards, which Warren does. */
+const visibleVariable = 'NVIDIA_VISIBLE_DEVICES'
+const noDevices = ['none', 'void']
+
+const wantsNone = (envVars: Readonly<Record<string, string>>): boolean =>
+  noDevices.includes(envVars[visibleVariable]?.trim() ?? '')
 
 export function parseGpuCount(text: string, said: string): number {
   const count = /^\d{1,2}$/.test(text.trim()) ? Number(text) : undefined
@@ -16,23 +22,27 @@ export function parseGpuCount(text: string, said: string): number {
   )
 }
 
-/** Of one sandbox: what its metadata says, else its template. */
+/** Of one sandbox: what its metadata says, else none where its own variables say so, else its template. */
 export function wantedGpus(
   { gpuCount = 0 }: Pick<TemplateBuild, 'gpuCount'>,
   metadata: Readonly<Record<string, string>>,
+  envVars: Readonly<Record<string, string>> = {},
 ): number {
   const asked = metadata[gpuMetadataKey]
-  return asked === undefined ? gpuCount : parseGpuCount(asked, gpuMetadataKey)
+  if (asked !== undefined) return parseGpuCount(asked, gpuMetadataKey)
+  return wantsNone(envVars) ? 0 : gpuCount
 }
 
-/** What the build was requested with comes first, then its variable, then the template that it begins with. */
+/**
+ * What the build was requested with comes first, as `docker run --gpus` does, then its variables, then the template that it begins
+ * with.
+ */
 export function gpuCountOf(
   { gpuCount, envVars }: Pick<TemplateBuild, 'gpuCount' | 'envVars'>,
   base?: Pick<TemplateBuild, 'gpuCount'>,
 ): number {
   if (gpuCount !== undefined) return gpuCount
   const variable = envVars[gpuVariable]
-  return variable === undefined
-    ? (base?.gpuCount ?? 0)
-    : parseGpuCount(variable, `The variable ${gpuVariable}`)
+  if (variable !== undefined) return parseGpuCount(variable, `The variable ${gpuVariable}`)
+  return wantsNone(envVars) ? 0 : (base?.gpuCount ?? 0)
 }
