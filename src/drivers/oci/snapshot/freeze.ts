@@ -11,7 +11,8 @@ import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { readSnapshot, removeSnapshot } from './snapshot-folder.ts'
+import { lowerMemoryLimit } from './gpu-memory.ts'
+import { readSnapshot, removeSnapshot, untilGpuCheckpointEnds } from './snapshot-folder.ts'
 
 export type FrozenNote = {
   /** The runtime holds the processes, not the host's kernel: that is how memory can be written to disk. */
@@ -70,6 +71,7 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   if (await wasEndedBySnapshot(record, note)) {
     throw new AppError('conflict', `Sandbox ${record.sandboxID} has ended with its snapshot; stop it.`)
   }
+  if (record.gpus && note.save) await untilGpuCheckpointEnds(note.save.folder)
   // The snapshot was cut off, or its disk is the one that is written to from now on.
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
@@ -81,6 +83,8 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
     })
   }
   await rm(join(layout.sandbox(record.sandboxID), noteName), { force: true })
+  // A snapshot has raised it.
+  if (record.gpus && note.save) await lowerMemoryLimit(context, record)
 }
 
 /** The snapshot is complete, so the sandbox's life is over even if its processes are still frozen. */

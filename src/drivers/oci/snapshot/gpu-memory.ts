@@ -4,6 +4,7 @@
  * middle of a pause.
  */
 import { readFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
@@ -73,6 +74,20 @@ export async function untilGpusRestored(context: OciContext, record: SandboxReco
       cause: error,
     })
   }
+}
+
+/** What a start does once the restore is over, for one whose process has died meanwhile. */
+export async function finishGpuRestore(context: OciContext, record: SandboxRecord): Promise<void> {
+  if (!record.gpus) return
+  // It fails if the sandbox has ended, which whoever asks looks at next.
+  const isBack = await untilGpusRestored(context, record).then(
+    () => true,
+    () => false,
+  )
+  if (!isBack) return
+  // The limit may be that of the boot, below the usual one, or the one that was raised for the memory of the GPU.
+  await raiseMemory(context, record, totalmem())
+  await lowerMemoryLimit(context, record)
 }
 
 /** Of the machine, and of what all sandboxes together may have of it. */
