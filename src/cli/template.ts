@@ -36,7 +36,7 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
 "add" makes a template that Warren knows by itself: code-interpreter, desktop, docker, mcp-gateway or pytorch
-(which downloads about 2.5 GB). --full puts in all that it can hold.
+(which downloads about 3 GB). --full puts in all that it can hold.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's
