@@ -1,11 +1,11 @@
 /*
- * Moves the GPU memory of another process to the host and back. gVisor runs it inside of a sandbox, as root of it, before it
- * saves the sandbox and after the sandbox goes on:
- *   gpu-checkpoint --get-state --pid N   prints the state of process N; fails if it does not use CUDA
- *   gpu-checkpoint --toggle --pid N      running: its GPU memory goes to the host; otherwise it comes back
+ * Moves the GPU memory of another process to the host and back. gVisor runs this program inside a sandbox, as root of the
+ * sandbox, before it takes a snapshot and after it has restored one:
+ *   gpu-checkpoint --get-state --pid N   prints the state of process N; fails if the process does not use CUDA
+ *   gpu-checkpoint --toggle --pid N      moves the GPU memory of a running process to the host, and else back
  *
- * It has to run with any C library that the driver runs with, so it takes only functions of it that never change, and begins
- * without its start files, which ask for the version that they were linked with.
+ * The program has to run with every C library that the driver runs with. So it calls only functions of the C library that
+ * never change, and links without the start files, which require the version that they were linked with.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 typedef int result;
 enum { success = 0, invalid_value = 1 };
 enum { running = 0, locked = 1, checkpointed = 2, failed = 3 };
-/* How long a process may take to finish what it has given to its GPU. */
+/* Time for a process to finish its work on the GPU. */
 enum { lock_timeout_ms = 120000 };
 /* How long a process that was killed may take to end, in steps of a tenth of a second. */
 enum { end_steps = 20, end_step_us = 100000 };
@@ -23,7 +23,7 @@ enum { end_steps = 20, end_step_us = 100000 };
 struct lock_args { unsigned timeout_ms, reserved0; unsigned long long reserved1[7]; };
 struct other_args { unsigned long long reserved[8]; };
 
-/* Of libcuda.so.1. Drivers before 570 lack those of checkpoints. */
+/* Functions of libcuda.so.1. Drivers before 570 lack the functions for checkpoints. */
 extern result cuInit(unsigned flags);
 extern result cuGetErrorString(result error, const char **text);
 extern __attribute__((weak)) result cuCheckpointProcessGetState(int pid, int *state);
@@ -59,7 +59,7 @@ static int same(const char *a, const char *b) {
   return *a == *b;
 }
 
-/* 0: it is no process id. */
+/* Returns 0 if the text is not a process id. */
 static int number(const char *text) {
   int value = 0;
   for (; *text; text++) {
@@ -109,7 +109,7 @@ static int to_host(int pid) {
   return 1;
 }
 
-/* As cuda.h has it for drivers from 580 on; older ones look at no more than 64 bytes, all of them zero. */
+/* The size in cuda.h of driver 580 and later; older drivers read no more than 64 bytes, which are all zero. */
 static unsigned long long restore_args[64];
 
 static int to_gpu(int pid, int state) {

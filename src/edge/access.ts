@@ -35,13 +35,27 @@ export function rejectionOf(
 }
 
 /**
+ * The token to show the agent for a client that is older than tokens. Undefined if the request shows a token
+ * of its own, or if its host name does not have the client ID that stands for the token.
+ */
+export function tokenInHost(
+  { headers }: Asked,
+  { port, clientID }: SandboxDestination,
+  { hostToken, agentToken }: Pick<ResumableRoute, 'hostToken' | 'agentToken'>,
+): string | undefined {
+  if (hostToken === undefined || agentToken === null || clientID === undefined) return undefined
+  if (port !== envdPort || headers[header.accessToken] !== undefined) return undefined
+  return isSame(clientID, hostToken) ? agentToken : undefined
+}
+
+/**
  * Null if the request may wake the sandbox. On the agent's port it must show the token that the agent would
  * require.
  */
 export function wakeRejectionOf(
   request: Asked,
   destination: SandboxDestination,
-  tokens: Pick<ResumableRoute, 'agentToken' | 'trafficToken'>,
+  tokens: Pick<ResumableRoute, 'agentToken' | 'trafficToken' | 'hostToken'>,
   nowMs: number,
 ): EdgeAnswer | null {
   const rejection = rejectionOf(request, destination, tokens)
@@ -49,7 +63,7 @@ export function wakeRejectionOf(
   const { agentToken } = tokens
   if (agentToken === null) return null
   const { sandboxID, path } = destination
-  const token = request.headers[header.accessToken]
+  const token = request.headers[header.accessToken] ?? tokenInHost(request, destination, tokens)
   const welcome =
     token !== undefined
       ? isSame(String(token), agentToken)

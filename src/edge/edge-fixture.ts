@@ -19,7 +19,10 @@ export type Sandbox = {
   remove(): void
 }
 
-type SandboxOptions = { sandboxID?: string; trafficToken?: string } & Pick<Route, 'maskHost' | 'tlsPorts'>
+type SandboxOptions = { sandboxID?: string; trafficToken?: string } & Pick<
+  Route,
+  'maskHost' | 'tlsPorts' | 'hostToken'
+>
 
 export type EdgeFixture = AsyncDisposable & {
   port: number

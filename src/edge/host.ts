@@ -11,6 +11,8 @@ export type SandboxDestination = {
   kind: 'sandbox'
   sandboxID: string
   port: number
+  /** What the host name has after the sandbox's ID; older clients put it there. */
+  clientID?: string
   /** In origin form, exactly as the client wrote it. */
   path: string
   /** The host name that belongs to this sandbox port only; null if the host is shared with the API. */
@@ -108,9 +110,11 @@ function isSharedHost(name: string, domain: string | null): boolean {
 
 function fromHost(head: RequestHead, host: string, name: string): Destination {
   if (!/^[a-z0-9_-]+(\.[a-z0-9_-]+)+$/.test(name)) return rejected('Invalid host')
-  const [port = '', sandboxID = '', client = 'none', ...more] = name.slice(0, name.indexOf('.')).split('-')
-  if (more.length > 0 || !isID(client)) return rejected('Invalid sandbox ID')
-  return toSandbox(head, host, sandboxID, port, name)
+  const [port = '', sandboxID = '', clientID, ...more] = name.slice(0, name.indexOf('.')).split('-')
+  if (clientID === undefined) return toSandbox(head, host, sandboxID, port, name)
+  if (more.length > 0 || !isID(clientID)) return rejected('Invalid sandbox ID')
+  const destination = toSandbox(head, host, sandboxID, port, name)
+  return destination.kind === 'sandbox' ? { ...destination, clientID } : destination
 }
 
 function fromHeaders(head: RequestHead, found: Found): Destination {

@@ -35,10 +35,18 @@ export class TeamUsage {
     return Object.fromEntries(counts.map(({ teamID, count }) => [teamID, count]))
   }
 
-  /** Oldest first. Times without a sample had no sandboxes. */
-  async read(team: Team, from: number, to: number): Promise<TeamUsageSample[]> {
+  /**
+   * Oldest first. Times without a sample had no sandboxes. A period that includes the present ends with a
+   * sample of this moment, so that a sandbox is seen before the next sample is due.
+   */
+  async read({ teamID }: Team, from: number, to: number): Promise<TeamUsageSample[]> {
     if (from > to) throw new AppError('invalid_argument', 'start is after end: give an earlier start')
-    return (await this.#metrics.range(team.teamID, from, to)).map(usageOf)
+    const samples = await this.#metrics.range(teamID, from, to)
+    const at = this.#clock.now()
+    if (at < from || at > to) return samples.map(usageOf)
+    const present = await this.#metrics.countNow(teamID, at - teamSampleEveryMs)
+    if (present.concurrentSandboxes > 0) samples.push({ teamID, at, ...present })
+    return samples.map(usageOf)
   }
 
   /** Returns the sample with the highest value, or zero at the end of the period if there is none. */

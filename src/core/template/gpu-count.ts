@@ -1,8 +1,8 @@
-/** How many GPUs the sandboxes of a template get, where not the client says it. */
+/** Number of GPUs of a template's sandboxes, and of one sandbox. */
 import { AppError } from '../../lib/app-error.ts'
 import type { TemplateBuild } from './template.ts'
 
-/** By this variable a client that knows nothing of GPUs asks for them in a build, and by the key for one sandbox. */
+/** Clients whose SDK has no field for GPUs set this variable in a build, or the metadata key for one sandbox. */
 export const gpuVariable = 'WARREN_GPUS'
 const gpuMetadataKey = 'warren.gpus'
 const mostGpus = 16
@@ -22,7 +22,7 @@ export function parseGpuCount(text: string, said: string): number {
   )
 }
 
-/** Of one sandbox: what its metadata says, else none where its own variables say so, else its template. */
+/** Returns the number of GPUs of one sandbox: from its metadata, or else 0 if its variables say so, or else from its template. */
 export function wantedGpus(
   { gpuCount = 0 }: Pick<TemplateBuild, 'gpuCount'>,
   metadata: Readonly<Record<string, string>>,
@@ -34,8 +34,8 @@ export function wantedGpus(
 }
 
 /**
- * What the build was requested with comes first, as `docker run --gpus` does, then its variables, then the template that it begins
- * with.
+ * Returns the number of GPUs of a build: from its request, which wins as `docker run --gpus` does, or else its variables, or else its
+ * base template.
  */
 export function gpuCountOf(
   { gpuCount, envVars }: Pick<TemplateBuild, 'gpuCount' | 'envVars'>,

@@ -71,7 +71,7 @@ export type Bundle = HeldContainer & {
   upper: string
   run(...options: string[]): Promise<void>
   checkpoint(memoryFolder: string, ...options: string[]): Promise<void>
-  /** Instead of `run`: goes on where a checkpoint was made. */
+  /** Instead of `run`: restores a checkpoint. */
   restore(memoryFolder: string, ...options: string[]): Promise<void>
   /** Ends when all memory is read back, that of a GPU too. */
   awaitRestore(): Promise<void>

@@ -21,7 +21,7 @@ describe('GPUs of sandboxes', () => {
     assert.deepEqual(ids(shares.take('two', 3)), ['a', 'b', 'c'])
   })
 
-  it('are shared by as many sandboxes as the operator says, the least shared one first', () => {
+  it('are shared by as many sandboxes as the operator allows, the least shared GPU first', () => {
     const shares = new GpuShares(gpus.slice(0, 2), 2)
     assert.deepEqual(ids(shares.take('one', 1)), ['a'])
     assert.deepEqual(ids(shares.take('two', 1)), ['b'])

@@ -207,10 +207,10 @@ function assertMemoryFits(
 /** Snapshots of earlier versions in an object store tell only how many they were. */
 export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: readonly string[] | { length: number } }
 
-/** Why memory that was used with these GPUs cannot go on here, as a sentence. */
+/** Returns a sentence that says why memory that was used with these GPUs cannot be restored on this machine. */
 export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): string | undefined {
   const { model, driver, ids } = needs
-  const wanted = `The memory was saved with ${ids.length} × ${model} under the driver ${driver}`
+  const wanted = `The snapshot was taken with ${ids.length} × ${model} under the driver ${driver}`
   if (!gpus) return `${wanted}, and sandboxes have no GPU here.`
   if (gpus.machine.driver !== driver)
     return `${wanted}, and this machine has the driver ${gpus.machine.driver}.`

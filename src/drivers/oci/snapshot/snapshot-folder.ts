@@ -28,9 +28,9 @@ export type SnapshotRecord = {
   shared: boolean
   /** The runtime that wrote the memory; null without memory. */
   build: RuntimeBuild | null
-  /** How much of the memory was that of GPUs; missing: it was used with none. */
+  /** Bytes of GPU memory in the snapshot; missing if the sandbox had no GPU. */
   gpuBytes?: number
-  /** Another machine made it. */
+  /** The snapshot was taken on another machine. */
   imported?: true
 }
 

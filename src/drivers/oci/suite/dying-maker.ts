@@ -25,7 +25,7 @@ export async function killMakerIn(bench: OciBench, work: Work, afterMs: number):
   await ended
 }
 
-/** What the domain does at its start with a sandbox that was in the middle of something. */
+/** Does what the domain does at its start with a sandbox whose verb was interrupted. */
 export async function makeGood(
   { driver, rootFolder }: OciBench,
   sandboxID: string,

@@ -1,6 +1,6 @@
 /**
- * What gVisor, our program and the driver's library do with the memory of GPUs, on machines that have none: the library is
- * one of the test's own, which notes what it is asked, and devices that do nothing stand for the card's.
+ * Tests of GPU memory in snapshots on machines without a GPU: gVisor and our program are real. The driver's library is a
+ * test double that records its calls, and devices that do nothing stand for the card's.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -84,7 +84,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       const options = ['-shared', '-fPIC', '-Wl,-soname,libcuda.so.1', '-o', libcuda]
       const { status, stderr } = spawnSync('gcc', [...options, join(machine.root, 'library.c')])
       assert.equal(status, 0, String(stderr))
-      // gVisor asks the driver for its version, which is not there.
+      // gVisor asks the driver for its version, and this machine has no driver.
       const wrapper = join(folder, 'runsc')
       const plain = await open()
       const { runtimeBinary } = plain.options
@@ -130,7 +130,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
         lasting: false,
       })
 
-    it('goes to the host before a snapshot and back after it, and the sandbox has the memory limit of before', async () => {
+    it('moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back', async () => {
       const handle = await holding()
       const limit = limitOf(handle)
       await take(handle, 'kept', 'go-on')
@@ -139,7 +139,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('goes back in every sandbox that starts from the snapshot, before the start is over', async () => {
+    it('moves back in every sandbox that starts from the snapshot, before the start returns', async () => {
       const handle = await holding()
       await take(handle, 'many', 'end')
       const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
@@ -151,7 +151,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       assert.equal(bench.driver.gpus?.free, 4)
     })
 
-    it('stays where it is when the driver cannot move it, and the sandbox goes on', async () => {
+    it('stays on the card when the driver cannot move it, and the sandbox goes on', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-checkpoint')
       await assert.rejects(
@@ -213,7 +213,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       })
     }
 
-    it('keeps a sandbox from starting where it cannot go back', async () => {
+    it('makes a start from the snapshot fail when it cannot move back to the card', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-restore')
       await take(handle, 'stuck', 'end')
