@@ -7,7 +7,7 @@ import { another, requested } from '../../test/support/template-calls.ts'
 const dockerfile = 'FROM debian:12\nENV A=1\nRUN echo made\nCMD ["sleep", "1"]\n'
 
 describe('builds of the first clients', () => {
-  it('are requested with a Dockerfile and started without saying more', async () => {
+  it('are requested with a Dockerfile and started without further data', async () => {
     await using warren = await openApi()
     const body = { dockerfile, alias: 'Old', startCmd: 'serve', readyCmd: 'ask', cpuCount: 4, memoryMB: 512 }
     const answer = await warren.ask('POST', '/templates', { body })
@@ -38,7 +38,7 @@ describe('builds of the first clients', () => {
     assert.deepEqual([again.status, again.json().message], [400, 'build is not in waiting state'])
   })
 
-  it('may have no name, and come again under their id', async () => {
+  it('may have no name, and can be built again by id', async () => {
     await using warren = await openApi()
     const first = (await warren.ask('POST', '/templates', { body: { dockerfile } })).json()
     assert.deepEqual(first.aliases, [])
@@ -66,7 +66,7 @@ describe('builds of the first clients', () => {
     }
   })
 
-  it('say what they cannot do, and make nothing then', async () => {
+  it('are rejected with the unsupported instruction, and nothing is created', async () => {
     await using warren = await openApi()
     const tenfold = Array.from({ length: 12 }, (_, i) => `ENV A${i + 1}=${`$A${i}`.repeat(10)}`)
     const cases: [body: object, says: RegExp][] = [

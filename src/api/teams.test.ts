@@ -13,7 +13,7 @@ async function newToken(warren: Api): Promise<{ id: string; token: string }> {
 }
 
 describe('access tokens over the API', () => {
-  it('open the API for their team, and bring an API key that ends with them', async () => {
+  it('open the API for their team, and come with an API key that ends with them', async () => {
     await using warren = await openApi()
     const { id, token } = await newToken(warren)
     assert.match(token, /^sk_e2b_[0-9a-f]{40}$/)
@@ -28,7 +28,7 @@ describe('access tokens over the API', () => {
     assert.equal((await warren.ask('GET', '/teams', byToken(token))).status, 401)
   })
 
-  it('are refused in words when they are malformed, unknown, or of another team than is named', async () => {
+  it('are rejected with the reason if they are malformed, unknown, or of another team than the named one', async () => {
     await using warren = await openApi()
     const { token } = await newToken(warren)
     const malformed = await warren.ask('GET', '/teams', byToken('sk_e2b_x'))
@@ -73,8 +73,8 @@ describe('API keys of the own team', () => {
   })
 })
 
-describe('the use of a team', () => {
-  it('is sampled, read over time, and told at its highest', async () => {
+describe('the usage of a team', () => {
+  it('is sampled, read over time, and returned with its maximum', async () => {
     await using warren = await openApi()
     const { clock, usage, team } = warren.fixture
     await warren.create()
@@ -158,7 +158,7 @@ describe('the operator', () => {
     assert.equal(status, 'error')
   })
 
-  it('deletes a team, but one that has something alive only by force', async () => {
+  it('deletes a team, and needs force for one with live sandboxes', async () => {
     await using warren = await openApi()
     const { team } = warren.fixture
     await warren.create()
@@ -175,8 +175,8 @@ describe('the operator', () => {
   })
 })
 
-describe('the limit of keys', () => {
-  it('holds for keys and tokens together, also when they are asked for at once, until some are revoked', async () => {
+describe('the limit of API keys', () => {
+  it('counts keys and tokens together, also for requests at the same time, until some are revoked', async () => {
     await using warren = await openApi()
     const make = (kind: string) => warren.ask('POST', kind, { body: { name: 'one more' } })
     // One is there already.
@@ -196,7 +196,7 @@ describe('the limit of keys', () => {
 })
 
 describe('the limit of requests', () => {
-  it('is told in headers, refuses with Retry-After, and counts all keys of a team together', async () => {
+  it('is shown in headers, rejects with Retry-After, and counts all keys of a team together', async () => {
     await using warren = await openApi({ requestsPerMinute: 2 })
     const { key } = await warren.teams.createKey(warren.fixture.team.teamID, 'second')
     const other = await warren.teams.createTeam('other')

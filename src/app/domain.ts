@@ -355,6 +355,7 @@ function joinTemplates(
     builds,
     files,
     owner: () => ownerOfBuiltIns(ports.stores),
+    clock,
   })
   catalog.onMissing((alias) => builtIns.whenMissing(alias))
   return { pruner, diskSpace, builds, builtIns, remover, templates: service }

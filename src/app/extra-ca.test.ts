@@ -19,12 +19,12 @@ suite('WARREN_EXTRA_CA', () => {
     return path
   }
 
-  test('gives the certificates of the file, and nothing of what stands between them', () => {
+  test('returns the certificates of the file, and no text between them', () => {
     const path = fileWith(`# ours\n${first.certificate}\nsome words\n${second.certificate}`)
     assert.equal(readExtraCA(path), first.certificate + second.certificate)
   })
 
-  test('is rejected in words where it cannot be used', () => {
+  test('is rejected with the reason if it cannot be used', () => {
     assert.throws(() => readExtraCA(join(folder, 'missing')), /WARREN_EXTRA_CA is .*cannot be read: ENOENT/)
     assert.throws(() => readExtraCA(folder), /cannot be read: EISDIR/)
     assert.throws(() => readExtraCA(fileWith('words')), /holds no certificate/)

@@ -28,6 +28,7 @@ import type { DomainPorts } from './domain-ports.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { stopWritersOnFullDisk } from './full-disk-start.ts'
+import { tellHostAuthorities } from './host-authorities.ts'
 import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
 import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
@@ -61,6 +62,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const { config, paths, driver, baseRootFolder, node, telemetry, log } = parts
   const { tracer } = telemetry
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
+  if (config.extraCA === 'host') tellHostAuthorities(log)
   const diskLevels = await readDiskLevels(paths.root, config.diskReserveMB)
   const diskReserve = new FileReserve(paths.root, diskLevels.reserveBytes)
   const diskFreeBytes = () => freeBytes(paths.root)

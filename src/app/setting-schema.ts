@@ -93,7 +93,7 @@ export const schema = {
     'WARREN_ISOLATION',
     'auto',
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
-    kind.oneOf('auto', 'gvisor', 'container'),
+    kind.isolation,
   ),
   gvisorPlatform: setting(
     'WARREN_GVISOR_PLATFORM',
@@ -182,8 +182,8 @@ export const schema = {
   extraCA: setting(
     'WARREN_EXTRA_CA',
     '',
-    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust.',
-    kind.optional(kind.folder),
+    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust; host: those that this machine trusts beyond the usual ones.',
+    kind.optional(kind.fileOrHost),
   ),
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',

@@ -40,6 +40,13 @@ export function oneOf<const T extends string>(...values: T[]): Described<T> {
   }
 }
 
+/** The plural is accepted too, because the documentation speaks of containers. */
+export const isolation: Described<'auto' | 'gvisor' | 'container'> = {
+  unit: '',
+  allowed: 'one of auto, gvisor, container (or containers)',
+  parse: (text) => oneOf('auto', 'gvisor', 'container').parse(text === 'containers' ? 'container' : text),
+}
+
 export const address: Described<string> = {
   unit: '',
   allowed: 'an IP address of this machine, such as 127.0.0.1 or 0.0.0.0',
@@ -61,6 +68,12 @@ export const folder: Described<string> = {
   unit: '',
   allowed: 'an absolute path',
   parse: (text) => (isAbsolute(text) ? normalize(text).replace(/(?<=.)\/+$/, '') : undefined),
+}
+
+export const fileOrHost: Described<string> = {
+  unit: '',
+  allowed: 'an absolute path, or host',
+  parse: (text) => (text === 'host' ? text : folder.parse(text)),
 }
 
 /** A kind whose unset value is null. */

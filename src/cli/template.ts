@@ -7,7 +7,7 @@ import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
-import { positiveNumber, UsageError } from './arguments.ts'
+import { namedValues, positiveNumber, UsageError } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
 import { asJson, plainLines, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
@@ -80,7 +80,7 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
     ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, command) }),
     ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, command) }),
   }
-  const buildArgs = Object.fromEntries((lists['build-arg'] ?? []).map(buildArgOf))
+  const buildArgs = namedValues('build-arg', lists['build-arg'] ?? [], command)
   const {
     image,
     steps,
@@ -180,12 +180,6 @@ function nameOf(folder: string): string {
   const name = basename(folder).toLowerCase()
   if (/^[a-z0-9_-]+$/.test(name)) return name
   throw new UsageError(`'${name}' cannot be a template's name: give one with --name.`, command)
-}
-
-function buildArgOf(text: string): [string, string] {
-  const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`--build-arg is '${text}', but must be NAME=VALUE.`, command)
-  return [text.slice(0, at), text.slice(at + 1)]
 }
 
 type StepFiles = { hash: string; entries: Awaited<ReturnType<BuildContext['select']>>; step: DockerStep }

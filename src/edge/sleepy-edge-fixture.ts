@@ -6,7 +6,7 @@ import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixt
 export type Sleeper = Sandbox & {
   /** How often the edge asked to wake it. */
   wakes: number
-  /** Lets it wake, or fails to. */
+  /** Lets the resume succeed or fail. */
   rise: PromiseWithResolvers<void>
 }
 export type SleepyEdge = EdgeFixture & {
@@ -61,7 +61,7 @@ export const textOfToken = (edge: EdgeFixture) =>
     response.end(request.headers['x-access-token'] ?? 'none')
   })
 
-/** A service that tells what it was sent. */
+/** A service that answers with the request that it got. */
 export const echo = (edge: EdgeFixture) =>
   edge.service(async (request, response) => {
     const body = await textOf(request).catch(() => 'broken')

@@ -1,4 +1,4 @@
-/** The program that moves GPU memory: what is shipped is what its source gives, and it asks the driver in the right order. */
+/** Tests that the shipped program for GPU memory is built from its source, and that it calls the driver in the right order. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ const shipped = (machine: string) => join(native, `built/gpu-checkpoint-${machin
 
 suite('the built program', () => {
   for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} has the bytes that its source gives`, (context) => {
+    test(`for ${machine} is byte for byte the build of its source`, (context) => {
       const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
       if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
       const file = join(folder, machine)
@@ -29,7 +29,7 @@ suite('the built program', () => {
     })
   }
 
-  test('runs with every C library that drivers run with', () => {
+  test('runs with every C library that the GPU driver supports', () => {
     for (const machine of Object.keys(compilers)) {
       const text = execFileSync('readelf', ['-W', '--dynamic', '--version-info', shipped(machine)], {
         encoding: 'utf8',
@@ -42,7 +42,7 @@ suite('the built program', () => {
   })
 })
 
-/** Stands for the driver's library: it notes what it is asked, and fails where it is told to. */
+/** A test double of the driver's library: it records its calls, and fails on demand. */
 const fakeDriver = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,26 +78,26 @@ suite('the program', () => {
     return { status, stdout, asked: readFileSync(notes, 'utf8').trim().split('\n').join(', ') }
   }
 
-  test('tells the state of a process, and fails for one that does not use CUDA', () => {
+  test('prints the state of a process, and fails for one that does not use CUDA', () => {
     assert.deepEqual(run('--get-state --pid 7'), { status: 0, stdout: 'running\n', asked: '' })
     assert.equal(run('--get-state --pid 7', { STATE: '2' }).stdout, 'checkpointed\n')
     assert.equal(run('--get-state --pid 99').status, 1)
   })
 
-  test('moves the memory to the host, and back', () => {
+  test('moves the GPU memory to the host, and back', () => {
     assert.deepEqual(run('--toggle --pid 7'), { status: 0, stdout: '', asked: 'lock 7, checkpoint 7' })
     assert.equal(run('--toggle --pid 7', { STATE: '2' }).asked, 'restore 7, unlock 7')
     assert.equal(run('--toggle --pid 7', { STATE: '1' }).asked, 'unlock 7')
   })
 
-  test('lets the process go on when its memory cannot be moved, and says why', () => {
+  test('lets the process continue if its memory cannot be moved, and says why', () => {
     const { status, stdout, asked } = run('--toggle --pid 7', { FAILS: 'checkpoint' })
     assert.deepEqual([status, asked], [1, 'lock 7, checkpoint 7, unlock 7'])
     assert.equal(stdout, 'The driver cannot move the GPU memory of the process to the host: not supported\n')
     assert.equal(run('--toggle --pid 7', { FAILS: 'lock' }).asked, 'lock 7')
   })
 
-  test('says what is wrong with the machine or with what it is asked', () => {
+  test('reports what is wrong with the machine or with its arguments', () => {
     assert.equal(run('--toggle --pid 7', { NO_GPU: '1' }).stdout, 'The GPU cannot be used: no device\n')
     for (const args of ['--toggle', '--toggle --pid x', '--pid 7 --other']) assert.equal(run(args).status, 1)
     assert.match(run('--toggle --pid 7', { STATE: '3' }).stdout, /An earlier move .* failed/)

@@ -11,7 +11,7 @@ export async function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The same for synchronous I/O. */
+/** Like `ifPresent`, for synchronous I/O. */
 export function ifPresentNow<T>(read: () => T): T | undefined {
   try {
     return read()

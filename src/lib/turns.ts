@@ -39,7 +39,7 @@ export class Turns<Row> {
     return this.#queue(id, async (signal) => work({ row: await this.read(id), signal }))
   }
 
-  /** The same if the turn is free. Otherwise undefined, because its holder leaves the row right. */
+  /** Like `take`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
   takeIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
     return this.has(id) ? undefined : this.take(id, work)
   }

@@ -26,7 +26,7 @@ describe('the base template', () => {
   let warren: Warren
   afterEach(() => warren?.stop())
 
-  it('has its root as a layer, not copied, and what an older Warren made goes on', async () => {
+  it('has its root as a layer without a copy, and sandboxes of an older Warren keep running', async () => {
     warren = await startWarren(anyIsolation, { settings: noWarmPool })
     const [first, ...more] = baseBuilds(warren)
     assert.deepEqual([more, first?.root_folder], [[], null])

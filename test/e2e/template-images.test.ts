@@ -84,7 +84,7 @@ describe('images and tools', () => {
     return reason
   }
 
-  it('begins with images of every kind, from wherever they come', async () => {
+  it('starts from images of every kind, from any source', async () => {
     const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: places.pinned }
     await Promise.all(
       imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
@@ -97,7 +97,7 @@ describe('images and tools', () => {
     for (const kind of ['debian', 'musl']) assert.equal((await sayIn(warren, kind, closed)).trim(), '0', kind)
   })
 
-  it('tells why there is no image', async () => {
+  it('reports why an image is missing', async () => {
     const refused = async (builder: TemplateBuilder, text: RegExp) => {
       await assert.rejects(Template.build(builder, 'refused', warren.client), (error: Error) => {
         assert.ok(error instanceof BuildError, String(error))
@@ -138,7 +138,7 @@ describe('images and tools', () => {
     const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
     await assert.rejects(
       Template.build(missing, 'missing', warren.client),
-      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100\. This was step 1 of 1; its last output: .*'\.$/,
     )
   })
 })

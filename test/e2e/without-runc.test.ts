@@ -29,7 +29,7 @@ it('a start whose apt cannot install runc says so and serves sandboxes under gVi
   const warren = await startWarren('gvisor', { name: 'no-runc', program, settings: noWarmPool })
   t.after(() => warren.stop())
   const said = readFileSync(warren.logFile, 'utf8')
-  assert.match(said, /goes on without runc, since sandboxes get gVisor\. .*no package of this name/s)
+  assert.match(said, /continues without runc, since sandboxes get gVisor\. .*no package of this name/s)
   const sandbox = await Sandbox.create('base', warren.client)
   assert.equal((await sandbox.commands.run('echo lives')).stdout, 'lives\n')
   await sandbox.kill()

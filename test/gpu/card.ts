@@ -104,7 +104,7 @@ await check('a sandbox that asks for a GPU answers nvidia-smi', async () => {
   return `${stdout.trim()}; create ${created} s, with nvidia-smi ${seconds(started)} s; without a GPU ${plainTook} s`
 })
 
-await check('a sandbox that does not ask sees no GPU', async () => {
+await check('a sandbox that does not ask for a GPU sees none', async () => {
   const sandbox = await Sandbox.create('base', client)
   opened.push(sandbox)
   const { stdout } = await sandbox.commands.run(
@@ -114,7 +114,7 @@ await check('a sandbox that does not ask sees no GPU', async () => {
   assert.equal(stdout.trim(), '0')
 })
 
-await check('a counter and 1 GB on the card go on over 20 pauses', async () => {
+await check('a counter and 1 GB on the card continue over 20 pauses', async () => {
   let sandbox = await create()
   await count(sandbox, 'one', 1024)
   let last = await read(sandbox, 'one')
@@ -137,7 +137,7 @@ await check('a counter and 1 GB on the card go on over 20 pauses', async () => {
   return `count ${last}; median pause ${median(0)} ms, resume ${median(1)} ms`
 })
 
-await check('a fork of three goes on from the same GPU memory', async () => {
+await check('a fork of three continues with the same GPU memory', async () => {
   const origin = await create()
   await count(origin, 'one', 256)
   const started = performance.now()
@@ -152,7 +152,7 @@ await check('a fork of three goes on from the same GPU memory', async () => {
   return `${took} s; counters ${values.join(', ')}`
 })
 
-await check('two processes on the card are both saved', async () => {
+await check('two processes on the card are both in the snapshot', async () => {
   let sandbox = await create()
   await count(sandbox, 'one', 128)
   await count(sandbox, 'two', 128)
@@ -163,7 +163,7 @@ await check('two processes on the card are both saved', async () => {
   await read(sandbox, 'two', before[1])
 })
 
-await check('a pause in the middle of a loop of launches', async () => {
+await check('a pause in the middle of a loop of launches succeeds', async () => {
   let sandbox = await create()
   await count(sandbox, 'busy', 64, true)
   for (let round = 0; round < 5; round++) {
@@ -174,7 +174,7 @@ await check('a pause in the middle of a loop of launches', async () => {
   }
 })
 
-await check('programs that begin and end on the card during pauses do not end the sandbox', async () => {
+await check('programs that start and end on the card during pauses do not end the sandbox', async () => {
   let sandbox = await create()
   await count(sandbox, 'one', 64)
   const loop =
@@ -191,7 +191,7 @@ await check('programs that begin and end on the card during pauses do not end th
   return `${refused.length} of 10 pauses were rejected${refused[0] ? `, with: ${refused[0]}` : ''}`
 })
 
-await check('a snapshot becomes a template whose sandboxes begin with the GPU memory', async () => {
+await check('a snapshot becomes a template whose sandboxes start with the GPU memory', async () => {
   const sandbox = await create()
   await count(sandbox, 'one', 128)
   const before = await read(sandbox, 'one')
@@ -203,7 +203,7 @@ await check('a snapshot becomes a template whose sandboxes begin with the GPU me
   await Sandbox.deleteSnapshot(snapshotId, client)
 })
 
-await check('kill gives the card back, and the next sandbox finds nothing of the one before', async () => {
+await check('a kill frees the card, and the next sandbox finds nothing of the earlier one', async () => {
   const sandbox = await create()
   await count(sandbox, 'one', 4096)
   const held = usedMiB()
@@ -217,18 +217,21 @@ await check('kill gives the card back, and the next sandbox finds nothing of the
   return `${held} MiB before; ${stdout.trim()} hold a word of the pattern`
 })
 
-await check('all GPUs in use is 503 with when to try again, and too many is 400', async () => {
-  const share = Number(process.env.WARREN_GPU_SHARE ?? 1)
-  for (let held = 0; held < share; held++) await create()
-  const one = { templateID: 'base', metadata: { 'warren.gpus': '1' } }
-  const full = await ask('/sandboxes', one)
-  assert.equal(full.status, 503, JSON.stringify(full.body))
-  const many = await ask('/sandboxes', { ...one, metadata: { 'warren.gpus': '16' } })
-  assert.equal(many.status, 400, JSON.stringify(many.body))
-  return `${(full.body as { message: string }).message} | ${(many.body as { message: string }).message}`
-})
+await check(
+  'a create gets 503 with a time to retry while all GPUs are in use, and 400 if it asks for too many',
+  async () => {
+    const share = Number(process.env.WARREN_GPU_SHARE ?? 1)
+    for (let held = 0; held < share; held++) await create()
+    const one = { templateID: 'base', metadata: { 'warren.gpus': '1' } }
+    const full = await ask('/sandboxes', one)
+    assert.equal(full.status, 503, JSON.stringify(full.body))
+    const many = await ask('/sandboxes', { ...one, metadata: { 'warren.gpus': '16' } })
+    assert.equal(many.status, 400, JSON.stringify(many.body))
+    return `${(full.body as { message: string }).message} | ${(many.body as { message: string }).message}`
+  },
+)
 
-await check('metrics tell what the card does', async () => {
+await check('metrics show the load of the card', async () => {
   const sandbox = await create()
   await count(sandbox, 'busy', 512, true)
   await wait(12_000)

@@ -122,7 +122,7 @@ for (const isolation of isolations) {
         await sandbox.kill()
       })
 
-    it('a sandbox that writes without end stands still, with the reason told, and all others go on', async () => {
+    it('a sandbox that writes without end is frozen, its log has the reason, and all others keep running', async () => {
       const [attacker, killed] = [await createAttacker(), await Sandbox.create('base', neighbour)]
       await writeSteadily(attacker)
       await untilNoCreate()
@@ -143,7 +143,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('one that writes at full speed stands still or ends, with the reason told, and all others go on', async () => {
+    it('a sandbox that writes at full speed is frozen or ends, its log has the reason, and all others keep running', async () => {
       const attacker = await createAttacker()
       await writeOn(attacker)
       await eventually(async () => {
@@ -156,7 +156,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('nothing is lost of one that stood still: it goes on by itself when there is space', async () => {
+    it('a frozen sandbox loses nothing, and continues by itself when there is space', async () => {
       const ballastMB = 700
       disk.takeAway(ballastMB)
       const writer = await createAttacker()
@@ -173,7 +173,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('a Warren that is killed while the disk is full lets nobody go on, and ends what it is told to', async () => {
+    it('a Warren that is killed while the disk is full thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const [attacker, expiring] = [await createAttacker(), await createAttacker()]
       for (const one of [attacker, expiring]) await writeSteadily(one)
       await untilNoCreate()
@@ -195,7 +195,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('a Warren comes up on a disk that ran full while there was none, and everything ends as it should', async () => {
+    it('a Warren starts on a disk that ran full in its absence, and all sandboxes can be killed', async () => {
       const attacker = await createAttacker()
       await writeOn(attacker)
       await warren.crash()

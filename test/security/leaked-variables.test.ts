@@ -54,7 +54,7 @@ for (const isolation of isolations) {
       }
     })
 
-    it('are not in what a stranger starts from a public template that was made of it', async () => {
+    it('are not in sandboxes that a stranger starts from a public template of it', async () => {
       await owned.commands.run('sleep 3600', {
         ...{ background: true, timeoutMs: 0, envs: { COMMAND: commandValue } },
       })

@@ -113,7 +113,7 @@ while True:
     const logsOf = async ({ sandboxId }: Sandbox) =>
       (await warren.api(`/v2/sandboxes/${sandboxId}/logs`)).text()
 
-    it('those that grow without end stand still before the kernel ends one, and all others go on', async () => {
+    it('sandboxes that grow without end are frozen before the kernel kills one, and all others keep running', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
       let still: Sandbox | undefined
@@ -136,7 +136,7 @@ while True:
       await untilCreated()
     })
 
-    it('nothing is lost of those that stood still', async () => {
+    it('frozen sandboxes lose nothing', async () => {
       const [hog, other] = [await createHog(), await createHog()]
       await other.commands.run(
         `python3 -u -c "
@@ -166,7 +166,7 @@ time.sleep(3600)
       if (isolation === 'gvisor') {
         await eventually(async () => assert.equal(await stateOf(hog), 'paused'))
         // The wire tells a pause that is under way as paused already; the log tells it when it is done.
-        const told = /is paused because the memory of this server is nearly used up/
+        const told = /was paused because the memory of this server is nearly used up/
         await eventually(async () => assert.match(await logsOf(hog), told))
       }
       await other.kill()
@@ -177,7 +177,7 @@ time.sleep(3600)
       await assertUnhurt()
     })
 
-    it('many small processes at full speed cost nobody else anything', async () => {
+    it('many small processes at full speed do not harm other sandboxes', async () => {
       const hogs = [await createHog(), await createHog(), await createHog()]
       for (const hog of hogs) {
         await hog.commands
@@ -196,7 +196,7 @@ time.sleep(3600)
       await untilCreated()
     })
 
-    it('a Warren that is killed meanwhile lets nobody go on, and ends what it is told to', async () => {
+    it('a Warren that is killed meanwhile thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
       let still: Sandbox | undefined

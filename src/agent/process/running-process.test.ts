@@ -69,8 +69,8 @@ suite('a kill', () => {
   })
 })
 
-suite('what is told of a process', () => {
-  test('is one answer where it ends soon', (t) => {
+suite('the answer for a process', () => {
+  test('is one message if the process ends soon', (t) => {
     const { process, seen, write, pass } = run(t)
     write('hello')
     pass(9)
@@ -79,7 +79,7 @@ suite('what is told of a process', () => {
     assert.deepEqual(seen, ['data', 'end'])
   })
 
-  test('is the start, then all the rest, where it was silent until then and ends soon after', (t) => {
+  test('is the start, then all the rest, if the process is silent until then and ends soon after', (t) => {
     const { process, seen, write, pass } = run(t)
     pass(10)
     pass(19)
@@ -90,21 +90,21 @@ suite('what is told of a process', () => {
     assert.deepEqual(seen, ['told', 'data', 'end'])
   })
 
-  test('is its output as it comes, from the start on where it had written by then', (t) => {
+  test('streams the output, together with the start if the process had written by then', (t) => {
     const { seen, write, pass } = run(t)
     write('hello')
     pass(10)
     assert.deepEqual(seen, ['stream', 'told'])
   })
 
-  test('is its output as it comes where it goes on in silence', (t) => {
+  test('streams the output if the process stays silent at first', (t) => {
     const { seen, pass } = run(t)
     pass(10)
     pass(20)
     assert.deepEqual(seen, ['told', 'stream', 'told'])
   })
 
-  test('is its output as it comes once it was given input', async (t) => {
+  test('streams the output once the process was given input', async (t) => {
     const { process, seen } = run(t)
     await process.writeStdin(Buffer.from('x'), new AbortController().signal)
     assert.deepEqual(seen, ['stream', 'told'])

@@ -192,10 +192,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   ): Promise<Snapshot> {
     const sandbox = this.#alive(handle)
     if (memory && !this.capabilities.snapshotMemory) {
-      throw new AppError(
-        'invalid_argument',
-        'This fake cannot take a snapshot of memory; take one of the files only.',
-      )
+      throw new AppError('invalid_argument', 'This fake has no memory; take a snapshot of the files only.')
     }
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)

@@ -5,7 +5,7 @@ import { modesChanged, trustStoreChanged } from './scripts.ts'
 
 const ok = { exitCode: 0, status: 'exit status 0' }
 
-describe('a service that is inherited', () => {
+describe('an inherited service', () => {
   it('runs in the folder of its own template, with its variables and as its user', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
@@ -49,8 +49,8 @@ describe('modes that the end of a build changed', () => {
   })
 })
 
-describe('authorities that steps added', () => {
-  it('are made trusted at the end, once for all builds with the same steps', async () => {
+describe('certificate authorities that steps added', () => {
+  it('become trusted at the end, once for all builds with the same steps', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
     const quiet = await site.build({ steps: runs('one') })
@@ -67,7 +67,7 @@ describe('authorities that steps added', () => {
     assert.notDeepEqual(forced.result.snapshot, first.result.snapshot)
   })
 
-  it('that cannot be made trusted do not fail the build, and its log says so', async () => {
+  it('do not fail the build if they cannot be trusted, and its log has a warning', async () => {
     await using site = await openBuilder()
     site.fixture.agent.finishEnds = { exitCode: 1, status: 'exit status 1' }
     const { told } = await site.build({ steps: runs('one') })

@@ -41,7 +41,7 @@ async function runCommand({ args }: BuildStep, context: StepContext): Promise<vo
   const [command = '', user] = args
   const { stage } = context.site
   const failed = (why: string, cause?: unknown) =>
-    new BuildFailure(context.number, `failed to run command '${command}': ${why}`, { cause })
+    new BuildFailure(context.number, `failed to run command '${shortened(command)}': ${why}`, { cause })
   const sandbox = await context.site.sandbox()
   const { exitCode, status } = await sandbox
     .run({ command, user: user || stage.user, cwd: stage.workdir, envs: stage.envVars }, context)
@@ -52,6 +52,10 @@ async function runCommand({ args }: BuildStep, context: StepContext): Promise<vo
     })
   if (exitCode !== 0) throw failed(status)
 }
+
+const longestShownCommand = 300
+const shortened = (command: string) =>
+  command.length > longestShownCommand ? `${command.slice(0, longestShownCommand)}…` : command
 
 async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): Promise<void> {
   const [source = '', target = '', owner = '', mode = ''] = args

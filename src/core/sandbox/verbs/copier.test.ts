@@ -10,7 +10,7 @@ const tokens = new SandboxTokens('seed')
 const snapshot = { memory: true }
 
 describe('forking a sandbox', () => {
-  it('starts others that hold the same and are somebody else', async () => {
+  it('starts others with the same memory and files, and with identities of their own', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, clock } = fixture
     const origin = await service.create(team, request({ envVars: { A: '1' }, metadata: { b: '2' } }))
@@ -33,7 +33,7 @@ describe('forking a sandbox', () => {
     assert.equal(driver.world.snapshots.size, 0)
   })
 
-  it('tells of each fork by itself, and is refused where not all could ever run', async () => {
+  it('reports each fork by itself, and is rejected if not all could ever run', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -46,7 +46,7 @@ describe('forking a sandbox', () => {
     await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 0, count: 1 }), /greater than 0/)
   })
 
-  it('that cannot be saved leaves it running', async () => {
+  it('leaves the sandbox running if no snapshot can be taken', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -71,7 +71,7 @@ describe('forking a sandbox', () => {
     assert.equal(driver.world.snapshots.size, 1)
   })
 
-  it('ends with a kill, and its expiry waits for it', async () => {
+  it('ends with a kill, and delays the expiry of the sandbox', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock, stores } = fixture
     const saving = gate()
@@ -161,7 +161,7 @@ describe('a snapshot', () => {
     assert.ok(driver.world.sandboxes.has(again.sandboxID))
   })
 
-  it('of a known name is a new build of that template', async () => {
+  it('under a known name is a new build of that template', async () => {
     await using fixture = await openFixture()
     const { service, team, catalog, clock } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -178,7 +178,7 @@ describe('a snapshot', () => {
     assert.notEqual(second.build.buildID, first.build.buildID)
   })
 
-  it('is refused under the name of another team', async () => {
+  it('is rejected under the name of another team', async () => {
     await using fixture = await openFixture()
     const { team } = fixture
     assert.throws(() => parseOwnName(team, 'beta/mine'), /namespace of your team/)
@@ -212,7 +212,7 @@ describe('a snapshot', () => {
 })
 
 describe('after a crash in a copy', () => {
-  it('the sandbox goes on, and what nobody owns is removed', async () => {
+  it('the sandbox keeps running, and snapshots without an owner are removed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     const { sandboxID, runID, handle } = await service.create(team, request())

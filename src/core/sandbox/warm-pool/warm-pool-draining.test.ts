@@ -13,7 +13,7 @@ const has = ({ warm, clock }: Fixture, count: number) =>
     return warm.count().ready === count && warm.count().booting === 0
   })
 
-test('the warm pool is empty while its node is drained, and fills again afterwards', async () => {
+test('the warm pool is empty while its node is draining, and fills again afterwards', async () => {
   await using fixture = await openFixture({ warm: 2 })
   await keepBase(fixture)
   await has(fixture, 2)
@@ -28,7 +28,7 @@ test('the warm pool is empty while its node is drained, and fills again afterwar
   await has(fixture, 2)
 })
 
-test('it keeps nothing that was booting when its node began to drain', async () => {
+test('the warm pool drops sandboxes that were booting when its node began to drain', async () => {
   await using fixture = await openFixture({ warm: 1 })
   const { warm, driver, clock } = fixture
   const held = gate()
