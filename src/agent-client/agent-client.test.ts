@@ -161,7 +161,7 @@ suite("an agent's endless answer is cut off", () => {
   }
 })
 
-/** A server that stands still: the kernel keeps a few connections for it and lets no more in. */
+/** A server that accepts no connection: the kernel queues a few for it and rejects the others. */
 async function busyAgent() {
   const source = `require('node:http').createServer((_, response) => response.writeHead(204).end())
     .listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () { console.log(this.address().port) })`

@@ -1,6 +1,6 @@
 /**
  * The agent leans on a few habits of Node and V8 that nobody promises. Each is tried here by
- * itself, so that an upgrade which ends one says so in words, and not as a slow or large agent.
+ * itself, so that an upgrade which breaks one fails here, and does not make the agent slow or large.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

@@ -3,7 +3,7 @@ import { mock, suite, test } from 'node:test'
 import { openIdleTimer } from './idle-timer.ts'
 
 suite('work for an idle agent', () => {
-  /** `frozenMs`: so long time goes on for everybody but the timers. */
+  /** `frozenMs`: time that passes on the clock while timers do not run. */
   function open(t: { after(work: () => void): void }) {
     mock.timers.enable({ apis: ['setTimeout'] })
     t.after(() => mock.timers.reset())

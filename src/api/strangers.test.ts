@@ -7,7 +7,7 @@ import { newSandboxID, newUUID } from '../lib/ids.ts'
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Operation = { method: Method; path: string }
 
-/** For load balancers and whoever looks whether the server is there. */
+/** Operations for load balancers and health checks. */
 const open = ['GET /health', 'GET /health/ready']
 /** Whose links are signed: who has no signature gets 403, as from the object stores that clients know. */
 const signed = ['PUT /build-files/{teamID}/{hash}']

@@ -13,7 +13,7 @@ import { stopWritersOnFullDisk } from './full-disk-start.ts'
 const mebibyte = 1024 * 1024
 const levels = diskLevels(1e9, 16)
 
-/** Sandboxes with so many MiB on their way to the disk, and a disk with so many left. */
+/** A driver with these unwritten MiB for each sandbox, and a disk with these free MiB. */
 async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-full-'))
   const driver = new FakeDriver()

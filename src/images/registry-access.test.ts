@@ -1,4 +1,4 @@
-/** Who may be asked, and who is told a password. */
+/** Which registries Warren contacts, and which of them get a password. */
 import assert from 'node:assert/strict'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { test } from 'node:test'

@@ -119,7 +119,7 @@ async function main(): Promise<number> {
       const report = await benchmarks[name]!(machine, sizes)
       run.reports[name] = report
       process.stdout.write(`${reportText(report, before)}\n`)
-      // After each: a run that is interrupted or fails later keeps what it has.
+      // Written after each benchmark, so that a run that fails or is interrupted later keeps its results.
       kept = saveRun(run)
       writeFileSync(`${kept}.svg`, chartSvg(previousReport))
     }

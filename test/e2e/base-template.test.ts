@@ -1,4 +1,4 @@
-/** The base template stands on a layer of the store like any other, also on a data folder of an older Warren. */
+/** The base template is a layer of the store like any other, also in a data folder of an older Warren. */
 import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'

@@ -72,7 +72,7 @@ npm() { [ "$*" = start ] && bin/warren start; }
 describe('with a server', () => {
   let warren: Warren
   let folder: string
-  /** That which pages call SANDBOX_ID. */
+  /** The sandbox that pages call SANDBOX_ID. */
   let sandbox: Sandbox
   before(async () => {
     warren = await joinWarren(anyIsolation)

@@ -1,4 +1,4 @@
-/** What is in memory and on disk stays whole over many pauses, and an agent that is stuck is told of. */
+/** Memory and files survive many pauses unchanged, and an agent that hangs is reported. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'

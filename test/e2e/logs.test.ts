@@ -164,7 +164,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       const missing = leftOut.reduce((sum, { fields }) => sum + Number(fields.bytes), 0)
       const kept = entries.filter(({ fields }) => fields.event_type === 'stdout')
       const keptBytes = kept.reduce((sum, { message }) => sum + message.length + 1, 0)
-      // Where the machine is so busy that nobody collects in time, entries of a piece each are told as dropped.
+      // On a very busy machine the log is not read in time, and the log reports dropped entries.
       const dropped = entries.filter(({ fields }) => fields.event_type === 'dropped')
       const droppedPieces = dropped.reduce((sum, { fields }) => sum + Number(fields.entries), 0)
       // The last newline of each piece is not kept.

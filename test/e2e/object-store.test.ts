@@ -1,4 +1,4 @@
-/** Two Warrens over one PostgreSQL and one real S3 server: what one of them made, the other goes on with. */
+/** Two Warrens over one PostgreSQL and one real S3 server: each continues with the sandboxes and templates of the other. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -51,7 +51,7 @@ async function setStatus({ nodeID }: ClusterMember, status: 'ready' | 'draining'
 
 const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
 
-/** Counts on in memory; what it writes is told anew each time. */
+/** A program that counts in memory and prints each number. */
 const counter = `
 import json, os, secrets, time
 secret, count = secrets.token_hex(8), 0
@@ -66,7 +66,7 @@ type Counted = { pid: number; secret: string; count: number }
 const readCount = async (sandbox: Sandbox): Promise<Counted> =>
   JSON.parse(await sayIn(sandbox, 'cat /dev/shm/count'))
 
-/** Commands at that door, one after the other, until it is told to stop and one is answered. */
+/** Runs commands at that door, one after the other, until `stop` is called and one is answered. */
 function askOnAndOn({ client }: Warren, sandboxID: string): { stop(): Promise<void> } {
   let [goesOn, left] = [true, 100]
   const ask = async () => {
@@ -107,7 +107,7 @@ suite('two Warrens with an object store', () => {
 
   test('a node that dies loses neither of them: the other node resumes its sandbox with its memory', async () => {
     await door(0).crash()
-    // As on a machine that never had the base: all that the sandbox stands on comes from the object store.
+    // As on a machine that never had the base: all layers of the sandbox come from the object store.
     rmSync(join(door(1).dataFolder, 'images/layers'), { recursive: true })
     let resumed: Sandbox | undefined
     await eventually(async () => {

@@ -70,7 +70,7 @@ for (const isolation of isolations) {
       assert.equal(build?.status, 'error')
     })
 
-    // How a build is told of, named and cached does not depend on it.
+    // The reports, names and cache of a build do not depend on the isolation.
     if (isolation !== 'container') return
 
     for (const [version, client] of javaScriptReleases(isolation, 'same')) {

@@ -47,7 +47,7 @@ for (const isolation of isolations) {
     const create = (template: string, envs: Record<string, string> = {}) =>
       Sandbox.create(template, { ...warren.client, envs, timeoutMs: 120_000 })
 
-    /** The ids of those that nobody owns; those of the template with a service stand still once they are ready. */
+    /** Ids of sandboxes without an owner; those of the template with a service are frozen once they are ready. */
     const waiting = (isServed: boolean): string[] => {
       const folder = join(warren.dataFolder, 'sandboxes')
       return readdirSync(folder).filter((sandboxID) => {

@@ -1,4 +1,4 @@
-/** A machine on which gVisor does not work: sandboxes are containers, and everybody is told. */
+/** A machine on which gVisor does not work: sandboxes are containers, and Warren warns everybody. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ import { dataFolderOf, noWarmPool, startWarren, type Warren } from '../support/w
 
 const name = 'weaker'
 
-/** As the set-up leaves it, but nothing that it is told to do works. */
+/** A runsc where the set-up installs it, but whose commands all fail. */
 function putBrokenRunsc(): void {
   const runtimes = join(dataFolderOf('container', name), 'runtimes')
   rmSync(runtimes, { recursive: true, force: true })

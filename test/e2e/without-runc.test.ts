@@ -1,4 +1,4 @@
-/** A machine whose apt cannot install runc: gVisor needs none, so a start goes on. */
+/** A machine whose apt cannot install runc: a start succeeds, because gVisor does not need runc. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

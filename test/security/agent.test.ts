@@ -11,7 +11,7 @@ for (const isolation of isolations) {
     () => joinWarren(isolation),
     (mine, theirs) => {
       accessTests(mine, theirs)
-      // Before there is a huge tree, all of which it would read.
+      // This comes before the huge tree is made, because it would read all of it.
       secretTests(mine)
       boundTests(mine, theirs)
       if (isolation === 'container') countTests(mine)

@@ -27,7 +27,7 @@ describe('the edge, attacked', () => {
   const tokens = { mine: '', theirs: '' }
   const own = (sandbox: Sandbox, at: number | string = port) => `${at}-${sandbox.sandboxId}.localhost`
 
-  /** Sends a head as it stands; all that comes back. */
+  /** Sends a head unchanged; returns the whole answer. */
   const send = (...lines: string[]): Promise<string> =>
     new Promise((done, fail) => {
       const { hostname, port: apiPort } = new URL(warren.url)

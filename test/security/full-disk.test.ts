@@ -11,7 +11,7 @@ import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
 import { dataFolderOf, isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'full-disk'
-/** The reserve is a sixteenth of it, 128 MiB: nothing is begun below 512, and below 256 writers stand still. */
+/** The reserve is a sixteenth of the disk, 128 MiB: below 512 MiB nothing starts, and below 256 MiB writers are frozen. */
 const diskMB = 2048
 const settings = {
   ...noWarmPool,
@@ -76,7 +76,7 @@ for (const isolation of isolations) {
         background: true,
         timeoutMs: 0,
       })
-    /** At a pace at which even a busy machine can make it stand still, so that none has to end. */
+    /** Writes so slowly that even a busy machine can freeze the sandbox, so that none has to end. */
     const writeSteadily = (attacker: Sandbox) =>
       attacker.commands.run('while :; do head -c 10M /dev/zero >> /tmp/big; sync /tmp/big; sleep 0.1; done', {
         background: true,
@@ -86,7 +86,7 @@ for (const isolation of isolations) {
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
-        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        // A request that was forwarded just before the freeze waits until the sandbox continues.
         signal: AbortSignal.timeout(5000),
       })
     const untilStill = (sandbox: Sandbox) =>
@@ -106,7 +106,7 @@ for (const isolation of isolations) {
       assert.equal(written.stdout, `synced\n${line}\n`)
       assert.equal((await warren.api('/v2/sandboxes')).status, 200)
     }
-    /** A fast writer stands still early, goes on, and so takes what is left in a few steps. */
+    /** A fast writer is frozen early and thawed again, and so fills the disk in a few steps. */
     const untilNoCreate = () =>
       eventually(async () => {
         const answer = await warren.api('/sandboxes', { body: { templateID: 'base' } })
@@ -202,7 +202,7 @@ for (const isolation of isolations) {
       await eventually(() => assert.ok(disk.freeMB() < 4, `${disk.freeMB()} MiB are free`))
       await start()
       await assertUnhurt('fourth')
-      // It stands still, or has ended where there is no space even for what it had written before.
+      // The sandbox is frozen, or has ended if there was no space even for its earlier writes.
       const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
       assert.ok([204, 404].includes(gone.status), String(gone.status))
       if (gone.status === 404) {

@@ -1,4 +1,4 @@
-/** Variables and tokens of a sandbox are only where their owner put them: not in what others start from it, nor in what is told. */
+/** Variables and tokens of a sandbox stay with their owner: they are not in others' sandboxes, logs, events or errors. */
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'

@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts'
 import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'used-up-memory'
-/** Nothing is begun while less than 512 MiB of it are left; below 256 sandboxes that grow stand still. */
+/** Below 512 MiB of available memory nothing starts; below 256 MiB sandboxes that grow are frozen. */
 const settings = {
   ...noWarmPool,
   WARREN_POOL_SIZE: '2',
@@ -87,7 +87,7 @@ while True:
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
-        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        // A request that was forwarded just before the freeze waits until the sandbox continues.
         signal: AbortSignal.timeout(5000),
       })
     const isStill = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
@@ -184,7 +184,7 @@ time.sleep(3600)
           .run(`for i in $(seq 40); do ${grow(5, 0)} & sleep 0.01; done; wait`, background)
           .catch(() => {})
       }
-      // Each has come to its end one way or the other: it stands still, is paused, has ended, or lost processes.
+      // Each sandbox is frozen, paused, ended, or has lost processes.
       await eventually(async () => {
         for (const hog of hogs) {
           const isOver = (await stateOf(hog)) !== 'running' || (await isStill(hog))

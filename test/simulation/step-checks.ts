@@ -14,7 +14,7 @@ export function checkEachStep(simulation: Simulation): void {
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
 }
 
-/** Whoever takes only a little memory never stands still because others take more. */
+/** A sandbox that takes only a little memory is never frozen because others take more. */
 function checkSmall({ watch, nodes, report }: Simulation): void {
   for (const { memory, world } of nodes) {
     memory.grow()

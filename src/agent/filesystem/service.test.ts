@@ -76,7 +76,7 @@ suite('Stat', () => {
     await once(worker, 'message')
     try {
       const accounts = new Accounts()
-      // About a hundred of so many looks fall between the two.
+      // About a hundred of these calls happen between the two changes.
       for (let look = 0; look < 20_000; look++) describeEntry(path, { accounts })
     } finally {
       await worker.terminate()

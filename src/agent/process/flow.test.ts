@@ -60,7 +60,7 @@ suite('a flood of output', () => {
       assert.ok(before < 100, 'nobody held the process up')
     })
     assert.ok(grown < 100 * mebibyte, `grew by ${Math.round(grown / mebibyte)} MiB`)
-    // Once those who stopped have gone, the process goes on for the one who reads.
+    // Once the stopped readers have left, the process continues for the remaining reader.
     for (const reader of readers) reader.destroy()
     assert.equal((await endOf(stream))?.status, 'exit status 0')
   })

@@ -7,7 +7,7 @@ import type { PruneOptions } from './pruner.ts'
 
 const none = { count: 0, bytes: 0 }
 
-/** A disk of which every step that was last used at one of `uses` takes one byte. */
+/** A disk on which each cached step takes one byte; `uses` are the times of their last use. */
 function openDisk(uses: number[], { free = 0, wanted = 0, rubbish = 0 }) {
   const disk = { uses: [...uses], free, rubbish }
   const runs: PruneOptions[] = []

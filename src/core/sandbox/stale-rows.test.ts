@@ -174,7 +174,7 @@ describe('a round of the reconciler', () => {
   it('makes a pause wait while it repairs the previous pause, and costs no snapshot', async () => {
     await using before = await openFixture()
     const { sandboxID } = await before.service.create(before.team, request())
-    // The machine stands still for the process in the middle of its snapshot, which never comes about.
+    // The process stops in the middle of a snapshot, which is never completed.
     before.driver.beforeSnapshot = () => new Promise(() => {})
     void before.service.pause(before.team, sandboxID, pause).catch(() => {})
     await until(async () => (await stateOf(before, sandboxID)) === 'pausing')

@@ -147,13 +147,13 @@ describe("the fake's knobs", () => {
     assert.deepEqual(driver.world.sandboxes.get(spec.sandboxID)?.enforced, spec.egress)
   })
 
-  it('leave it that the next sandbox gets the address of one that is gone', async () => {
+  it('do not change that the next sandbox gets the address of one that is gone', async () => {
     const { driver, handle } = await running()
     await driver.stop(handle)
     assert.equal((await driver.start(newSpec('/a-root'))).data.address, handle.data.address)
   })
 
-  it('leave it that a sandbox which is gone cannot be measured', async () => {
+  it('do not change that a sandbox which is gone cannot be measured', async () => {
     const { driver, handle } = await running()
     await driver.stop(handle)
     await assert.rejects(driver.stats(handle), (error) => isAppError(error, 'not_found'))

@@ -30,7 +30,7 @@ async function check(upload: Buffer, maxEntries = 1000): Promise<number> {
 const folders = (count: number) =>
   tarOf(Array.from({ length: count }, (_, index) => ({ name: `${index}/`, type: '5' })))
 
-/** The head of an archive with one file of so many zeros, and a member of gzip with 16 MiB of them. */
+/** The head of an archive with one file of `size` zeros, and a gzip member with 16 MiB of zeros. */
 function zerosInParts(size: number): [head: Buffer, zeros: Buffer] {
   return [gzipSync(headerOf({ name: 'zeros', size }, 0)), gzipSync(Buffer.alloc(16 * 2 ** 20))]
 }

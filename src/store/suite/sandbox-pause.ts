@@ -240,7 +240,7 @@ function frozenMemory(storeTest: StoreTest): void {
 
   const releases: [how: string, release: (stores: Stores, sandbox: Sandbox) => Promise<unknown>][] = [
     [
-      'that is found to stand still no more',
+      'that is no longer frozen',
       ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSnapshot(sandboxID, runID, aSnapshot()),
     ],
     [

@@ -70,7 +70,7 @@ export type Bundle = HeldContainer & {
   upper: string
   run(...options: string[]): Promise<void>
   checkpoint(memoryFolder: string, ...options: string[]): Promise<void>
-  /** Instead of `run`: goes on where a checkpoint was made. */
+  /** Instead of `run`: restores a checkpoint. */
   restore(memoryFolder: string, ...options: string[]): Promise<void>
 }
 let bundles = 0

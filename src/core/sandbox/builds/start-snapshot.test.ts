@@ -14,7 +14,7 @@ async function withService({ stores, catalog, team }: Fixture): Promise<Template
   return { ...build, ...service }
 }
 
-/** `serve` runs for ever; `ask` fails so many times first. */
+/** The command `serve` runs for ever; `ask` fails this number of times before it succeeds. */
 function serving({ agent }: Fixture, failures = 0): void {
   agent.runs = async (command) => {
     if (command === 'serve') return new Promise(() => {})

@@ -6,7 +6,7 @@ import { type Fixture, gate, openFixture, until } from '../../../../test/support
 const keepBase = async ({ warm, catalog, team }: Fixture) =>
   warm.keep((await catalog.resolve(team, 'base')).build)
 
-/** Turns the clock until so many sandboxes wait. */
+/** Turns the clock until this number of sandboxes is in the pool. */
 const has = ({ warm, clock }: Fixture, count: number) =>
   until(async () => {
     clock.advance(100)
