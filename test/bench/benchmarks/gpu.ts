@@ -17,8 +17,8 @@ import { medianOf, type Report, type Target } from '../report.ts'
 
 /** GiB on the card, and how often it is done. */
 const sizes = [
-  { heldGB: 1, most: 3 },
-  { heldGB: 4, most: 2 },
+  { heldGB: 1, most: 2 },
+  { heldGB: 4, most: 1 },
   { heldGB: 16, most: 1 },
 ] as const
 const [isolation, bareName, rawName] = ['gvisor', 'bare metal', 'raw runsc and CUDA'] as const
@@ -34,7 +34,7 @@ const script = (path: string): string => readFileSync(join(repoFolder, path), 'u
 export async function gpu(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const warren = await machine.warren(isolation, 'gpu')
   const rows = [
-    ...(await speedRows(machine, warren, Math.min(rounds, 5))),
+    ...(await speedRows(machine, warren, Math.min(rounds, 3))),
     ...(await takeTurns([createContender(warren)], { rounds, signal: machine.signal })),
   ]
   const agent = await startedAgent(warren, 1)
