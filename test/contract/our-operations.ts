@@ -70,6 +70,22 @@ export const ours: readonly Operation[] = [
     answers: { 200: shape.buildStatus },
   },
   {
+    call: 'GET /built-in-templates',
+    does: 'list base and the templates that Warren knows',
+    answers: { 200: shape.each(shape.builtIn) },
+  },
+  {
+    call: 'POST /built-in-templates/{name}',
+    does: 'make a template that Warren knows and that is not there yet',
+    answers: { 202: 'templateID* buildID*' },
+  },
+  {
+    call: 'GET /built-in-templates/{name}',
+    does: 'follow how it is made',
+    query: 'logsOffset limit level',
+    answers: { 200: shape.buildStatus },
+  },
+  {
     call: 'GET /admin/quarantine',
     does: 'list snapshots that nothing owns',
     answers: { 200: shape.each(shape.quarantineEntry) },
