@@ -27,19 +27,19 @@ describe('GET /network-namespaces', () => {
     assert.ok([204, 409, 503].includes((await asked({})).status))
   })
 
-  it('sees no other network where all threads have the agent’s or have ended', () => {
+  it('finds no other network if all threads have the agent’s network or have ended', () => {
     addThread('8/task/8', undefined)
     mkdirSync(join(proc, '9'))
     addThread('sys/task/1', 'net:[2]')
     assert.equal(findOtherNetworks(proc), 'none')
   })
 
-  it('sees one of a thread that is not the first of its process', () => {
+  it('finds the network of a thread that is not the first of its process', () => {
     addThread('7/task/8', 'net:[2]')
     assert.equal(findOtherNetworks(proc), 'some')
   })
 
-  it('looks at a number of threads and no more', () => {
+  it('looks at a bounded number of threads', () => {
     addThread('7/task/8', 'net:[1]')
     addThread('9/task/9', 'net:[2]')
     assert.deepEqual([findOtherNetworks(proc, 3), findOtherNetworks(proc, 2)], ['some', 'unknown'])

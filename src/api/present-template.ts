@@ -83,8 +83,8 @@ export function presentProgress(
 }
 
 export function presentBuiltIn({ recipe, isReady, newest }: ListedRecipe): BuiltInTemplate {
-  const { name, alias, about, seconds, sizes } = recipe
-  const { cpuCount, memoryMB, diskMB } = sizes
+  const { name, alias, about, seconds, sizes, note } = recipe
+  const { cpuCount, memoryMB, diskMB, gpuCount } = sizes
   return {
     name,
     alias,
@@ -94,6 +94,8 @@ export function presentBuiltIn({ recipe, isReady, newest }: ListedRecipe): Built
     memoryMB,
     diskSizeMB: diskMB,
     ready: isReady,
+    ...(gpuCount && { gpuCount }),
+    ...(note !== undefined && { note }),
     ...(newest && { build: presentNewest(newest) }),
   }
 }

@@ -25,6 +25,12 @@ export const ours: readonly Operation[] = [
     answers: { 204: '' },
   },
   {
+    call: 'PATCH /admin/teams/{teamID}',
+    does: 'allow a team older clients',
+    body: 'olderClients*',
+    answers: { 200: shape.team },
+  },
+  {
     call: 'PATCH /admin/teams/{teamID}/limits',
     does: "change a team's limits",
     body: 'maxSandboxes maxCPU maxMemoryMB maxLifetimeHours maxGPUs',
@@ -61,7 +67,7 @@ export const ours: readonly Operation[] = [
     call: 'POST /admin/built-in-templates/{name}',
     does: 'make a template that Warren knows',
     body: 'full',
-    answers: { 202: 'templateID* buildID*' },
+    answers: { 202: 'templateID* buildID* note' },
   },
   {
     call: 'GET /admin/built-in-templates/{name}',
@@ -77,7 +83,7 @@ export const ours: readonly Operation[] = [
   {
     call: 'POST /built-in-templates/{name}',
     does: 'make a template that Warren knows and that is not there yet',
-    answers: { 202: 'templateID* buildID*' },
+    answers: { 202: 'templateID* buildID* note' },
   },
   {
     call: 'GET /built-in-templates/{name}',

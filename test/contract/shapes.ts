@@ -82,7 +82,7 @@ export const buildStatus = [
   `reason reason.message* reason.step reason.logEntries* ${under('reason.logEntries[].', buildLog)}`,
 ].join(' ')
 export const builtIn = [
-  'name* alias* about* cpuCount* memoryMB* diskSizeMB* seconds ready* build',
+  'name* alias* about* cpuCount* memoryMB* diskSizeMB* gpuCount note seconds ready* build',
   'build.templateID* build.buildID* build.status* build.createdAt* build.finishedAt build.reason',
 ].join(' ')
 
@@ -99,7 +99,7 @@ export const secret = 'secretID* name* currentVersion* metadata* createdAt* upda
 
 const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours* maxGPUs*'
 export const ownTeam = `teamID* name* apiKey* isDefault* slug limits ${under('limits.', limits)}`
-export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
+export const team = `teamID* slug* name* createdAt* olderClients* limits* ${under('limits.', limits)}`
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
 export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', mask)}`

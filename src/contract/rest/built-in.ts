@@ -7,7 +7,11 @@ export const BuiltInRequest = Type.Object({
   full: Type.Optional(Type.Boolean({ description: 'With everything that the template can hold' })),
 })
 export type BuiltInRequest = Static<typeof BuiltInRequest>
-export const BuiltInAnswer = Type.Object({ templateID: Type.String(), buildID: Type.String() })
+export const BuiltInAnswer = Type.Object({
+  templateID: Type.String(),
+  buildID: Type.String(),
+  note: Type.Optional(Type.String({ description: 'How large it is, how long it takes, what to know of it' })),
+})
 export type BuiltInAnswer = Static<typeof BuiltInAnswer>
 
 export const BuiltInTemplate = Type.Object({
@@ -17,6 +21,8 @@ export const BuiltInTemplate = Type.Object({
   cpuCount: Type.Integer(),
   memoryMB: Type.Integer(),
   diskSizeMB: Type.Integer(),
+  gpuCount: Type.Optional(Type.Integer()),
+  note: Type.Optional(Type.String({ description: 'How large it is, and what to know of it' })),
   seconds: Type.Optional(
     Type.Integer({
       description: 'About how long the build takes; missing: the server makes it at its start',

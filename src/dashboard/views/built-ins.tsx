@@ -1,7 +1,7 @@
 /** `base` and the templates that Warren builds by itself. A team builds one that is missing, the operator any. */
 import { useState } from 'preact/hooks'
 import type { BuiltInTemplate } from '../../contract/rest/built-in.ts'
-import { count, plainText, sizeOf } from '../browser/format.ts'
+import { count, gpusText, plainText, sizeOf } from '../browser/format.ts'
 import { ask } from '../browser/rest.ts'
 import { isAdmin } from '../browser/session.ts'
 import { Badge } from '../parts/badges.tsx'
@@ -48,7 +48,7 @@ export function BuiltIns({ rows, reload, teamOf, onStart }: BuiltInsProps) {
           {
             name: 'Size',
             wide: true,
-            cell: ({ cpuCount, memoryMB }) => <span class="whole">{sizeOf(cpuCount, memoryMB)}</span>,
+            cell: (row) => <span class="whole">{sizeText(row)}</span>,
           },
           {
             name: 'Build time',
@@ -100,6 +100,9 @@ export function BuiltIns({ rows, reload, teamOf, onStart }: BuiltInsProps) {
   )
 }
 
+const sizeText = ({ cpuCount, memoryMB, gpuCount }: BuiltInTemplate): string =>
+  sizeOf(cpuCount, memoryMB) + gpusText(gpuCount)
+
 const timeOf = (seconds: number | undefined): string =>
   seconds === undefined ? '–' : `about ${count(Math.ceil(seconds / 60), 'minute')}`
 
@@ -128,7 +131,7 @@ type BuildDialogProps = { row: BuiltInTemplate; onClose: () => void; onStarted: 
 
 function BuildDialog({ row, onClose, onStarted }: BuildDialogProps) {
   const [isFull, setFull] = useState(false)
-  const { name, cpuCount, memoryMB, seconds } = row
+  const { name, note, seconds } = row
   const build = async () => {
     if (isAdmin()) await ask(`/admin${pathOf(name)}`, { body: { full: isFull } })
     else await ask(pathOf(name), { method: 'POST' })
@@ -138,8 +141,9 @@ function BuildDialog({ row, onClose, onStarted }: BuildDialogProps) {
     <FormDialog title={`Build ${name}?`} action="Build" onSubmit={build} onClose={onClose}>
       <p>
         {row.about} The build takes {timeOf(seconds)} and downloads its packages. Every team can then start
-        sandboxes of it, each with {sizeOf(cpuCount, memoryMB)}.
+        sandboxes of it, each with {sizeText(row)}.
       </p>
+      {note !== undefined && <p>{note}</p>}
       {row.ready && <p>Sandboxes that run are not affected. New ones start from the new build.</p>}
       {isAdmin() && (
         <Check
