@@ -21,6 +21,7 @@ export function pytorchRecipe(diskMB: number, hasGpus: boolean): BuiltInRecipe {
   return {
     alias: 'pytorch',
     name: 'pytorch',
+    about: 'The code interpreter with PyTorch and its CUDA libraries.',
     sizes: {
       cpuCount: 4,
       memoryMB: 8192,
