@@ -1,6 +1,7 @@
 /*
- * What Node cannot do for src/lib/c-library.ts: call a function of the C library by its name, and start a process by a list
- * of system calls. It knows no prototypes: on both machines every integer and every address takes one register, in order.
+ * Gives src/lib/c-library.ts two things that Node lacks: to call a function of the C library by its name, and to start a
+ * process by a list of system calls. The addon needs no prototypes: on x86-64 and ARM64, each integer or address takes one
+ * register, in order.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,7 +17,7 @@
 
 typedef long (*c_function)(long, long, long, long, long, long);
 
-/* Kept at once, because whatever Node does after a call may change `errno`. */
+/* `errno` of the last call, copied at once, because Node's own calls may change `errno`. */
 static _Thread_local int last_error;
 
 static napi_value number_of(napi_env env, int64_t value) {
@@ -25,7 +26,7 @@ static napi_value number_of(napi_env env, int64_t value) {
   return number;
 }
 
-/* Only null stands for the address 0: what is missing or of another kind is a mistake of the caller. */
+/* Null means the address 0. A missing value, or one of another type, is an error of the caller. */
 static bool read_value(napi_env env, napi_value given, long *value) {
   napi_valuetype type;
   if (napi_get_value_int64(env, given, value) == napi_ok) return true;
@@ -36,7 +37,7 @@ static bool read_value(napi_env env, napi_value given, long *value) {
   return false;
 }
 
-/* Returns how many there were, or -1 with an error thrown. Those that were not given are 0. */
+/* Returns the number of values given, or -1 after it has thrown an error. Values that were not given are 0. */
 static int read_values(napi_env env, napi_callback_info info, long values[MOST_VALUES], void **data) {
   napi_value given[MOST_VALUES];
   size_t count = MOST_VALUES;
@@ -73,7 +74,7 @@ static napi_value call_for_long(napi_env env, napi_callback_info info) {
   return call_function(env, info, &result) ? number_of(env, result) : NULL;
 }
 
-/* func(name, returnsLong): a JavaScript function that calls this one of the C library that Node uses. */
+/* func(name, returnsLong): a JavaScript function that calls the function of this name in Node's own C library. */
 static napi_value find_function(napi_env env, napi_callback_info info) {
   napi_value given[2];
   size_t count = 2;

@@ -1,6 +1,6 @@
 /*
- * The new process shares the memory of its parent, so that nothing has to be copied for it. Therefore it may use neither
- * the C library, whose data belongs to a thread of the parent, nor anything of Node: it makes system calls and no others.
+ * The new process shares the memory of its parent, so that starting it copies nothing. Therefore it must not use Node or
+ * the C library, whose data belongs to a thread of the parent: it makes system calls and nothing else.
  */
 #define _GNU_SOURCE
 #include "start-process.h"
@@ -37,7 +37,7 @@ static inline long system_call(long number, const long values[4]) {
 #error "Warren runs on x86-64 and on 64-bit ARM."
 #endif
 
-/* Runs in the new process, which ends with the code that this returns: at the first failure of a step that may not fail. */
+/* Runs in the new process. Returns at the first failure of a step that must not fail; the process ends with that code. */
 static int run_steps(void *steps) {
   for (struct step *step = steps;; step++) {
     long may_fail = step->result;
@@ -46,7 +46,7 @@ static int run_steps(void *steps) {
   }
 }
 
-/* Sets which signals this thread takes later. The C library would not hold back those that it uses itself. */
+/* Sets the signal mask by a system call, because the C library's function does not block the signals that it uses. */
 static void exchange_signal_mask(const unsigned long *mask, unsigned long *before) {
   const long values[4] = {SIG_SETMASK, (long)mask, (long)before, sizeof(*mask)};
   system_call(SYS_rt_sigprocmask, values);
@@ -55,7 +55,7 @@ static void exchange_signal_mask(const unsigned long *mask, unsigned long *befor
 int start_process(struct step *steps, void *stack_end, int flags) {
   const unsigned long all = ~0UL;
   unsigned long before;
-  /* Until the process has its own handlers, a handler of the parent would run in it, on the parent's memory. */
+  /* Block all signals: before the new process has reset its handlers, a handler of the parent would run in it. */
   exchange_signal_mask(&all, &before);
   int pid = clone(run_steps, stack_end, CLONE_VM | SIGCHLD | flags, steps);
   int failure = errno;

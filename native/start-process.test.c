@@ -1,4 +1,4 @@
-/* Run by src/lib/native.test.ts, with sanitizers and without. Prints nothing and ends with 0 if all holds. */
+/* Run by src/lib/native.test.ts, with sanitizers and without. Prints nothing and exits with 0 if all checks pass. */
 #define _GNU_SOURCE
 #include "start-process.h"
 

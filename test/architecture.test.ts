@@ -67,7 +67,7 @@ test('error codes are mapped in one table of the api and one of the agent', () =
   assert.deepEqual(errorTableViolations(sources), [])
 })
 
-suite('the rules can be broken', () => {
+suite('each house rule can be broken', () => {
   const broken: [rule: string, path: string, source: string, words: RegExp][] = [
     [
       'a sibling',
@@ -203,7 +203,7 @@ suite('the rules can be broken', () => {
   })
 })
 
-suite('what is allowed passes', () => {
+suite('allowed code passes', () => {
   const fine: [what: string, path: string, source: string][] = [
     [
       'the room itself, lib and node:',
@@ -249,7 +249,7 @@ suite('what is allowed passes', () => {
     test(what, () => assert.deepEqual(violationsOf(path, source), []))
   }
 
-  test('everything but app stays clear of app, and nothing imports itself by the table', () => {
+  test('only app may import app, and the table lists no folder under itself', () => {
     const importers = Object.entries(mayImport).filter(([, rooms]) => rooms.includes('app'))
     assert.deepEqual(
       importers.map(([room]) => room),
@@ -271,7 +271,7 @@ test('every floor is a folder with files, and imports only floors below it', () 
   }
 })
 
-suite('code is told from texts', () => {
+suite('code is distinguished from texts', () => {
   const masked: [what: string, source: string, code: string][] = [
     ['quotes', `a('x', "y's")`, `a(' ', "   ")`],
     ['escapes', String.raw`a('it\'s', b)`, `a('     ', b)`],

@@ -10,7 +10,7 @@ const chartFolder = join(repoFolder, 'charts/warren')
 const read = (...path: string[]) => readFileSync(join(...path), 'utf8')
 const values = [...read(chartFolder, 'values.yaml').matchAll(/^(\w+):/gm)].map(([, name]) => name!)
 
-test('every value of the chart has a schema and is told of on its page', () => {
+test('every value of the chart has a schema and is documented on its page', () => {
   type Schema = { properties: Record<string, { properties?: object }> }
   const { properties } = JSON.parse(read(chartFolder, 'values.schema.json')) as Schema
   assert.deepEqual(
@@ -27,7 +27,7 @@ test('every value of the chart has a schema and is told of on its page', () => {
   }
 })
 
-test('the templates of the chart use values and settings that there are', () => {
+test('the templates of the chart use existing values and settings', () => {
   const settings = new Set<string>(Object.values(schema).map(({ name }) => name))
   for (const file of globSync('templates/*', { cwd: chartFolder })) {
     const text = read(chartFolder, file)

@@ -81,7 +81,7 @@ suite('images of a real registry', () => {
   }
 
   for (const compression of ['gzip', 'zstd']) {
-    test(`a Debian root in a ${compression} layer comes out as it went in`, async () => {
+    test(`a Debian root in a ${compression} layer is unpacked unchanged`, async () => {
       const { pulled, folders } = await pullNew(`${open.host}/team/debian:${compression}`)
       assert.deepEqual(pulled.config, { env: { LANG: 'C' }, user: 'user', workdir: '/srv' })
       assert.equal(folders.length, 1)
@@ -90,7 +90,7 @@ suite('images of a real registry', () => {
     })
   }
 
-  test('of a multi-arch image the layers for this machine are taken, and by digest the same', async () => {
+  test('of a multi-arch image the layers for this machine are pulled, and the same by digest', async () => {
     const { pulled, folders, pull, lines } = await pullNew(`${open.host}/busybox:1`)
     assert.equal(folders.length, 2)
     assert.deepEqual(await pull(`${open.host}/busybox@${pulled.digest}`), pulled)
@@ -98,7 +98,7 @@ suite('images of a real registry', () => {
     assert.equal(lines.filter((line) => line.endsWith('unpacked')).length, 2)
   })
 
-  test('a registry with TLS and a password gives its images to who knows it', async () => {
+  test('a registry with TLS and a password serves its images to a client with the password', async () => {
     const trusting = { certificateAuthorities: [tls.cert] }
     assert.equal((await pullNew(`${closed.host}/busybox:1`, login, trusting)).folders.length, 2)
     const wrong = { ...login, password: 'wrong' }
@@ -110,13 +110,13 @@ suite('images of a real registry', () => {
     await assert.rejects(pullNew(`${closed.host}/busybox:1`, login), /has no valid certificate/)
   })
 
-  test('a mirror and an image folder stand for the public registry', async () => {
+  test('a mirror and an image folder replace the public registry', async () => {
     const byMirror = await pullNew('busybox:1', undefined, { mirrors: { busybox: `${open.host}/busybox` } })
     const byFolder = await pullNew('debian:busybox', undefined, { mirrors: { debian: `folder:${layout}` } })
     assert.deepEqual(byFolder.pulled.layers, byMirror.pulled.layers)
   })
 
-  test('layers can be stacked, with what an upper one removes', async () => {
+  test('layers can be stacked, and removals in an upper layer take effect', async () => {
     const { folders } = await pullNew(`${open.host}/busybox:1`)
     const merged = join(home, 'merged')
     mkdirSync(merged)

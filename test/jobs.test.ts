@@ -39,7 +39,7 @@ async function run(jobs: Job[], options: { required?: boolean; concurrency?: num
   return { printed, summary, ...outcome, verdict: judge(outcome, options.required ?? false) }
 }
 
-test('a job that fails and then passes is named as flaky with the first reason, and the run is good', async () => {
+test('a job that fails and then passes is reported as flaky with the first reason, and the run passes', async () => {
   const { verdict, summary } = await run([jobWith('steady', good), jobWith('shaky', bad, good)])
   assert.equal(verdict.good, true)
   assert.equal(verdict.lastLine, '4 passed, 0 failed')
@@ -55,7 +55,7 @@ test('a job that fails twice fails the run', async () => {
   assert.match(summary, /\nFailed:\n {2}broken: a › b\n {4}Error: told why\n/)
 })
 
-test('a few flaky jobs are borne, more fail the run', async () => {
+test('a few flaky jobs are accepted, and more fail the run', async () => {
   const shaky = (count: number) => Array.from({ length: count }, (_, at) => jobWith(`shaky ${at}`, bad, good))
   assert.equal((await run(shaky(mostFlaky))).verdict.good, true)
   const { verdict, flaky } = await run(shaky(mostFlaky + 1))
@@ -79,7 +79,7 @@ test('of a job with several files only the one that failed runs again, alone', a
   assert.equal(verdict.lastLine, '6 passed, 0 failed')
 })
 
-test('what failed runs again only after all others, and one at a time', async () => {
+test('failed files run again only after all others, and one at a time', async () => {
   const order: string[] = []
   let running = 0
   const recorded = (name: string, ...outcomes: Counts[]) =>
@@ -141,7 +141,7 @@ test('jobs beside each other have seats of their own', async () => {
   )
 })
 
-test('a check is not run again, nor is anything when nearly all failed', async () => {
+test('a check is not run again, and nothing is if nearly all failed', async () => {
   const check = { ...jobWith('types', bad), repeatable: false }
   const found = await check.run(() => {}, 0)
   const { results, flaky } = await repeatFailed([{ ...found[0]!, job: check }], () => {})
@@ -150,18 +150,18 @@ test('a check is not run again, nor is anything when nearly all failed', async (
   assert.equal((await run(all)).verdict.lastLine, '21 passed, 21 failed')
 })
 
-test('a skipped test is told in the last line, and fails the run where everything is required', async () => {
+test('a skipped test is reported in the last line, and fails the run if everything is required', async () => {
   const skipping = () => jobWith('part', { ...good, skipped: 1 })
   const { verdict } = await run([skipping()])
   assert.deepEqual(verdict, { good: true, reasons: [], lastLine: '2 passed, 0 failed, 1 skipped' })
   assert.equal((await run([skipping()], { required: true })).verdict.good, false)
 })
 
-test('a run in which nothing passed is not good', async () => {
+test('a run in which nothing passed fails', async () => {
   assert.equal((await run([])).verdict.good, false)
 })
 
-test('the summary says where the time went, by phase and by file, and how much CPU time nobody used', async () => {
+test('the summary shows the time by phase and by file, and the unused CPU time', async () => {
   const { summary } = await run([jobWith('steady', good)])
   const phase = ' {5}61 s {3}26 % idle {2}All'
   assert.match(
@@ -170,7 +170,7 @@ test('the summary says where the time went, by phase and by file, and how much C
   )
 })
 
-test('the idle share is what neither a process nor the kernel used, with the time that disks were waited for', () => {
+test('the idle share is the time that neither a process nor the kernel used, including waits for disks', () => {
   const stat = (...ticks: number[]) => `cpu  ${ticks.join(' ')}\ncpu0 1 1 1 1 1 1 1 1 1 1\n`
   const before = readCpuTimes(stat(100, 0, 50, 1000, 0, 0, 0, 0, 70, 0))
   const after = readCpuTimes(stat(130, 10, 80, 1015, 5, 5, 5, 0, 90, 0))
@@ -178,7 +178,7 @@ test('the idle share is what neither a process nor the kernel used, with the tim
   assert.equal(idleShare(after, after), 0)
 })
 
-test('what jobs beside each other print is kept together', async () => {
+test('the output of each job is printed as a whole when jobs run beside each other', async () => {
   const talking = (name: string) =>
     jobOf(name, async (write) => {
       write(`${name} 1\n`)
@@ -190,7 +190,7 @@ test('what jobs beside each other print is kept together', async () => {
   assert.equal(printed, '\n## a\na 1\na 2\n\n## b\nb 1\nb 2\n')
 })
 
-test('a lane of its own gets more places once the others have ended', async () => {
+test('a lane of its own gets more slots once the others have ended', async () => {
   const others = Promise.withResolvers<void>()
   const together = Promise.withResolvers<void>()
   let running = 0

@@ -23,13 +23,13 @@ function leaveSlot(owner: string): void {
 
 const startOf = (pid: number) => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')[19]
 
-describe('a network in which a test that was cut off left something', () => {
+describe('a network with leftovers of an interrupted test', () => {
   afterEach(() => {
     run('ip', 'netns', 'del', namespace)
     rmSync(folder, { recursive: true, force: true })
   })
 
-  it('is free for the next', async () => {
+  it('is freed for the next test', async () => {
     leaveSlot(`${process.pid} 1`)
     assert.match(run('ip', 'route', 'show', 'root', subnet), new RegExp(`w${instance}0`))
     await freeNetwork(subnet)
@@ -38,7 +38,7 @@ describe('a network in which a test that was cut off left something', () => {
     assert.ok(!names('/run').includes(`warren-${instance}`))
   })
 
-  it('stays as it is while the one who left it lives', async () => {
+  it('is left alone while the process that made the leftovers lives', async () => {
     leaveSlot(`${process.pid} ${startOf(process.pid)}`)
     await freeNetwork(subnet)
     assert.ok(names('/run/netns').includes(namespace))

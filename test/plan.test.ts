@@ -7,7 +7,7 @@ const plan = (options: Partial<PlanOptions>) =>
   planRun({ files: [], isolations: ['container', 'gvisor'], times: {}, unitGroups: 2, ...options })
 const names = (files: { name: string }[]) => files.map(({ name }) => name)
 
-test('a file with real sandboxes runs under each isolation it names, and else under the first', () => {
+test('a file with real sandboxes runs under each isolation that it names, or else under the first', () => {
   const both = 'for (const isolation of isolations) startWarren(isolation)'
   const { whole, units } = plan({
     files: [
@@ -32,7 +32,7 @@ test('with one isolation chosen everything runs there', () => {
   assert.deepEqual(names(whole), ['test/e2e/one.test.ts (gvisor)'])
 })
 
-test('only what never starts a Warren itself joins the shared one, and comes first', () => {
+test('only files that never start a Warren themselves share one, and they run first', () => {
   const files = [
     file('test/e2e/starts-too.test.ts', 'joinWarren(isolation); startWarren(isolation, { keep: true })'),
     file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
@@ -46,7 +46,7 @@ test('only what never starts a Warren itself joins the shared one, and comes fir
   )
 })
 
-test('the longest come first, and before them what nobody measured', () => {
+test('the longest files run first, and files without a measurement before them', () => {
   const files = ['a', 'b', 'c'].map((name) => file(`test/e2e/${name}.test.ts`))
   const times = { 'test/e2e/a.test.ts (container)': 1, 'test/e2e/b.test.ts (container)': 20 }
   assert.deepEqual(names(plan({ files, times }).whole), [
@@ -91,7 +91,7 @@ test('a unit test whose tests all lie in the file of a suite has a process of it
   ])
 })
 
-test('what uses the outside world has its lock, and comes before what joins', () => {
+test('a file that uses the outside world has the lock for that, and runs before files that share a Warren', () => {
   const files = [
     file('test/e2e/joins.test.ts', 'joinWarren(isolation)'),
     file('test/e2e/net.test.ts', 'new NamedWorld([])'),
@@ -105,7 +105,7 @@ test('what uses the outside world has its lock, and comes before what joins', ()
   )
 })
 
-test('a long run has only what counts or takes minutes', () => {
+test('a long run has only files that count or take minutes', () => {
   const files = [
     file('test/long/desktop.test.ts'),
     file('test/chaos/leaks.test.ts', 'countOf({ short: 1, long: 2 })'),

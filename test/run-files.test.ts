@@ -23,7 +23,7 @@ async function outcome(source: string, silentMs?: number) {
   return { passed, failed, skipped, failures, printed }
 }
 
-test('tests are counted, and those that failed are named with the reason', async () => {
+test('tests are counted, and failed ones are named with the reason', async () => {
   const source = `suite('a', () => {
     test('good', () => {})
     test('bad', () => { throw new Error('told why') })
@@ -44,20 +44,20 @@ test('a file sees the variables that its job gives it', async () => {
   assert.equal(passed, 1)
 })
 
-test('a file whose surroundings cannot be had has failed, with the reason', async () => {
+test('a file whose environment cannot be prepared fails, with the reason', async () => {
   const environment = () => Promise.reject(new Error('no server'))
   const job = fileJob({ name: 'sample', path: 'nowhere', environment })
   const [result] = await runJobs([job], { concurrency: 1, write: () => {} })
   assert.deepEqual([result!.failed, result!.failures], [1, [{ name: 'could not be run', why: 'no server' }]])
 })
 
-test('a file whose process cannot be started has failed, and the others run', async () => {
+test('a file whose process cannot be started fails, and the others run', async () => {
   const job = fileJob({ name: 'sample', path: 'nowhere', environment: async () => ({ BROKEN: 'a\0b' }) })
   const [result] = await runJobs([job], { concurrency: 1, write: () => {} })
   assert.deepEqual([result!.failed, result!.failures[0]!.name], [1, 'could not be run'])
 })
 
-test('what a test left open does not keep its file from ending', async () => {
+test('open handles of a test do not keep its file from ending', async () => {
   const source = `import { spawn } from 'node:child_process'
     test('untidy', () => {
       setInterval(() => {}, 1000)
@@ -67,7 +67,7 @@ test('what a test left open does not keep its file from ending', async () => {
   assert.deepEqual(counts, { passed: 1, failed: 0, skipped: 0, failures: [] })
 })
 
-test('a file that hangs, breaks off or has no tests has failed', async () => {
+test('a file that hangs, breaks off or has no tests fails', async () => {
   const hanging = await outcome(`test('waits', () => new Promise(() => setInterval(() => {}, 1000)))`, 3000)
   assert.equal(hanging.failed, 1)
   assert.match(hanging.printed, /It hangs: [\s\S]*"timer"/)
@@ -76,7 +76,7 @@ test('a file that hangs, breaks off or has no tests has failed', async () => {
   assert.equal((await outcome('')).failed, 1)
 })
 
-test('a file that takes long and goes on is left to end', async () => {
+test('a slow file that makes progress is not ended', async () => {
   const slow = await outcome(
     `for (const name of ['one', 'two']) test(name, () => new Promise((resolve) => setTimeout(resolve, 3000)))`,
     5000,
@@ -107,7 +107,7 @@ test('files that share a process have results of their own', async () => {
   ])
 })
 
-test('tests that files which share a process take from a suite are counted, and fail the run', async () => {
+test('tests of a suite in files that share a process are counted, and fail the run', async () => {
   const suite = `import { test } from 'node:test'
     export const good = () => test('good in a suite', () => {})
     export const bad = () => test('bad in a suite', () => { throw new Error('why') })`
@@ -120,7 +120,7 @@ test('tests that files which share a process take from a suite are counted, and 
   ])
 })
 
-test('a file that breaks the process of others, cannot be loaded or has no tests has failed', async () => {
+test('a file that breaks the shared process, cannot be loaded or has no tests fails', async () => {
   const breaking = await groupOutcome(`test('good', () => {})`, `test('ends', () => process.exit(3))`)
   assert.equal(breaking.length, 1)
   assert.match(String(breaking[0]![3]), /^ended with 3 after \d+ ms$/)

@@ -32,7 +32,7 @@ test('every version in package.json is exact', () => {
   )
 })
 
-test('packages run no scripts of theirs when they are installed', () => {
+test('packages run no scripts when they are installed', () => {
   assert.match(read('.npmrc'), /^ignore-scripts=true$/m)
 })
 
@@ -52,7 +52,7 @@ const secrets = {
 const secretsIn = (text: string) =>
   Object.entries(secrets).flatMap(([name, pattern]) => (pattern.test(text) ? [name] : []))
 
-test('no tracked file holds what looks like a secret', (t) => {
+test('no tracked file contains a text that looks like a secret', (t) => {
   const listed = spawnSync('git', ['-C', repoFolder, 'ls-files', '-z'], { encoding: 'utf8' })
   if (listed.status !== 0)
     return t.diagnostic('Not a checkout: the files of a release are those of its commit.')
@@ -70,7 +70,7 @@ test('no tracked file holds what looks like a secret', (t) => {
   assert.deepEqual(found, [])
 })
 
-test('what looks like a secret is found', () => {
+test('a text that looks like a secret is found', () => {
   const random = '0123456789abcdef0123456789abcdef01234567'
   const samples = {
     'a private key': `-----BEGIN EC ${'PRIVATE'} KEY-----\n${'A'.repeat(64)}\n`,
@@ -89,7 +89,7 @@ test('what looks like a secret is found', () => {
 
 // In the long run alone: what somebody found since is no fault of the commit that is proved.
 if (countOf({ short: 0, long: 1 }) > 0) {
-  test('npm knows of no serious fault in what a user runs', { timeout: 120_000 }, (t) => {
+  test('npm knows of no serious vulnerability in the installed packages', { timeout: 120_000 }, (t) => {
     const args = [
       'audit',
       '--omit=dev',

@@ -99,7 +99,7 @@ suite('initialize', () => {
     )
   })
 
-  test('stops when its caller does', async () => {
+  test("stops when the caller's signal aborts", async () => {
     const port = await freePort()
     const abort = new AbortController()
     const done = createAgentClient().initialize({ host: '127.0.0.1', port }, identity, {
@@ -133,7 +133,7 @@ async function flood(head: string, bytes: string) {
   }
 }
 
-suite('an answer without end is cut off', () => {
+suite("an agent's endless answer is cut off", () => {
   const floods: [what: string, head: string, bytes: string, isHealthy: boolean][] = [
     ['its body', 'HTTP/1.1 500 Oh\r\n\r\n', 'x', false],
     ['a body where none belongs', 'HTTP/1.1 204 No Content\r\n\r\n', 'x', true],
@@ -161,7 +161,7 @@ suite('an answer without end is cut off', () => {
   }
 })
 
-/** A server that stands still: the kernel keeps a few connections for it and lets no more in. */
+/** A server that accepts no connection: the kernel queues a few for it and rejects the others. */
 async function busyAgent() {
   const source = `require('node:http').createServer((_, response) => response.writeHead(204).end())
     .listen({ port: 0, host: '127.0.0.1', backlog: 1 }, function () { console.log(this.address().port) })`
@@ -188,7 +188,7 @@ suite('isHealthy and hasOtherNetworks', () => {
     assert.equal(await createAgentClient().isHealthy(agent), true)
   })
 
-  test('is false for any other answer and for none', async () => {
+  test('is false for any other answer and for no answer', async () => {
     const agent = await serve((_, response) => response.writeHead(502).end())
     assert.equal(await createAgentClient().isHealthy(agent), false)
     const nobody = { host: '127.0.0.1', port: await freePort() }
@@ -197,7 +197,7 @@ suite('isHealthy and hasOtherNetworks', () => {
     assert.ok(performance.now() - asked < 50_000, 'a refusal is known at once')
   })
 
-  test('hasOtherNetworks is true for 409 alone, and shows the token', async () => {
+  test('hasOtherNetworks is true only for 409, and the request carries the token', async () => {
     const asked: unknown[] = []
     for (const [status, expected] of [
       [409, true],

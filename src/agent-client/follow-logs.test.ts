@@ -61,7 +61,7 @@ async function collect(endpoint: { host: string; port: number }): Promise<Number
   return found
 }
 
-test('asks with its token for what comes after, and puts lines together that arrive in pieces', async () => {
+test('the log stream sends its token, asks for entries after the last one, and joins lines that arrive in pieces', async () => {
   const asked: unknown[] = []
   using agent = await agentThat(async (request, response) => {
     asked.push(request.url, request.headers['x-access-token'])
@@ -76,7 +76,7 @@ test('asks with its token for what comes after, and puts lines together that arr
   assert.deepEqual(asked, ['/logs?after=7', 'token'])
 })
 
-test('gives entries that come within a moment together, at its end: a command has its answer by then', async () => {
+test('entries that arrive within a moment are delivered together, after the answer of the command', async () => {
   const clock = new ManualClock()
   const answers: http.ServerResponse[] = []
   using agent = await agentThat((_, response) => answers.push(response.writeHead(200)))
@@ -109,7 +109,7 @@ test('gives entries that come within a moment together, at its end: a command ha
   await reading
 })
 
-test('ends when it is told to', async () => {
+test('the log stream ends when its signal aborts', async () => {
   using agent = await agentThat((_, response) => response.write(line(entry(1))))
   const abort = new AbortController()
   await assert.rejects(async () => {
@@ -117,7 +117,7 @@ test('ends when it is told to', async () => {
   }, /abort/i)
 })
 
-suite('what no agent sends ends the stream', () => {
+suite('a message that no agent sends ends the log stream', () => {
   const lines: [what: string, text: string][] = [
     ['an empty line', '\n'],
     ['what is no JSON', 'garbage\n'],
@@ -146,7 +146,7 @@ suite('what no agent sends ends the stream', () => {
   }
 })
 
-suite('of what comes without end little is read', () => {
+suite('little is read of an endless log line', () => {
   const ok = 'HTTP/1.1 200 OK\r\n\r\n'
   const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
   const floods: [what: string, head: string, bytes: string][] = [
@@ -189,16 +189,16 @@ async function takenIn2s(head: string, bytes: string, messageBytes: number): Pro
   return takenBytes
 }
 
-suite('entries without end are taken at the pace of an honest agent', () => {
+suite('endless entries are read at the pace of an honest agent', () => {
   const kibibyte = 1024
   const text = line({ ...entry(1), message: 'x'.repeat(kibibyte) })
 
-  test('a burst of 512 KiB, then 256 KiB a second', async () => {
+  test('a burst of 512 KiB is read at once, then 256 KiB a second', async () => {
     const taken = await takenIn2s('HTTP/1.1 200 OK\r\n\r\n', text, kibibyte)
     assert.ok(taken > 0 && taken < 1200 * kibibyte, `${taken} bytes were taken`)
   })
 
-  test('far fewer in chunks of one byte, each of which costs as much as a line', async () => {
+  test('far fewer bytes are read in chunks of one byte, because each chunk costs as much as a line', async () => {
     const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join('')
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
     const taken = await takenIn2s(head, chunks, kibibyte)

@@ -13,7 +13,7 @@ import type { Pace } from '../lib/pace.ts'
 /** Number of bytes to pass to the parser at once. */
 const pieceBytes = 16 * 1024
 const lineCost = 512
-/** A piece with more line ends keeps the parser busy for so long that others should have their turn. */
+/** A piece with more line ends than this keeps the parser busy for long, so other work gets a turn first. */
 const manyLines = 256
 
 export class PacedConnection extends Duplex {

@@ -15,7 +15,7 @@ async function listen() {
 }
 
 describe('a connection to an agent', () => {
-  it('leaves nothing on the signal of its caller, whether it was made or refused', async () => {
+  it("leaves no listener on the caller's signal, whether it was made or refused", async () => {
     const { signal } = new AbortController()
     const { endpoint, close } = await listen()
     const socket = await openConnection(endpoint, withinMs, signal)
@@ -26,7 +26,7 @@ describe('a connection to an agent', () => {
     assert.deepEqual([whenMade, getEventListeners(signal, 'abort').length], [0, 0])
   })
 
-  it('is given up with the reason of its caller, before and while it is made', async () => {
+  it("fails with the reason of the caller's signal, before and while it is made", async () => {
     const caller = new AbortController()
     const { endpoint, close } = await listen()
     const attempt = openConnection(endpoint, withinMs, caller.signal)

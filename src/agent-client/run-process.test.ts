@@ -51,7 +51,7 @@ async function withAgent(
 }
 
 describe('running a command', () => {
-  it('asks as a client would, and tells output and end, however the frames are cut', async () => {
+  it('sends the request of a client, and reports output and end however the frames are cut', async () => {
     const stream = Buffer.concat([
       started,
       data('stdout', 'ä'),
@@ -88,7 +88,7 @@ describe('running a command', () => {
     }
   })
 
-  it('passes on why it could not be started', async () => {
+  it('reports why the command could not be started', async () => {
     const error = { code: 'unauthenticated', message: "invalid username: 'nobody2'" }
     await withAgent(
       (_, response) => response.end(endOfStream({ error })),
@@ -102,7 +102,7 @@ describe('running a command', () => {
     )
   })
 
-  it('says so when the agent breaks off', async () => {
+  it('reports that the agent broke off', async () => {
     await withAgent(
       (_, response) => response.write(started, () => response.destroy()),
       (agent) =>
@@ -113,7 +113,7 @@ describe('running a command', () => {
     )
   })
 
-  it('rejects what no agent sends, in few words', async () => {
+  it('rejects messages that no agent sends, with a short error', async () => {
     const longWords = { error: { code: 'internal', message: 'x'.repeat(100_000) } }
     const answers: [what: string, bytes: Buffer, says: RegExp][] = [
       ['a message without end', Buffer.from([0, 255, 255, 255, 255]), /message size 4294967295/],
@@ -136,7 +136,7 @@ describe('running a command', () => {
     }
   })
 
-  it('leaves no connection open, whether it ended, failed or was given up', async () => {
+  it('leaves no connection open after an end, a failure or an abort', async () => {
     const abort = new AbortController()
     const ends: ((response: ServerResponse) => void)[] = [
       (response) => response.write(endOfStream({ error: { code: 'internal' } })),

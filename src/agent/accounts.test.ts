@@ -58,7 +58,7 @@ suite('accounts', () => {
     assert.equal(accounts.groupName(1500), 'extra')
   })
 
-  test('ids that no process can have are those of nobody', () => {
+  test('ids that no process can have mean the user nobody', () => {
     const odd = mkdtempSync(join(folder, 'odd-'))
     writeFileSync(
       join(odd, 'passwd'),
@@ -71,7 +71,7 @@ suite('accounts', () => {
     )
   })
 
-  test('what stands in the place of the file and is none, or too large, is as good as missing', () => {
+  test('a passwd file that is too large, or not a regular file, counts as missing', () => {
     const odd = mkdtempSync(join(folder, 'odd-'))
     const path = join(odd, 'passwd')
     const put: (() => void)[] = [
@@ -108,17 +108,17 @@ suite('processes of a user with supplementary groups', () => {
   const agent = useAgent(new Accounts(folder))
   const cwd = { process: { cwd: '/' } }
 
-  test('have them all, and keep the pid', async () => {
+  test('have all of these groups, and keep the pid', async () => {
     const result = await agent.run('id -u; id -G; echo $$', { user: 'user', request: cwd })
     assert.equal(result.stdout, `1000\n1000 1500 1501\n${result.pid}\n`)
     assert.equal(result.stderr, '')
   })
 
-  test('have only their own group where there are none', async () => {
+  test('have only their own group if the user has no others', async () => {
     assert.equal((await agent.run('id -G', { user: 'plain', request: cwd })).stdout, '1001\n')
   })
 
-  test('run as user and group that a number names', async () => {
+  test('run as the user and group that a number names', async () => {
     const ids = async (user: string) => (await agent.run('id -u; id -G', { user, request: cwd })).stdout
     assert.equal(await ids('1000'), '1000\n1000 1500 1501\n')
     assert.equal(await ids('1000:1000'), '1000\n1000\n')

@@ -1,6 +1,6 @@
 /**
  * The agent leans on a few habits of Node and V8 that nobody promises. Each is tried here by
- * itself, so that an upgrade which ends one says so in words, and not as a slow or large agent.
+ * itself, so that an upgrade which breaks one fails here, and does not make the agent slow or large.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -13,8 +13,8 @@ function printedBy(source: string): string {
   return execFileSync(process.execPath, words, { cwd: import.meta.dirname, encoding: 'utf8' }).trim()
 }
 
-suite('what the agent relies on to stay small', () => {
-  test('Node loads its HTTP client only for who touches the global Headers', () => {
+suite('assumptions that keep the agent small', () => {
+  test('Node loads its HTTP client only when a program touches the global Headers', () => {
     const isLoaded = "process.moduleLoadList.some((name) => name.includes('deps/undici/undici'))"
     assert.deepEqual(
       printedBy(`const before = ${isLoaded}; new Headers(); console.log(before, ${isLoaded})`),
@@ -24,8 +24,8 @@ suite('what the agent relies on to stay small', () => {
   })
 })
 
-suite('what the code that V8 keeps relies on', () => {
-  test('no flag of the agent makes V8 reject the compiled code that Node brings along', () => {
+suite("assumptions about V8's code cache", () => {
+  test('no flag of the agent makes V8 reject the compiled code inside Node', () => {
     const source = `
       const { internalBinding } = require('internal/test/binding')
       require('node:http')
@@ -39,7 +39,7 @@ suite('what the code that V8 keeps relies on', () => {
   })
 })
 
-test('every flag of the agent is one that this Node knows', () => {
+test('this Node knows every flag of the agent', () => {
   assert.equal(
     printedBy('console.log(1)'),
     '1',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Identity } from './identity.ts'
 
-test('signs as clients do', () => {
+test('a signature is the same as that of clients', () => {
   const identity = new Identity()
   identity.apply({ accessToken: '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0' })
   assert.equal(
@@ -15,7 +15,7 @@ test('an empty token matches nothing', () => {
   assert.equal(new Identity().tokenMatches(''), false)
 })
 
-test('the user of a request is what its header says, with its group, and whatever stands for a password', () => {
+test('the user of a request is the name in its header, with its group, whatever the password is', () => {
   const identity = new Identity()
   const as = (text: string) => identity.accountOf(`Basic ${Buffer.from(text).toString('base64')}`)
   for (const text of ['4242:', '4242', '4242:password'])
@@ -23,7 +23,7 @@ test('the user of a request is what its header says, with its group, and whateve
   assert.deepEqual([as('4242:7:').uid, as('4242:7:').gid], [4242, 7])
 })
 
-test('a sandbox has an owner from the first time on that it is not made ready for one', () => {
+test('a sandbox has an owner after the first init that does not say otherwise', () => {
   const identity = new Identity()
   const owned = [identity.hasOwner]
   for (const request of [{ accessToken: 't', hasOwner: false }, { envVars: {} }]) {

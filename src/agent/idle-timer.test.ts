@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { mock, suite, test } from 'node:test'
 import { openIdleTimer } from './idle-timer.ts'
 
-suite('work for when nobody asks for anything', () => {
-  /** `frozenMs`: so long time goes on for everybody but the timers. */
+suite('work for an idle agent', () => {
+  /** `frozenMs`: time that passes on the clock while timers do not run. */
   function open(t: { after(work: () => void): void }) {
     mock.timers.enable({ apis: ['setTimeout'] })
     t.after(() => mock.timers.reset())
@@ -36,7 +36,7 @@ suite('work for when nobody asks for anything', () => {
     assert.equal(runs(), 2)
   })
 
-  test('waits anew where the sandbox stood still', (t) => {
+  test('waits anew after the sandbox was frozen', (t) => {
     const { use, pass, runs } = open(t)
     use()
     pass(1000, 60_000)

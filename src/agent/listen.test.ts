@@ -7,7 +7,7 @@ import { addonFile } from '../lib/native.ts'
 import { listenDirectly } from '../lib/node-internals/direct-listen.ts'
 import { bindAlone } from './listen.ts'
 
-test('without a socket of our own it listens on all addresses, and on no port that another has', async () => {
+test('without a socket of its own the agent listens on all addresses, and not on a port that is taken', async () => {
   const [first, second] = [createServer((_, response) => response.end('here')), createServer()]
   listenDirectly(first, 0)
   await once(first, 'listening')
@@ -24,7 +24,7 @@ test('without a socket of our own it listens on all addresses, and on no port th
   }
 })
 
-test('a socket of our own serves on all addresses, and nobody else gets its port', async () => {
+test('with a socket of its own the agent serves on all addresses, and nobody else gets its port', async () => {
   const server = createServer((_, response) => response.end('here'))
   listenDirectly(server, 0, bindAlone(0, addonFile()!))
   await once(server, 'listening')

@@ -37,7 +37,7 @@ suite('the memory guard', () => {
     assert.deepEqual(killed, [everybody])
   })
 
-  test('waits for the memory of who was ended before it ends another', () => {
+  test('waits for the memory of an ended process before it ends another', () => {
     const { it, killed } = machine(256, 250, { 11: 120, 12: 40 })
     const guard = new MemoryGuard({ machine: it })
     guard.look()
@@ -47,13 +47,13 @@ suite('the memory guard', () => {
     assert.notDeepEqual(killed, [11])
   })
 
-  test('lets every process live while there is memory headroom', () => {
+  test('ends no process while there is memory headroom', () => {
     const { it, killed } = machine(256, 200, { 10: 190 })
     assert.notEqual(new MemoryGuard({ machine: it }).look(), undefined)
     assert.deepEqual(killed, [])
   })
 
-  test('looks the sooner the less memory headroom there is', () => {
+  test('looks sooner, the less memory headroom there is', () => {
     const pauses = [100, 800, 1500, 1990].map(
       (used) => new MemoryGuard({ machine: machine(2048, used, { 10: 1 }).it }).look()!,
     )
@@ -68,7 +68,7 @@ suite('the memory guard', () => {
     assert.equal(new MemoryGuard({ machine: machine(2048, 20, {}).it }).look(), undefined)
   })
 
-  test('looks also where processes are started all the time', (t) => {
+  test('looks even while processes are started all the time', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { it, killed } = machine(256, 250, { 11: 120 })
     const guard = new MemoryGuard({ machine: it })
@@ -79,7 +79,7 @@ suite('the memory guard', () => {
     assert.deepEqual(killed, [11])
   })
 
-  test('looks once a tenth of the memory can have been taken, then again, and rests when no process is left', (t) => {
+  test('looks when a tenth of the memory can have been taken, then again, and rests when no process is left', (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { it } = machine(2000, 20, {})
     let ms = 0
@@ -104,7 +104,7 @@ suite('the memory guard', () => {
     assert.deepEqual(looksAfterStart(), [100, 600])
   })
 
-  test('says whom it ended, and how much they held', () => {
+  test('reports which processes it ended, and their memory', () => {
     const { it } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
     const told: number[][] = []
     new MemoryGuard({ machine: it, onKill: (pid, bytes) => told.push([pid, bytes / 1024 / 1024]) }).look()

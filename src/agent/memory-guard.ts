@@ -131,8 +131,8 @@ export class MemoryGuard {
   }
 
   /**
-   * It is too late for examining any process: the sandbox with its files is worth more than all of its
-   * processes.
+   * Ends all processes at once, because there is no time left to examine them. The sandbox and its files are worth more
+   * than its processes.
    */
   #endAll(usedBytes: number): number {
     this.#machine.kill(everybody)

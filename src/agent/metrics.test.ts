@@ -10,7 +10,7 @@ describe('GET /metrics', () => {
     assert.equal((await agent.fetch('GET', '/metrics', { 'x-access-token': 'wrong' })).status, 401)
   })
 
-  it('tells limits and use in whole numbers of bytes', async () => {
+  it('returns limits and use in whole bytes', async () => {
     const { status, json } = await agent.fetch('GET', '/metrics')
     assert.equal(status, 200)
     const names = [
@@ -34,7 +34,7 @@ describe('GET /metrics', () => {
     assert.deepEqual(memoryUse(text.join('')), { total: 1024e3, used: 4096e2, cache: 2048e2 })
   })
 
-  it('never tells of more memory than there is', () => {
+  it('never reports more memory than exists', () => {
     const text = 'MemTotal: 100 kB\nCached: 90 kB\nAnonPages: 150 kB\n'
     assert.deepEqual(memoryUse(text), { total: 102_400, used: 102_400, cache: 0 })
   })
@@ -44,7 +44,7 @@ describe('GET /metrics', () => {
     assert.equal(processTicks(''), 0)
   })
 
-  it('tells CPU use since the call before, of all CPUs together', () => {
+  it('reports CPU use since the previous call, over all CPUs', () => {
     const first = cpuReading({ uptimeMs: 0, usedMs: 0, usedPct: 0 }, 10_000, 2000, 2)
     assert.equal(first.usedPct, 10)
     assert.equal(cpuReading(first, 11_000, 3000, 2).usedPct, 50)

@@ -27,19 +27,19 @@ describe('GET /network-namespaces', () => {
     assert.ok([204, 409].includes((await asked({})).status))
   })
 
-  it('sees no other network where all threads have the agent’s or have ended', () => {
+  it('finds no other network if all threads have the agent’s network or have ended', () => {
     addThread('8/task/8', undefined)
     mkdirSync(join(proc, '9'))
     addThread('sys/task/1', 'net:[2]')
     assert.equal(hasOtherNetworks(proc), false)
   })
 
-  it('sees one of a thread that is not the first of its process', () => {
+  it('finds the network of a thread that is not the first of its process', () => {
     addThread('7/task/8', 'net:[2]')
     assert.equal(hasOtherNetworks(proc), true)
   })
 
-  it('looks at a number of threads and no more', () => {
+  it('looks at a bounded number of threads', () => {
     addThread('7/task/8', 'net:[1]')
     addThread('9/task/9', 'net:[2]')
     assert.deepEqual([hasOtherNetworks(proc, 3), hasOtherNetworks(proc, 2)], [true, false])

@@ -80,7 +80,7 @@ suite('a sandbox that waits for an owner', () => {
     assert.match(answer, /"exit status 0"/)
   })
 
-  test('does not once it has one, nor does a sandbox that had one from the start', async () => {
+  test('does not rehearse once it has an owner, nor does a sandbox that had one from the start', async () => {
     assert.equal(await countRehearsals({ hasOwner: false }, {}), 0)
     assert.equal(await countRehearsals({}), 0)
   })
@@ -93,7 +93,7 @@ suite('a sandbox that waits for an owner', () => {
     assert.equal(log.readAfter(0, 1_000_000), undefined)
   })
 
-  test('goes without a rehearsal where there is no such user', async () => {
+  test('skips the rehearsal if there is no such user', async () => {
     const { answer } = await rehearseAs({ defaultUser: 'nobody-of-this-name' })
     assert.match(answer, /invalid username/)
   })

@@ -11,11 +11,11 @@ import { TestAgent, token, useAgent } from './agent-suite.ts'
 const agent = useAgent()
 
 suite('access', () => {
-  test('health needs nothing', async () => {
+  test('the health check needs no token', async () => {
     assert.equal((await agent.open('GET', '/health')).statusCode, 204)
   })
 
-  test('everything else needs the token, also the paths of RPCs', async () => {
+  test('all other paths need the token, those of RPCs included', async () => {
     for (const [method, path] of [
       ['POST', '/process.Process/List'],
       ['POST', '/filesystem.Filesystem/Stat'],
@@ -39,7 +39,7 @@ suite('access', () => {
     }
   })
 
-  test('the environment for all is shown to who has the token', async () => {
+  test('the variables for all processes are shown to a client with the token', async () => {
     assert.deepEqual((await agent.fetch('GET', '/envs')).json, { GLOBAL: 'yes' })
   })
 
@@ -62,7 +62,7 @@ suite('access', () => {
 })
 
 suite('init', () => {
-  test('sets everything, publishes where the sandbox is, and then needs the token', async () => {
+  test("sets everything, publishes the sandbox's id, and requires the token from then on", async () => {
     const fresh = new TestAgent()
     await fresh.start()
     fresh.agent.identity.apply({ accessToken: '' })
@@ -91,7 +91,7 @@ suite('init', () => {
     }
   })
 
-  test('publishes through no link, and waits for no pipe, that stands in the place of a file', async () => {
+  test('publishes through no link and waits for no pipe in the place of a file', async () => {
     const fresh = new TestAgent()
     await fresh.start()
     try {
@@ -112,7 +112,7 @@ suite('init', () => {
     }
   })
 
-  test('may leave the agent open to all, but not its identity', async () => {
+  test('may leave the agent without a token, but not open to a second init', async () => {
     const fresh = new TestAgent()
     await fresh.start()
     const init = (body: object, given = token) =>
@@ -136,7 +136,7 @@ suite('init', () => {
     }
   })
 
-  test('makes programs trust the authority it is given, and lets the caller say otherwise', async () => {
+  test('makes programs trust the given authority, unless the caller sets other variables', async () => {
     const fresh = new TestAgent()
     await fresh.start()
     try {
@@ -214,13 +214,13 @@ suite('relay', () => {
     assert.equal((await relay(port, '')).status, 401)
   })
 
-  test('another upgrade is served as the plain request it also is', async () => {
+  test('another kind of upgrade is served as a plain request', async () => {
     const response = await agent.open('GET', '/health', { connection: 'Upgrade', upgrade: 'h2c' })
     assert.equal(response.statusCode, 204)
   })
 })
 
-test('requests that are no HTTP, or lack a host, leave the agent well', async () => {
+test('requests without a host, or that are not HTTP, leave the agent working', async () => {
   for (const text of [
     'GARBAGE\r\n\r\n',
     'POST /process.Process/List HTTP/1.0\r\nX-Access-Token: the-token\r\nContent-Type: application/json\r\n\r\n',

@@ -67,7 +67,7 @@ export function createAgent(options: AgentOptions): Agent {
     // The first command is the owner's, and must not wait.
     if (identity.hasOwner) return
     const { rehearseCommand } = await import('./rehearsal.ts')
-    // Another agent in this process, of which nothing is kept.
+    // A second agent in this process, which is dropped after the rehearsal.
     const twin = createAgent({ ...options, identity: identity.withoutToken(), log: new AgentLog(clock) })
     await (options.rehearse ?? rehearseCommand)(twin.server)
   }

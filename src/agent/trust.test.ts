@@ -22,7 +22,7 @@ suite('trust', () => {
   })
   afterEach(() => rmSync(root, { recursive: true }))
 
-  test('adds the authority to what the system trusts, once, and replaces an earlier one', () => {
+  test("adds the authority to the system's bundle once, and replaces an earlier one", () => {
     const others = makeAuthority('another').certificate
     writeFileSync(join(root, bundle), others.trimEnd())
     const variables = trustAuthorities(authority.certificate, root)
@@ -45,7 +45,7 @@ suite('trust', () => {
     assert.equal(count(read(bundle), 'BEGIN CERTIFICATE'), 2)
   })
 
-  test('follows links to the real file, and works without any', () => {
+  test('follows links to the real file, and works without any bundle', () => {
     mkdirSync(join(root, 'etc/pki/tls/certs'), { recursive: true })
     writeFileSync(join(root, 'etc/pki/real.pem'), '')
     symlinkSync('../../real.pem', join(root, 'etc/pki/tls/certs/ca-bundle.crt'))
@@ -53,7 +53,7 @@ suite('trust', () => {
     assert.equal(count(read('etc/pki/real.pem'), authority.certificate), 1)
   })
 
-  test('makes a bundle with the usual roots where the image has none', () => {
+  test('makes a bundle with the usual roots if the image has none', () => {
     rmSync(join(root, 'etc'), { recursive: true })
     for (let again = 0; again < 2; again++) {
       const { SSL_CERT_FILE } = trustAuthorities(authority.certificate, root)
@@ -63,7 +63,7 @@ suite('trust', () => {
     }
   })
 
-  test('takes several authorities, each of which the tools of the image find in a file of its own', () => {
+  test('writes each of several authorities to a file of its own for the tools of the image', () => {
     const all = ['one', 'two', 'three'].map((name) => makeAuthority(name).certificate)
     mkdirSync(join(root, 'etc/pki/ca-trust/source/anchors'), { recursive: true })
     trustAuthorities(all.join(''), root)
@@ -78,7 +78,7 @@ suite('trust', () => {
     assert.equal(existsSync(join(root, own('warren-2.crt'))), false)
   })
 
-  test('takes nothing from an authority of the image that has the same hash', () => {
+  test('leaves an authority of the image with the same hash alone', () => {
     const certificate = new X509Certificate(authority.certificate)
     const hashed = join('etc/ssl/certs', subjectHash(certificate))
     const other = makeAuthority('another').certificate
@@ -90,7 +90,7 @@ suite('trust', () => {
     assert.equal(existsSync(join(root, `${hashed}.2`)), false)
   })
 
-  test('gives Java all that the system trusts', (t) => {
+  test('gives Java all authorities that the system trusts', (t) => {
     trustAuthorities(authority.certificate, root)
     const store = join(root, 'usr/local/share/ca-certificates/warren.jks')
     assert.equal(readFileSync(store).readUInt32BE(8), rootCertificates.length + 1)
@@ -99,12 +99,12 @@ suite('trust', () => {
     assert.match(String(listed.stdout), new RegExp(`contains ${rootCertificates.length + 1} entries`))
   })
 
-  test('reads nothing that is no file', { timeout: 120_000 }, () => {
+  test('reads regular files only', { timeout: 120_000 }, () => {
     symlinkSync('/dev/zero', join(root, bundle))
     assert.equal(trustAuthorities(authority.certificate, root).SSL_CERT_FILE, undefined)
   })
 
-  test('writes through no link, and waits for no pipe, where it begins a file', () => {
+  test('writes through no link and waits for no pipe where it creates a file', () => {
     const beside = join(root, `${bundle}.warren`)
     const target = join(root, 'target')
     writeFileSync(target, 'kept')
@@ -116,14 +116,14 @@ suite('trust', () => {
     assert.equal(existsSync(beside), false)
   })
 
-  test('takes no other certificate, and nothing else', () => {
+  test('rejects other certificates and any other text', () => {
     const leaf = issueCertificate(authority, { names: ['x.example'], days: 1 })
     for (const text of ['', 'nonsense', leaf.certificate, authority.key]) {
       assert.throws(() => trustAuthorities(text, root), /caBundle must be the certificates of authorities/)
     }
   })
 
-  test('has the hash of OpenSSL, whatever the types and spaces of its subject', (t) => {
+  test('has the hash of OpenSSL, for all types and spaces of a subject', (t) => {
     const subjects: [mask: string, subject: string][] = [
       ['UTF8', '/C=DE/O=Föö  Bar/CN= A\tb\u00a0\u00a0c '],
       ['T61', '/O=Foo Bär/CN=ABC'],

@@ -1,6 +1,6 @@
 /**
- * Makes the programs of a sandbox trust authorities besides those of its image. By hand: the tools that images bring
- * for it differ, take long, or are missing.
+ * Makes the programs of a sandbox trust further certificate authorities. It writes the files itself, because the
+ * tools for that differ between images, take long, or are missing.
  */
 import { createHash, X509Certificate } from 'node:crypto'
 import {
@@ -22,14 +22,14 @@ import * as der from '../lib/der.ts'
 import { pemCertificates } from '../lib/pem.ts'
 import { javaTrustStore } from './java-trust-store.ts'
 
-/** Debian's and Alpine's tools add every `.crt` of it to the bundle whenever they make it anew. */
+/** The tools of Debian and Alpine add every `.crt` file of this folder to the bundle when they rebuild it. */
 const ownFolder = '/usr/local/share/ca-certificates'
 const ownFile = `${ownFolder}/warren.pem`
 const javaFile = `${ownFolder}/warren.jks`
-/** Where the tools of Red Hat's family look for the same. */
+/** The tools of Red Hat and Fedora add every certificate of this folder to the bundle. */
 const anchorsFolder = '/etc/pki/ca-trust/source/anchors'
 const hashedFolder = '/etc/ssl/certs'
-/** Where Debian and its like, Fedora and its like, SUSE and Alpine keep all they trust. */
+/** The bundles of all trusted authorities in Debian, Fedora, SUSE and Alpine, and in distributions based on them. */
 const bundles = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
@@ -42,9 +42,9 @@ const mostOfOneHash = 100
 const [begin, end] = ['# Warren: begin\n', '# Warren: end\n']
 
 /**
- * `pem` holds the certificates of one or more authorities, in place of those given before. Gives the variables that
- * lead programs with roots of their own to the system's. git has a variable too, but reads the system's anyway, and the
- * variable would overrule what a user has configured.
+ * `pem` has the certificates of one or more authorities, and replaces those of an earlier call. Returns environment
+ * variables that make programs with roots of their own use the system's bundle. It sets no variable for git, which uses
+ * the system's bundle anyway, and whose variable would override a user's configuration.
  */
 export function trustAuthorities(pem: string, root = '/'): Record<string, string> {
   const certificates = readCertificates(pem)
@@ -76,7 +76,7 @@ function readCertificates(pem: string): X509Certificate[] {
   throw new AppError('invalid_argument', 'caBundle must be the certificates of authorities, in PEM form')
 }
 
-/** Gives the bundle to lead programs to. An image without any gets one that begins with Node's roots. */
+/** Returns the bundle that programs should use. An image without a bundle gets one with Node's root certificates. */
 function addToBundles(texts: string, place: (path: string) => string): string | undefined {
   const present = bundles.filter((path) => isBundle(place(path)))
   for (const path of present) addTo(realpathSync(place(path)), texts)
@@ -88,7 +88,7 @@ function addToBundles(texts: string, place: (path: string) => string): string | 
   return usual
 }
 
-/** One file for each authority, because the tools take one from each; and one with all of them. */
+/** Writes one file for each authority, because the tools read one certificate per file, and one file with all. */
 function writeOwnFiles(texts: readonly string[], place: (path: string) => string): void {
   mkdirSync(place(ownFolder), { recursive: true })
   replaceFile(place(ownFile), texts.join(''))
@@ -105,7 +105,7 @@ function addByHash(certificate: X509Certificate, folder: string): void {
   if (free !== undefined) replaceFile(free, certificate.toString())
 }
 
-/** An authority that was renewed has the subject of the one before and takes its place. */
+/** A renewed certificate of an authority has the same subject, and replaces the earlier one. */
 function isOurs(path: string, { subject }: X509Certificate): boolean {
   if (!isBundle(path)) return false
   try {
@@ -115,13 +115,13 @@ function isOurs(path: string, { subject }: X509Certificate): boolean {
   }
 }
 
-/** What is there was made by the image, or by who is root inside: it may be anything. */
+/** The image, or root inside the sandbox, may have put anything at this path. */
 function isBundle(path: string): boolean {
   const found = statSync(path, { throwIfNoEntry: false })
   return found?.isFile() === true && found.size <= largestBundle
 }
 
-/** In place of one that an earlier machine or time has left. */
+/** Replaces the section that an earlier call has written, on this machine or on another. */
 function addTo(path: string, text: string): void {
   const before = readFileSync(path, 'latin1')
   const [from, to] = [before.indexOf(begin), before.indexOf(end)]
@@ -152,7 +152,7 @@ export function subjectHash(certificate: X509Certificate): string {
   return digest.readUInt32LE(0).toString(16).padStart(8, '0')
 }
 
-/** As UTF-8, in lower case, without needless spaces; of both, OpenSSL knows those of ASCII alone. */
+/** The text as UTF-8, in lower case, without needless spaces; OpenSSL changes only letters and spaces of ASCII. */
 function canonicalText(value: der.Der): der.Der {
   const text = textTypes.get(value[0]!)?.(der.contentOf(value))
   if (text === undefined) return value
@@ -162,7 +162,7 @@ function canonicalText(value: der.Der): der.Der {
 
 const oneByteEach = (bytes: Buffer) => bytes.toString('latin1')
 
-/** By tag. OpenSSL leaves any other type as it is, but for UniversalString, which nobody uses. */
+/** Decoders by ASN.1 tag. OpenSSL does not change other types, except UniversalString, which nobody uses. */
 const textTypes = new Map<number, (bytes: Buffer) => string>([
   [0x0c, (bytes) => bytes.toString()],
   ...[0x13, 0x14, 0x16, 0x1a].map((tag) => [tag, oneByteEach] as const),

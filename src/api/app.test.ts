@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 
 describe('creating over the API', () => {
-  it('answers with all that a client needs to reach the sandbox', async () => {
+  it('answers with everything that a client needs to reach the sandbox', async () => {
     await using warren = await openApi()
     const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base' } })
     assert.equal(answer.status, 201)
@@ -39,7 +39,7 @@ describe('creating over the API', () => {
     assert.match(trafficAccessToken, /^[0-9a-f]{64}$/)
   })
 
-  it('names the domain of the operator, and none to a client that came by a foreign address', async () => {
+  it("names the operator's domain, and no domain to a client that used another address", async () => {
     await using own = await openApi({ domain: 'sandboxes.test:8443' })
     const { domain } = (await own.ask('POST', '/v2/sandboxes', { body: { templateID: 'base' } })).json()
     assert.equal(domain, 'sandboxes.test:8443')
@@ -49,14 +49,13 @@ describe('creating over the API', () => {
     assert.equal(far.json().domain, null)
   })
 
-  it('refuses options that it could not honour, each in words', async () => {
+  it('rejects options that are not supported, each with its reason', async () => {
     await using warren = await openApi()
     const refused: [object, RegExp][] = [
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
-      [{ secure: false }, /not allowed on this server.*WARREN_ALLOW_INSECURE_SANDBOXES=yes/],
-      [{ secure: false, network: { allowPublicTraffic: false } }, /cannot be combined/],
+      [{ secure: false, network: { allowPublicTraffic: false } }, /the token that the 'secure' flag gives/],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -66,7 +65,7 @@ describe('creating over the API', () => {
     assert.deepEqual(await warren.fixture.driver.list(), [])
   })
 
-  it('gives no token for a sandbox that shall want none, where the operator allows it', async () => {
+  it('returns no token for a sandbox with `secure: false`, if the operator allows that', async () => {
     await using warren = await openApi({ allowInsecureSandboxes: true })
     const make = async (options: object) => {
       const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base', ...options } })
@@ -85,7 +84,15 @@ describe('creating over the API', () => {
     assert.match(answer.json().message, /secure: false cannot be combined with allowPublicTraffic: false/)
   })
 
-  it('refuses a network that makes no sense, in the words that clients know', async () => {
+  it('gives a token also for secure: false, unless the operator allows sandboxes without', async () => {
+    await using warren = await openApi()
+    const answer = await warren.ask('POST', '/sandboxes', { body: { templateID: 'base', secure: false } })
+    assert.equal(answer.status, 201)
+    assert.equal(typeof answer.json().envdAccessToken, 'string')
+    assert.deepEqual(warren.fixture.agent.secured, [true])
+  })
+
+  it('rejects an invalid network with the messages that clients know', async () => {
     await using warren = await openApi()
     const refused: [object, string | RegExp][] = [
       [{ allowOut: ['::1'] }, 'invalid allowed address ::1'],
@@ -114,7 +121,7 @@ describe('creating over the API', () => {
     assert.equal((await warren.fixture.driver.list()).length, 1)
   })
 
-  it('shows the network as it was configured, without what is secret, and replaces it as a whole', async () => {
+  it('shows the network as it was configured, without secrets, and an update replaces it as a whole', async () => {
     await using warren = await openApi()
     const tls = { enabled: true, serverName: 'a.test' }
     const egressProxy = { address: '198.51.100.1:1080', username: 'u', password: 'hidden', tls }
@@ -135,7 +142,7 @@ describe('creating over the API', () => {
     assert.equal((await warren.ask('PUT', '/sandboxes/nosuchsandbox/network', { body: {} })).status, 404)
   })
 
-  it('shows of a network only what was said: not every client can read a null', async () => {
+  it('leaves out network fields that the client did not set, because some clients cannot read null', async () => {
     await using warren = await openApi()
     const nothing = { egressProxy: null, allowOut: null, denyOut: null, dnsServers: null, httpsPorts: null }
     const rules = { 'a.test': [{ transform: null }] }
@@ -149,7 +156,7 @@ describe('creating over the API', () => {
     }
   })
 
-  it('accepts what only clients act on, and what old clients always send', async () => {
+  it('accepts fields that only clients use, and fields that old clients always send', async () => {
     await using warren = await openApi()
     const old = {
       timeout: 300,
@@ -224,7 +231,7 @@ describe('other verbs', () => {
     assert.equal((await warren.ask('GET', `/sandboxes/${id}-6532622b`)).status, 200)
   })
 
-  it('have no body where there is nothing to say, and say so by length', async () => {
+  it('send no body where there is nothing to return, with Content-Length 0', async () => {
     await using warren = await openApi()
     const id = await warren.create()
     const timeout = await warren.ask('POST', `/sandboxes/${id}/timeout`, { body: { timeout: 10 } })
@@ -246,8 +253,8 @@ describe('other verbs', () => {
   })
 })
 
-describe('what is remembered of a sandbox', () => {
-  it('are its metrics, to its own team only, by range and newest', async () => {
+describe('the records of a sandbox', () => {
+  it('include its metrics, by range and the newest, for its own team only', async () => {
     await using warren = await openApi()
     const id = await warren.create()
     const sizes = {
@@ -289,7 +296,7 @@ describe('what is remembered of a sandbox', () => {
     })
   })
 
-  it('are its logs, in the forms of both versions, also after its end', async () => {
+  it('include its logs, in the forms of both versions, also after its end', async () => {
     await using warren = await openApi()
     const id = await warren.create()
     const entry = {
@@ -325,8 +332,8 @@ describe('what is remembered of a sandbox', () => {
   })
 })
 
-describe('who may ask', () => {
-  it('is told apart by key; a revoked one stops at once', async () => {
+describe('the caller of a request', () => {
+  it('is identified by its key, and a revoked key stops working at once', async () => {
     await using warren = await openApi()
     const keyID = (await warren.teams.listKeys('alpha'))[0]!.keyID
     assert.equal((await warren.ask('GET', '/v2/sandboxes')).status, 200)
@@ -336,7 +343,7 @@ describe('who may ask', () => {
     assert.deepEqual([refused.status, refused.json().code], [401, 401])
   })
 
-  it('is a team of its own for the operator who names it', async () => {
+  it('is the named team if the operator names one', async () => {
     await using warren = await openApi()
     const headers = { 'x-admin-token': 'admin-token', 'x-team-id': 'alpha' }
     const answer = await warren.api.inject({ method: 'GET', url: '/v2/sandboxes', headers })
@@ -349,7 +356,7 @@ describe('who may ask', () => {
     assert.equal(wrong.statusCode, 401)
   })
 
-  it('is any origin, for browsers', async () => {
+  it('may have any origin, for browsers', async () => {
     await using warren = await openApi()
     const preflight = await warren.api.inject({ method: 'OPTIONS', url: '/v2/sandboxes' })
     assert.equal(preflight.statusCode, 204)

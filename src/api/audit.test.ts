@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 import { silentLog } from '../lib/log.ts'
 
-it('whatever a key or the operator changes is one line of the log, and what is only read is none', async () => {
+it('every change by a key or by the operator gets one line in the log, and a read gets none', async () => {
   const lines: Record<string, unknown>[] = []
   const info = (fields: object) => {
     if ('audit' in fields) lines.push({ ...fields })

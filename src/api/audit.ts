@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
+import { loggedParams } from './sandbox-id.ts'
 
 const readsOnly = new Set(['GET', 'HEAD', 'OPTIONS'])
 
@@ -15,7 +16,7 @@ export function auditChanges(app: FastifyInstance, auth: Authenticator, log: Log
       requestID: request.id,
       method,
       route: routeOptions.url,
-      ...(params as object),
+      ...loggedParams(params),
       status: reply.statusCode,
     }
     log.info({ audit: true, ...who, ...what }, 'a request to change something was answered')

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 
-describe('what cannot be read', () => {
-  it('is told in the body of every failure, also where no route is reached', async () => {
+describe('an unreadable request', () => {
+  it('is reported in the body of every failure, even if no route is reached', async () => {
     await using warren = await openApi()
     for (const [url, says] of [
       ['/sandboxes/%zz', /percent-encoded/],
@@ -16,7 +16,7 @@ describe('what cannot be read', () => {
     }
   })
 
-  it('is told apart in a body: no JSON, a key that is not taken, a type that is none', async () => {
+  it('gets its own error for each fault in a body: no JSON, an unknown key, a wrong type', async () => {
     await using warren = await openApi()
     const post = async (payload: string, type = 'application/json') => {
       const headers = { 'x-api-key': warren.key, 'content-type': type }
@@ -31,7 +31,7 @@ describe('what cannot be read', () => {
     assert.deepEqual([status, message], [400, 'Invalid request: send Content-Type: application/json'])
   })
 
-  it('is told of the value alone, not of the null it might have been', async () => {
+  it('gets an error about the value, and not about null as an alternative', async () => {
     await using warren = await openApi()
     const id = await warren.create()
     const message = async (path: string, body?: object) =>
@@ -49,8 +49,8 @@ describe('what cannot be read', () => {
   })
 })
 
-describe('what a sandbox is created with', () => {
-  it('takes texts alone as metadata, and names that a process can have as variables', async () => {
+describe('the options of a create', () => {
+  it('must have texts as metadata, and valid names of variables', async () => {
     await using warren = await openApi()
     const refused: [object, RegExp][] = [
       [{ metadata: { a: 1 } }, /^validation error: body\/metadata\/a must be string$/],
@@ -81,8 +81,8 @@ describe('what a sandbox is created with', () => {
 
 const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 'v']))
 
-describe('what a list is asked for', () => {
-  it('is refused where it means nothing', async () => {
+describe('the parameters of a list', () => {
+  it('are rejected if they are invalid', async () => {
     await using warren = await openApi()
     for (const [query, says] of [
       ['metadata=%25zz', /^Error parsing metadata/],
@@ -103,7 +103,7 @@ describe('what a list is asked for', () => {
     }
   })
 
-  it('is counted also where the template is not there, but not where nothing running was asked for', async () => {
+  it('are answered with a total count even for an unknown template, and without one if no running sandboxes are asked for', async () => {
     await using warren = await openApi()
     await warren.create()
     const count = async (query: string) =>

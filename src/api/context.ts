@@ -1,4 +1,4 @@
-/** What every route is made with: the app it adds itself to, and the parts it calls. */
+/** The parts that every route gets: the app that it adds itself to, and the services that it calls. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -56,7 +56,7 @@ export type ApiParts = {
   pruner: Pruner
   quarantine: Quarantine
   buildFiles: BuildFiles
-  /** How links for uploaded build files are signed, and how much one upload may hold. */
+  /** The secret that signs links for uploads of build files, and the maximum size of an upload. */
   uploads: { secret: string; maxBytes: number }
   sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
   secrets: SecretService
@@ -68,42 +68,44 @@ export type ApiParts = {
   accessTokens: AccessTokens
   teamRemover: TeamRemover
   usage: TeamUsage
-  /** How many requests a team may make in a minute; 0: any number. */
+  /** Maximum number of requests of a team in a minute; 0: no limit. */
   requestsPerMinute: number
-  /** Clients may ask for sandboxes that whoever knows their id may use. */
+  /** Whether clients may create sandboxes with `secure: false`, which anybody who knows the id may use. */
   allowInsecureSandboxes: boolean
-  /** How the server does, and what the doctor finds on its machine. */
+  /** Whether clients of every team may be older than access tokens. */
+  allowOlderClients: boolean
+  /** The state of the server. `examineMachine` returns the findings of the doctor. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>
-  /** Sandboxes are containers because gVisor does not work, not because the operator wants containers. */
+  /** Whether sandboxes are containers because gVisor does not work, and not because the operator chose containers. */
   isWeakerThanWanted: boolean
-  /** The files of the dashboard, made when they are first needed. */
+  /** Returns the files of the dashboard, and bundles them on the first call. */
   openDashboard(): Promise<Dashboard>
-  /** Answers a request of the Model Context Protocol for who has the key. */
+  /** Answers a request of the Model Context Protocol on behalf of the team that has the key. */
   answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
-  /** A page of the documentation, by what follows /docs/ in its address; `readApi` gives the OpenAPI document. */
+  /** Returns a page of the documentation; `path` follows /docs/ in its URL. `readApi` returns the OpenAPI document. */
   answerDocs(
     path: string,
     readApi: () => object,
   ): Promise<{ status: number; type: string; body: string | Buffer }>
-  /** The figures of this process, in the text format of Prometheus. */
+  /** Returns the metrics of this process in the text format of Prometheus. */
   renderMetrics(): Promise<{ contentType: string; text: string }>
-  /** Undefined: requests can be served. Else why not, as a sentence that anybody may read. */
+  /** Why requests cannot be served, as a sentence that clients may see. Undefined: they can. */
   whyNotReady(): Promise<string | undefined>
   /** Called after each answer. */
   onAnswered(answered: AnsweredRequest): void
   tokens: SandboxTokens
   adminToken: string
-  /** The domain under which sandboxes are reached, port included where it is not the usual one. */
+  /** The domain under which clients reach sandboxes, with the port unless it is 443. */
   domain: string | undefined
   /** The port on which the server listens. */
   port: number
   version: string
   log: Log
   nodes: NodeDirectory
-  /** Undefined: this Warren is the only one. */
+  /** Undefined: this Warren is not part of a cluster. */
   cluster?: ApiCluster | undefined
-  /** Where other Warrens may share the database of one that is in no cluster. */
+  /** Set if this Warren is in no cluster, but other Warrens may share its database. */
   loneNode?: LoneNode | undefined
 }
 

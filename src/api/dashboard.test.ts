@@ -4,7 +4,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib'
 import { openApi } from '../../test/support/api.ts'
 
 describe('the dashboard over the API', () => {
-  it('is one page for every view, which nobody frames and which loads nothing from elsewhere', async () => {
+  it('is one page for every view, which cannot be framed and loads nothing from other hosts', async () => {
     await using warren = await openApi({ domain: 'sandboxes.test:8443' })
     for (const path of ['/dashboard', '/dashboard/', '/dashboard/sandboxes/iabc?team=1']) {
       const { status, headers, body } = await warren.ask('GET', path, { headers: { 'x-api-key': undefined } })
@@ -22,7 +22,7 @@ describe('the dashboard over the API', () => {
     assert.deepEqual([bare.status, bare.headers.location], [302, '/dashboard'])
   })
 
-  it('tells the page of isolation that is weaker than wanted, and nothing where it is as wanted', async () => {
+  it('tells the page if isolation is weaker than wanted, and only then', async () => {
     for (const isWeakerThanWanted of [true, false]) {
       await using warren = await openApi({ isWeakerThanWanted })
       const { body } = await warren.ask('GET', '/dashboard')
@@ -30,7 +30,7 @@ describe('the dashboard over the API', () => {
     }
   })
 
-  it('sends files compressed as the browser takes them, to be kept for good', async () => {
+  it('sends files compressed as the browser accepts them, cacheable for ever', async () => {
     await using warren = await openApi()
     const ask = (encoding: string) =>
       warren.api.inject({ url: '/dashboard/assets/main-1.js', headers: { 'accept-encoding': encoding } })

@@ -7,7 +7,7 @@ import { another, requested } from '../../test/support/template-calls.ts'
 const dockerfile = 'FROM debian:12\nENV A=1\nRUN echo made\nCMD ["sleep", "1"]\n'
 
 describe('builds of the first clients', () => {
-  it('are requested with a Dockerfile and started without saying more', async () => {
+  it('are requested with a Dockerfile and started without further data', async () => {
     await using warren = await openApi()
     const body = { dockerfile, alias: 'Old', startCmd: 'serve', readyCmd: 'ask', cpuCount: 4, memoryMB: 512 }
     const answer = await warren.ask('POST', '/templates', { body })
@@ -38,7 +38,7 @@ describe('builds of the first clients', () => {
     assert.deepEqual([again.status, again.json().message], [400, 'build is not in waiting state'])
   })
 
-  it('may have no name, and come again under their id', async () => {
+  it('may have no name, and can be built again by id', async () => {
     await using warren = await openApi()
     const first = (await warren.ask('POST', '/templates', { body: { dockerfile } })).json()
     assert.deepEqual(first.aliases, [])
@@ -54,7 +54,19 @@ describe('builds of the first clients', () => {
     assert.equal((await warren.ask('POST', '/templates/nothing', { body: { dockerfile } })).status, 404)
   })
 
-  it('say what they cannot do, and make nothing then', async () => {
+  it('may be requested with an empty Dockerfile, and are then made of nothing', async () => {
+    await using warren = await openApi()
+    for (const empty of ['', ' \n']) {
+      const body = { dockerfile: empty, cpuCount: 2, memoryMB: 1024 }
+      const answer = await warren.ask('POST', '/templates', { body })
+      assert.equal(answer.status, 202, answer.body)
+      const { templateID, buildID } = answer.json()
+      const started = await warren.ask('POST', `/templates/${templateID}/builds/${buildID}`)
+      assert.deepEqual([started.status, /without a Dockerfile/.test(started.body)], [400, true])
+    }
+  })
+
+  it('are rejected with the unsupported instruction, and nothing is created', async () => {
     await using warren = await openApi()
     const tenfold = Array.from({ length: 12 }, (_, i) => `ENV A${i + 1}=${`$A${i}`.repeat(10)}`)
     const cases: [body: object, says: RegExp][] = [
@@ -63,7 +75,12 @@ describe('builds of the first clients', () => {
       [{ dockerfile: 'FROM a\nRUN b\nCOPY c /d' }, /line 3: COPY and ADD need files.*warren template build/],
       [{ dockerfile: `FROM a\nENV A0=xxxxxxxxxx\n${tenfold.join('\n')}` }, /line 7: variables make the text/],
       [{ dockerfile, alias: 'a b' }, /^Invalid name/],
-      [{ dockerfile, cpuCount: 3 }, /even number/],
+      [{ dockerfile, cpuCount: 3 }, /^CPU count must be 1 or an even number$/],
+      [{ dockerfile, cpuCount: 0 }, /^validation error/],
+      [{ dockerfile, memoryMB: 32 }, /^validation error/],
+      [{ dockerfile, cpuCount: 1024 }, /^CPU count must be at most 8$/],
+      [{ dockerfile, memoryMB: 1024 * 1024 }, /^Memory can't be higher than 8192 MiB$/],
+      [{ dockerfile, memoryMB: 1001 }, /^Memory must be divisible by 2$/],
       [{ dockerfile, teamID: 'another' }, /is not the team of this key/],
       [{ dockerfile: `FROM a\n#${'x'.repeat(65_536)}` }, /dockerfile/],
     ]

@@ -7,7 +7,7 @@ import { silentLog } from '../lib/log.ts'
 import { requestIDOf } from '../lib/request-id.ts'
 import { handleErrors } from './error-handler.ts'
 
-test('a start that fails shows no words of the runtime, but the id of the line in the log that has them', async () => {
+test('a failed start shows no message of the runtime, but the id of the log line that has it', async () => {
   await using warren = await openApi()
   warren.fixture.driver.beforeStarted = async () => {
     throw new Error('runsc: cannot read /var/lib/secret/place')
@@ -18,7 +18,7 @@ test('a start that fails shows no words of the runtime, but the id of the line i
   assert.doesNotMatch(answer.body, /runsc|secret/)
 })
 
-test('the id of a failure that a client is told stands in the log beside its cause', async () => {
+test('the id of a failure in an answer is in the log, beside its cause', async () => {
   const logged: { requestID?: string; err?: Error }[] = []
   const app = Fastify({ genReqId: requestIDOf })
   handleErrors(app, { ...silentLog, error: (values) => void logged.push(values) })

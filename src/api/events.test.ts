@@ -109,7 +109,7 @@ describe('webhooks over the API', () => {
     assert.deepEqual((await ask('GET', '/events/webhooks', asOther)).json(), [])
   })
 
-  it('show what waits to be delivered', async () => {
+  it('show the deliveries that wait', async () => {
     await using warren = await openTeams()
     const { ask, create } = warren
     const { id } = (await ask('POST', '/events/webhooks', { body: webhook })).json()
@@ -122,7 +122,7 @@ describe('webhooks over the API', () => {
     assert.equal((await ask('GET', `/events/webhooks/${id}/deliveries?offset=1`)).json().length, 0)
   })
 
-  it('are rejected in words when they cannot be', async () => {
+  it('are rejected with the reason if they are invalid', async () => {
     await using warren = await openTeams()
     const bad: [object, RegExp][] = [
       [{ url: 'ftp://a.test/' }, /must begin with http/],
@@ -147,7 +147,7 @@ describe('webhooks over the API', () => {
     assert.deepEqual((await warren.ask('GET', '/events/webhooks')).json(), [])
   })
 
-  it('are ten at most', async () => {
+  it('are limited to ten', async () => {
     await using warren = await openTeams()
     const make = () => warren.ask('POST', '/events/webhooks', { body: webhook })
     const all = await Promise.all(Array.from({ length: 12 }, make))

@@ -55,7 +55,7 @@ test('another team does not learn that there is such a sandbox', async (t) => {
   assert.equal(answer.status, 404)
 })
 
-test('traffic for a sandbox of another Warren is told where it is', async (t) => {
+test('traffic for a sandbox of another Warren is answered with the address of that Warren', async (t) => {
   const [one, other] = await openPair(t)
   const sandboxID = await other.create()
   const { routes, findResumable, findDemand, stores } = one.fixture

@@ -26,7 +26,7 @@ async function openMisfit() {
   return { ...warren, sandboxID, taken }
 }
 
-test('what cannot resume here with its memory is killed all the same', async () => {
+test('a sandbox that cannot resume here with its memory can still be killed', async () => {
   await using warren = await openMisfit()
   const { ask, sandboxID, taken, fixture } = warren
   assert.equal((await ask('DELETE', `/sandboxes/${sandboxID}`)).status, 204)
@@ -34,7 +34,7 @@ test('what cannot resume here with its memory is killed all the same', async () 
   assert.equal((await fixture.stores.sandboxes.find(sandboxID))?.state, 'ended')
 })
 
-test('it boots from its files where a resume without memory is asked for', async () => {
+test('a sandbox that cannot resume here with its memory boots from its files if the client asks for that', async () => {
   await using warren = await openMisfit()
   const { ask, sandboxID, taken } = warren
   const body = { timeout: 60, memory: false }
@@ -42,7 +42,7 @@ test('it boots from its files where a resume without memory is asked for', async
   assert.deepEqual(taken, [sandboxID])
 })
 
-test('a resume with memory is rejected in words, and leaves it where it is', async () => {
+test('a resume with memory that cannot succeed here is rejected with the reason, and the sandbox stays where it is', async () => {
   await using warren = await openMisfit()
   const { ask, sandboxID, taken } = warren
   for (const verb of ['connect', 'resume']) {
@@ -53,7 +53,7 @@ test('a resume with memory is rejected in words, and leaves it where it is', asy
   assert.deepEqual(taken, [])
 })
 
-test('nobody but its team can make it lose its memory', async () => {
+test("only the sandbox's own team can make it lose its memory", async () => {
   await using warren = await openMisfit()
   const { ask, sandboxID, taken, teams } = warren
   const nobody = await ask('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'x-api-key': 'e2b_none' } })

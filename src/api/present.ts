@@ -18,7 +18,7 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
   return {
     templateID: sandbox.templateID,
     sandboxID,
-    clientID,
+    clientID: parts.tokens.hostOf(sandbox) ?? clientID,
     envdVersion: sandbox.envdVersion,
     ...(sandbox.alias && { alias: sandbox.alias }),
     ...(envdAccessToken !== null && { envdAccessToken }),
@@ -27,12 +27,16 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
   }
 }
 
-export function presentListed(sandbox: Sandbox): wire.ListedSandbox {
+export function presentListed(
+  sandbox: Sandbox,
+  { tokens }: Pick<PresentParts, 'tokens'>,
+): wire.ListedSandbox {
   const { volumeMounts } = sandbox.options
   return {
     templateID: sandbox.templateID,
     sandboxID: sandbox.sandboxID,
-    clientID,
+    // An older client makes the name of the sandbox's host from a list too.
+    clientID: tokens.hostOf(sandbox) ?? clientID,
     startedAt: dateTime(sandbox.startedAt),
     endAt: dateTime(sandbox.endAt),
     cpuCount: sandbox.cpuCount,
@@ -56,7 +60,7 @@ export function presentDetail(
   const { options } = sandbox
   const envdAccessToken = parts.tokens.agentOf(sandbox)
   return {
-    ...presentListed(sandbox),
+    ...presentListed(sandbox, parts),
     ...(envdAccessToken !== null && { envdAccessToken }),
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 
 describe('pruning over the API', () => {
-  it('is for the operator alone, and says what it freed', async () => {
+  it('is for the operator alone, and reports the bytes that it freed', async () => {
     await using warren = await openApi()
     const { status, json } = await warren.ask('POST', '/admin/prune', {
       ...warren.asAdmin,
@@ -18,7 +18,7 @@ describe('pruning over the API', () => {
     assert.equal((await warren.ask('POST', '/admin/prune', { body: {} })).status, 401)
   })
 
-  it('is not begun by a misspelt wish to only look', async () => {
+  it('is rejected for a misspelt dry-run option', async () => {
     await using warren = await openApi()
     const typo = { ...warren.asAdmin, body: { dryrun: true } }
     assert.equal((await warren.ask('POST', '/admin/prune', typo)).status, 400)

@@ -4,7 +4,7 @@ import { openApi } from '../../test/support/api.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 
 describe('the quarantine over the API', () => {
-  it('lists what nothing owns, and gives a sandbox back to its team as paused', async () => {
+  it('lists snapshots without an owner, and gives a sandbox back to its team as paused', async () => {
     await using warren = await openApi()
     const { sandboxID, snapshotName } = await loseSandbox(warren.fixture)
     const [entry, ...others] = (await warren.ask('GET', '/admin/quarantine', warren.asAdmin)).json()
@@ -21,7 +21,7 @@ describe('the quarantine over the API', () => {
     assert.equal((await warren.ask('POST', path, warren.asAdmin)).status, 404)
   })
 
-  it('deletes a snapshot when the operator says so', async () => {
+  it("deletes a snapshot at the operator's request", async () => {
     await using warren = await openApi()
     const { snapshotName } = await loseSandbox(warren.fixture)
     const path = `/admin/quarantine/${snapshotName}`

@@ -5,7 +5,7 @@ import { silentLog } from '../lib/log.ts'
 import { currentRequestID } from '../lib/request-id.ts'
 import type { AnsweredRequest } from './request-id.ts'
 
-test('every answer names its request: a success, a failure, a preflight, a path that leads nowhere', async () => {
+test('every answer has a request id: a success, a failure, a preflight, an unknown path', async () => {
   await using api = await openApi()
   const answers = [
     await api.ask('GET', '/v2/sandboxes'),
@@ -28,7 +28,7 @@ test("a client's own id is on its answer", async () => {
   assert.equal(answer.headers['x-request-id'], 'mine-1')
 })
 
-test('what is logged for a request, also after its body was read, is logged on its behalf', async () => {
+test('log lines of a request, also those after its body was read, carry its id', async () => {
   const seen: (string | undefined)[] = []
   const log = { ...silentLog, info: () => void seen.push(currentRequestID()) }
   await using api = await openApi({ log })
@@ -39,7 +39,7 @@ test('what is logged for a request, also after its body was read, is logged on i
   assert.deepEqual([...new Set(seen)], ['mine-2'])
 })
 
-test('each answer is told with its route, never with what stood in its place', async () => {
+test('each answer is reported with the pattern of its route, never with the values in its path', async () => {
   const answered: AnsweredRequest[] = []
   await using api = await openApi({ onAnswered: (one) => answered.push(one) })
   await api.ask('GET', '/sandboxes/inone')
@@ -52,7 +52,7 @@ test('each answer is told with its route, never with what stood in its place', a
   assert.ok(answered[0]!.teamID)
 })
 
-test('the figures are for the operator, who may send the token as Prometheus does', async () => {
+test('the metrics are for the operator, who may send the token as Prometheus does', async () => {
   await using api = await openApi()
   assert.equal((await api.ask('GET', '/metrics')).status, 401)
   const wrong = { authorization: 'Bearer wrong' }

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { onBehalfOf, requestIDHeader } from '../lib/request-id.ts'
 import type { Authenticator } from './auth.ts'
+import { loggedParams } from './sandbox-id.ts'
 
 export type AnsweredRequest = {
   requestID: string
@@ -35,7 +36,7 @@ export function tellAnswers(
       requestID: request.id,
       method: request.method,
       route: request.routeOptions.url,
-      params: request.params as object,
+      params: loggedParams(request.params),
       teamID: auth.callerOf(request)?.team.teamID,
       status: reply.statusCode,
       durationMs: reply.elapsedTime,

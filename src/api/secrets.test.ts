@@ -52,7 +52,7 @@ describe('secrets over the API', () => {
     }
   })
 
-  it('are refused a second time under one name, in any case, also when asked for at once', async () => {
+  it('are rejected a second time under one name, in any case, also for requests at the same time', async () => {
     await using warren = await openTeams()
     const create = (name: string) => warren.ask('POST', '/secrets', { body: { name, value } })
     const all = await Promise.all(Array.from({ length: 20 }, (_, at) => create(at % 2 ? 'KEY' : 'key')))
@@ -63,7 +63,7 @@ describe('secrets over the API', () => {
     assert.equal((await warren.asOther('POST', '/secrets', { body: { name: 'key', value } })).status, 201)
   })
 
-  it('get every version its number when updated at once', async () => {
+  it('get distinct version numbers when they are updated at the same time', async () => {
     await using warren = await openTeams()
     await warren.ask('POST', '/secrets', { body: { name: 'key', value } })
     const updates = Array.from({ length: 10 }, () => warren.ask('POST', '/secrets/key', { body: { value } }))
@@ -97,7 +97,7 @@ describe('secrets over the API', () => {
     assert.equal((await warren.ask('GET', '/secrets/mine')).json().currentVersion, 1)
   })
 
-  it('are for those with a key', async () => {
+  it('need a key', async () => {
     await using warren = await openTeams()
     const stranger = { headers: { 'x-api-key': '' } }
     for (const [method, path] of [
@@ -140,7 +140,7 @@ describe('secrets over the API', () => {
     }
   })
 
-  it('are refused in fixed words when the request is malformed', async () => {
+  it('are rejected with a fixed message if the request is malformed', async () => {
     await using warren = await openTeams()
     const bad: [unknown, RegExp][] = [
       [undefined, /send a JSON object/],
@@ -176,7 +176,7 @@ describe('secrets over the API', () => {
     assert.deepEqual((await warren.ask('GET', '/secrets')).json(), [])
   })
 
-  it('do not show in the answer to a body that is no JSON', async () => {
+  it('are not quoted in the answer to a body that is not JSON', async () => {
     await using warren = await openTeams()
     for (const text of [
       `{"name":"a","value":"${value}"`,

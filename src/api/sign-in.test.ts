@@ -62,7 +62,7 @@ describe('signing in the command line', () => {
     ],
     ...['http://localhost:04321', 'http://localhost:43210\n', 'http:localhost:43210', 'javascript:alert(1)'],
   ]
-  it('takes no other address than the form that the command line sends', async () => {
+  it('rejects any address that does not have the form which the command line sends', async () => {
     await using app = await openApi()
     const { body } = await show(app, commandLine)
     for (const next of elsewhere) {
@@ -72,7 +72,7 @@ describe('signing in the command line', () => {
     }
   })
 
-  it('takes no port on which the server answers, by whatever name', async () => {
+  it('rejects ports on which the server itself answers, by any name', async () => {
     await using app = await openApi({ domain: 'sandboxes.test:8443' })
     for (const port of [3000, 8443, 8080]) {
       for (const host of ['localhost', '127.0.0.1']) {
@@ -82,7 +82,7 @@ describe('signing in the command line', () => {
     }
   })
 
-  it('does not answer a link of another page, and takes no form of one', async () => {
+  it('does not answer a link from another page, and rejects the form of another page', async () => {
     await using app = await openApi()
     const { body } = await show(app, commandLine)
     for (const site of ['cross-site', 'same-site', 'same-origin']) {
@@ -93,7 +93,7 @@ describe('signing in the command line', () => {
     assert.equal((await send(app, form, { 'sec-fetch-site': 'cross-site' })).statusCode, 400)
   })
 
-  it('takes only a form that it showed for this address, and not for long', async () => {
+  it('accepts a form only if it was shown for this address, and only for a short time', async () => {
     await using app = await openApi()
     const seal = sealIn((await show(app, commandLine)).body)
     const attempts = [

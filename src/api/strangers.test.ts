@@ -7,7 +7,7 @@ import { newSandboxID, newUUID } from '../lib/ids.ts'
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Operation = { method: Method; path: string }
 
-/** For load balancers and whoever looks whether the server is there. */
+/** Operations for load balancers and health checks. */
 const open = ['GET /health', 'GET /health/ready']
 /** Whose links are signed: who has no signature gets 403, as from the object stores that clients know. */
 const signed = ['PUT /build-files/{teamID}/{hash}']
@@ -46,7 +46,7 @@ describe('a stranger', () => {
     return { status, body: body.replaceAll(id, 'ID') }
   }
 
-  it('without a key gets 401 from every operation but those on the health of the server', async () => {
+  it('without a key gets 401 from every operation except health checks', async () => {
     const answers = await Promise.all(
       operations.map(async (operation) => {
         const { status } = await askAs(undefined, operation, 'x')
@@ -57,7 +57,7 @@ describe('a stranger', () => {
     assert.deepEqual(served.sort(), [...open, ...signed].sort())
   })
 
-  it('with a key of another team gets for what is mine the answer for what is not there', async () => {
+  it('with a key of another team gets the same answer for my things as for missing ones', async () => {
     const { key, record } = await warren.teams.createKey(warren.fixture.team.teamID, 'mine')
     const other = await warren.teams.createTeam('Stranger')
     const theirs = (await warren.teams.createKey(other.teamID, 'theirs')).key

@@ -13,7 +13,7 @@ async function newToken(warren: Api): Promise<{ id: string; token: string }> {
 }
 
 describe('access tokens over the API', () => {
-  it('open the API for their team, and bring an API key that ends with them', async () => {
+  it('open the API for their team, and come with an API key that ends with them', async () => {
     await using warren = await openApi()
     const { id, token } = await newToken(warren)
     assert.match(token, /^sk_e2b_[0-9a-f]{40}$/)
@@ -28,7 +28,7 @@ describe('access tokens over the API', () => {
     assert.equal((await warren.ask('GET', '/teams', byToken(token))).status, 401)
   })
 
-  it('are refused in words when they are malformed, unknown, or of another team than is named', async () => {
+  it('are rejected with the reason if they are malformed, unknown, or of another team than the named one', async () => {
     await using warren = await openApi()
     const { token } = await newToken(warren)
     const malformed = await warren.ask('GET', '/teams', byToken('sk_e2b_x'))
@@ -73,15 +73,17 @@ describe('API keys of the own team', () => {
   })
 })
 
-describe('the use of a team', () => {
-  it('is sampled, read over time, and told at its highest', async () => {
+describe('the usage of a team', () => {
+  it('is sampled, read over time, and returned with its maximum', async () => {
     await using warren = await openApi()
     const { clock, usage, team } = warren.fixture
     await warren.create()
     await warren.create()
     await usage.sample()
     const path = `/teams/${team.teamID}/metrics`
-    const [sample, ...more] = (await warren.ask('GET', path)).json()
+    const start = Math.floor(clock.now() / 1000)
+    clock.advance(60_000)
+    const [sample, ...more] = (await warren.ask('GET', `${path}?end=${start}`)).json()
     assert.deepEqual([sample.concurrentSandboxes, more], [2, []])
     assert.equal(sample.sandboxStartRate, 2 / 30)
     assert.equal(Date.parse(sample.timestamp), sample.timestampUnix * 1000)
@@ -94,6 +96,41 @@ describe('the use of a team', () => {
     assert.equal((await warren.ask('GET', `/teams/${team.teamID}x/metrics`)).status, 403)
     const counts = (await warren.ask('GET', '/admin/sandboxes/running-counts', warren.asAdmin)).json()
     assert.deepEqual(counts, { [team.teamID]: 2 })
+  })
+})
+
+describe('the present use of a team', () => {
+  it('is told before it is sampled, in periods that include the present', async () => {
+    await using warren = await openApi()
+    const { clock, team } = warren.fixture
+    const path = `/teams/${team.teamID}/metrics`
+    const highest = async (metric: string) => (await warren.ask('GET', `${path}/max?metric=${metric}`)).json()
+    assert.equal((await highest('concurrent_sandboxes')).value, 0)
+    assert.deepEqual((await warren.ask('GET', path)).json(), [])
+    await warren.create()
+    await warren.create()
+    clock.advance(15_000)
+    const now = Math.floor(clock.now() / 1000)
+    const { value, timestampUnix } = await highest('concurrent_sandboxes')
+    assert.deepEqual([value, timestampUnix], [2, now])
+    assert.equal((await highest('sandbox_start_rate')).value, 2 / 30)
+    assert.equal((await warren.ask('GET', path)).json().length, 1)
+    assert.deepEqual((await warren.ask('GET', `${path}?start=0&end=${now - 1}`)).json(), [])
+    await warren.ask('POST', `/admin/teams/${team.teamID}/sandboxes/kill`, warren.asAdmin)
+    assert.deepEqual((await warren.ask('GET', path)).json(), [])
+  })
+
+  it('rejects periods that end later than any calendar of a database', async () => {
+    await using warren = await openApi()
+    const path = `/teams/${warren.fixture.team.teamID}/metrics`
+    const last = Date.parse('2299-12-31T23:59:59Z') / 1000
+    for (const url of [`${path}?`, `${path}/max?metric=concurrent_sandboxes&`]) {
+      const answer = await warren.ask('GET', `${url}start=0&end=${last + 1}`)
+      assert.equal(answer.status, 400)
+      assert.match(answer.json().message, /^end time cannot be after 2299/)
+      assert.equal((await warren.ask('GET', `${url}start=${last + 1}&end=${last + 2}`)).status, 400)
+      assert.equal((await warren.ask('GET', `${url}start=0&end=${last}`)).status, 200)
+    }
   })
 })
 
@@ -121,7 +158,7 @@ describe('the operator', () => {
     assert.equal(status, 'error')
   })
 
-  it('deletes a team, but one that has something alive only by force', async () => {
+  it('deletes a team, and needs force for one with live sandboxes', async () => {
     await using warren = await openApi()
     const { team } = warren.fixture
     await warren.create()
@@ -138,8 +175,8 @@ describe('the operator', () => {
   })
 })
 
-describe('the limit of keys', () => {
-  it('holds for keys and tokens together, also when they are asked for at once, until some are revoked', async () => {
+describe('the limit of API keys', () => {
+  it('counts keys and tokens together, also for requests at the same time, until some are revoked', async () => {
     await using warren = await openApi()
     const make = (kind: string) => warren.ask('POST', kind, { body: { name: 'one more' } })
     // One is there already.
@@ -159,7 +196,7 @@ describe('the limit of keys', () => {
 })
 
 describe('the limit of requests', () => {
-  it('is told in headers, refuses with Retry-After, and counts all keys of a team together', async () => {
+  it('is shown in headers, rejects with Retry-After, and counts all keys of a team together', async () => {
     await using warren = await openApi({ requestsPerMinute: 2 })
     const { key } = await warren.teams.createKey(warren.fixture.team.teamID, 'second')
     const other = await warren.teams.createTeam('other')

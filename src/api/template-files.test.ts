@@ -18,7 +18,7 @@ async function linkOf(warren: Warren, templateID: string, headers: Record<string
 }
 
 describe('files for a build', () => {
-  it('are put where a link says, whatever the client calls them, and are there from then on', async () => {
+  it('are uploaded to a link under any name, and exist from then on', async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const { present, url } = await linkOf(warren, templateID)
@@ -38,7 +38,7 @@ describe('files for a build', () => {
     assert.equal((await linkOf(warren, theirs.templateID, other.headers)).present, false)
   })
 
-  it('are reached the way the client came', async () => {
+  it('are uploaded to the address that the client used', async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const headers = { host: 'api.sandboxes.test', 'x-forwarded-proto': 'https, http' }
@@ -46,7 +46,7 @@ describe('files for a build', () => {
     assert.match(url, /^https:\/\/api\.sandboxes\.test\/build-files\//)
   })
 
-  it('are refused for a link that was changed, made up or too old', async () => {
+  it('are rejected for a link that was changed, forged or is too old', async () => {
     await using warren = await openApi()
     const { clock } = warren.fixture
     const { templateID } = await requested(warren, 'mine')
@@ -73,7 +73,7 @@ describe('files for a build', () => {
     assert.equal((await put(warren, url, 'y')).statusCode, 403)
   })
 
-  it('are rejected above the limit, packed or unpacked, and nothing is there', async () => {
+  it('are rejected above the limit, packed or unpacked, and leave nothing behind', async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const { url } = await linkOf(warren, templateID)
@@ -86,7 +86,7 @@ describe('files for a build', () => {
     assert.equal((await put(warren, url, Buffer.alloc(1e6))).statusCode, 200)
   })
 
-  it('are given up when their sender leaves before they were checked', async () => {
+  it('are dropped if their sender leaves before they were checked', async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const { url } = await linkOf(warren, templateID)
@@ -110,7 +110,7 @@ describe('files for a build', () => {
     await left.promise
   })
 
-  it("are not asked for with a bad hash, nor for another team's template", async () => {
+  it("are rejected for a bad hash, and for another team's template", async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     for (const bad of ['x', 'AB'.repeat(32), `${hash}0`]) {
@@ -125,7 +125,7 @@ describe('files for a build', () => {
 })
 
 describe('deleting a template', () => {
-  it('takes its names, builds and tags along, whatever reference is given', async () => {
+  it('removes its names, builds and tags, by any form of reference', async () => {
     await using warren = await openApi()
     for (const reference of ['mine', 'alpha%2Fmine', 'mine:v9', 'id']) {
       const { templateID, path } = await built(warren, 'mine')
@@ -138,7 +138,7 @@ describe('deleting a template', () => {
     }
   })
 
-  it('is refused while sandboxes use it, running or paused', async () => {
+  it('is rejected while sandboxes use it, running or paused', async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')
     const sandboxID = await warren.create({ templateID: 'mine' })
@@ -155,7 +155,7 @@ describe('deleting a template', () => {
     assert.equal((await warren.ask('DELETE', '/templates/mine')).status, 204)
   })
 
-  it('is refused while sandboxes of other teams use it, so that they can be resumed', async () => {
+  it('is rejected while sandboxes of other teams use it, so that they can be resumed', async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')
     const other = await another(warren)
@@ -176,7 +176,7 @@ describe('deleting a template', () => {
     assert.equal((await warren.ask('DELETE', '/templates/mine')).status, 204)
   })
 
-  it("is refused for another team's, and for what is not there", async () => {
+  it("is rejected for another team's template, and for a missing one", async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')
     const other = await another(warren)

@@ -9,7 +9,7 @@ const nil = '00000000-0000-0000-0000-000000000000'
 const failing = { fromImage: 'debian:12', steps: [{ type: 'RUN', args: ['fail'] }] }
 
 describe('reading templates', () => {
-  it('shows the name of a snapshot that was built as both, with one id', async () => {
+  it('shows a template under its name and as a snapshot, with one id, if it was built as both', async () => {
     await using warren = await openApi()
     const list = async (path: string) => (await warren.ask('GET', path)).json()
     const path = `/sandboxes/${await warren.create()}/snapshots`
@@ -44,7 +44,7 @@ describe('reading templates', () => {
     assert.equal((await warren.ask('GET', '/snapshots?sandboxID=A')).status, 400)
   })
 
-  it('shows a template without a build with zeros, and then the newest that is ready', async () => {
+  it('shows a template without a build with zeros, and otherwise its newest ready build', async () => {
     await using warren = await openApi()
     const { clock, create } = { ...warren.fixture, ...warren }
     const { templateID } = await requested(warren, 'mine')
@@ -179,7 +179,7 @@ describe('making a template public', () => {
     assert.equal((await warren.ask('PATCH', path, { body: { public: 'yes' } })).status, 400)
   })
 
-  it('gives old clients the bare name as well, and an empty body', async () => {
+  it('gives old clients the name without a namespace as well, and an empty body', async () => {
     await using warren = await openApi()
     const other = await another(warren)
     const { templateID } = await requested(warren, 'mine')
@@ -191,7 +191,7 @@ describe('making a template public', () => {
     assert.deepEqual([names, aliases], [['mine', 'alpha/mine'], ['mine']])
   })
 
-  it("is refused for another team's and for what is not there", async () => {
+  it("is rejected for another team's template, and for a missing one", async () => {
     await using warren = await openApi()
     const { templateID } = await requested(warren, 'mine')
     const other = await another(warren)
@@ -205,7 +205,7 @@ describe('making a template public', () => {
   })
 })
 
-describe('asking for a name', () => {
+describe('looking up a name', () => {
   it('finds the template, its namespace and its tags', async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine', undefined, { tags: ['v1'] })
@@ -217,7 +217,7 @@ describe('asking for a name', () => {
     assert.deepEqual(base.json(), { templateID: 'basetemplate', public: true })
   })
 
-  it('tells apart what is not there, what is hidden, and what is no name', async () => {
+  it('gives different errors for a missing template, a hidden one, and an invalid name', async () => {
     await using warren = await openApi()
     await requested(warren, 'mine', { tags: ['v1'] })
     const other = await another(warren)
@@ -239,7 +239,7 @@ describe('asking for a name', () => {
 })
 
 describe('tags over the API', () => {
-  it('are given, listed and taken away', async () => {
+  it('are set, listed and removed', async () => {
     await using warren = await openApi()
     const { clock } = warren.fixture
     const { templateID, buildID } = await built(warren, 'mine')
@@ -265,7 +265,7 @@ describe('tags over the API', () => {
     assert.equal(gone.status, 404)
   })
 
-  it('are refused each for its own reason', async () => {
+  it('are rejected, each with its own reason', async () => {
     await using warren = await openApi()
     const { templateID } = await built(warren, 'mine')
     const other = await another(warren)

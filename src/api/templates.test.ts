@@ -23,7 +23,7 @@ describe('requesting a template', () => {
     assert.deepEqual(again.tags, ['default'])
   })
 
-  it('has the sizes that were asked for, and usual ones for the rest', async () => {
+  it('uses the requested sizes, and defaults for the others', async () => {
     await using warren = await openApi()
     const sizesOf = async (name: string, more: object = {}) => {
       const { templateID } = await requested(warren, name, more)
@@ -35,7 +35,7 @@ describe('requesting a template', () => {
     assert.deepEqual(await sizesOf('asked', asked), [1, 128, 1536])
   })
 
-  it('refuses names, tags and sizes that it cannot have, each in words', async () => {
+  it('rejects invalid names, tags and sizes, each with its reason', async () => {
     await using warren = await openApi()
     const refused: [object, RegExp][] = [
       [{}, /^Name is required$/],
@@ -47,12 +47,12 @@ describe('requesting a template', () => {
       [{ name: 'a', tags: ['b c'] }, /^Invalid tag: 'b c'/],
       [{ name: `a:${nil}` }, /^Invalid tag: /],
       [{ name: 'a', tags: [nil] }, /^Invalid tag: /],
-      [{ name: 'a', cpuCount: 3 }, /1 or an even number, not 3/],
-      [{ name: 'a', cpuCount: 0 }, /1 or an even number/],
-      [{ name: 'a', cpuCount: 10 }, /maximum of 8/],
-      [{ name: 'a', memoryMB: 126 }, /at least 128/],
-      [{ name: 'a', memoryMB: 129 }, /even number of MiB/],
-      [{ name: 'a', memoryMB: 8194 }, /maximum of 8192/],
+      [{ name: 'a', cpuCount: 3 }, /^CPU count must be 1 or an even number$/],
+      [{ name: 'a', cpuCount: 0 }, /^validation error: body\/cpuCount must be >= 1$/],
+      [{ name: 'a', cpuCount: 10 }, /^CPU count must be at most 8$/],
+      [{ name: 'a', memoryMB: 32 }, /^validation error: body\/memoryMB must be >= 128$/],
+      [{ name: 'a', memoryMB: 129 }, /^Memory must be divisible by 2$/],
+      [{ name: 'a', memoryMB: 8194 }, /^Memory can't be higher than 8192 MiB$/],
       [{ name: 'a', minFreeDiskMb: 1025 }, /maximum of 2048/],
       [{ name: 7 }, /name/],
       [{ name: 'a', tags: 'b' }, /tags/],
@@ -66,7 +66,7 @@ describe('requesting a template', () => {
     assert.deepEqual((await warren.ask('GET', '/templates')).json(), [])
   })
 
-  it('is refused with 429 when twenty wait', async () => {
+  it('is rejected with 429 while twenty builds wait', async () => {
     await using warren = await openApi()
     for (let number = 0; number < 20; number++) await requested(warren, `t${number}`)
     const answer = await warren.ask('POST', '/v3/templates', { body: { name: 'more' } })
@@ -103,7 +103,7 @@ describe('requesting a template', () => {
 })
 
 describe('starting a build', () => {
-  it('hands over what the client wrote, and tolerates what only clients know', async () => {
+  it("passes on the client's steps, and ignores fields that only clients use", async () => {
     await using warren = await openApi()
     const hash = 'ab'.repeat(32)
     const { path, buildID } = await requested(warren, 'mine')
@@ -140,7 +140,7 @@ describe('starting a build', () => {
     })
   })
 
-  it('takes the other two kinds of credentials, and templates', async () => {
+  it('accepts the other two kinds of registry credentials, and base templates', async () => {
     await using warren = await openApi()
     const registry = { type: 'registry', username: 'u', password: 'p' }
     await built(warren, 'a', { ...plainBuild, fromImageRegistry: registry })
@@ -152,7 +152,7 @@ describe('starting a build', () => {
     assert.ok('build' in c)
   })
 
-  it('refuses what it cannot build, and the build still waits', async () => {
+  it('rejects a build that is not supported, and the build still waits', async () => {
     await using warren = await openApi()
     const { path } = await requested(warren, 'mine')
     const step = (each: object) => ({ ...plainBuild, steps: [each] })
@@ -179,7 +179,7 @@ describe('starting a build', () => {
     assert.deepEqual([again.status, again.json().message], [400, 'build is not in waiting state'])
   })
 
-  it('knows whose build it is', async () => {
+  it('finds builds of its own team only', async () => {
     await using warren = await openApi()
     const { path, templateID, buildID } = await requested(warren, 'mine')
     const other = await another(warren)
@@ -208,7 +208,7 @@ describe('starting a build', () => {
   })
 })
 
-describe('how a build is doing', () => {
+describe('the status of a build', () => {
   const failing = {
     ...plainBuild,
     steps: [
@@ -217,7 +217,7 @@ describe('how a build is doing', () => {
     ],
   }
 
-  it('is told with its lines, from any of them on', async () => {
+  it('has its log lines, from any line on', async () => {
     await using warren = await openApi()
     const { path, templateID, buildID } = await requested(warren, 'mine')
     const ids = { templateID, buildID }
@@ -241,7 +241,7 @@ describe('how a build is doing', () => {
     assert.deepEqual((await warren.ask('GET', `${next.path}/status?logsOffset=9`)).json().logs, [])
   })
 
-  it('is told with the reason and the step when it failed', async () => {
+  it('has the reason and the step of a failure', async () => {
     await using warren = await openApi()
     const { path } = await built(warren, 'mine', failing)
     const answer = (await warren.ask('GET', `${path}/status?level=error`)).json()
@@ -263,7 +263,7 @@ describe('how a build is doing', () => {
     })
   })
 
-  it('can be read by time in both directions', async () => {
+  it('has logs that can be read by time in both directions', async () => {
     await using warren = await openApi()
     const from = warren.fixture.clock.now()
     const { path } = await built(warren, 'mine', failing)
@@ -279,7 +279,7 @@ describe('how a build is doing', () => {
     assert.deepEqual(await read('?level=warn'), all.slice(3))
   })
 
-  it('is not told for questions that make no sense', async () => {
+  it('is rejected for invalid parameters', async () => {
     await using warren = await openApi()
     const { path } = await requested(warren, 'mine')
     const bad = ['status?limit=101', 'status?limit=-1', 'status?logsOffset=-1', 'status?level=loud']

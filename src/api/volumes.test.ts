@@ -44,7 +44,7 @@ describe('volumes over the API', () => {
     }
   })
 
-  it('are told the domain that clients find the content by', async () => {
+  it('are returned with the domain for their content', async () => {
     await using warren = await openVolume({ domain: 'warren.test' })
     assert.equal(warren.made.json().domain, 'warren.test')
     const far = { headers: { host: '192.0.2.7:3000' } }
@@ -83,7 +83,7 @@ describe('volumes over the API', () => {
 })
 
 describe('the content of volumes over the API', () => {
-  it('is opened by the token of that volume alone, and nobody is told whether another is there', async () => {
+  it('needs the token of that volume, and does not reveal whether another volume exists', async () => {
     await using warren = await openVolume()
     const { api, token, volumeID, key, fixture, ask } = warren
     const other = (await ask('POST', '/volumes', { body: { name: 'other' } })).json() as { token: string }
@@ -111,7 +111,7 @@ describe('the content of volumes over the API', () => {
     assert.equal((await warren.content('GET', 'path', '/')).statusCode, 401)
   })
 
-  it('is 404 for a token that outlived its volume', async () => {
+  it('is 404 for a token of a volume that was deleted', async () => {
     await using warren = await openVolume()
     await warren.ask('DELETE', `/volumes/${warren.volumeID}`)
     assert.equal((await warren.content('GET', 'path', '/')).statusCode, 404)

@@ -51,7 +51,7 @@ const requests = [
   ['DELETE', '', undefined],
 ] as const
 
-test('a stranger moves no sandbox of an absent node by the API, and learns nothing of it', async () => {
+test('a stranger cannot move a sandbox of an absent node by the API, and learns nothing about it', async () => {
   await using warren = await open()
   const { cluster, one, other, strangersKey } = warren
   const sandboxID = await paused(warren)
@@ -86,7 +86,7 @@ test('a stranger moves no sandbox of an absent node by the API, and learns nothi
   assert.deepEqual([away.status, await nodeOf(one, runs)], [503, 'other'], 'its team is told')
 })
 
-test('its team makes the node that it asks take it over', async () => {
+test('a request of its own team makes the node that serves it take the sandbox over', async () => {
   await using warren = await open()
   const { one } = warren
   const sandboxID = await paused(warren)
@@ -95,7 +95,7 @@ test('its team makes the node that it asks take it over', async () => {
   assert.equal(await nodeOf(one, sandboxID), 'one')
 })
 
-test('a paused sandbox with a volume waits for its node, and its team is told so', async () => {
+test('a paused sandbox with a volume waits for its node, and its team gets that as the reason', async () => {
   await using warren = await open()
   const { one, other } = warren
   const { volumes, team } = other.fixture
@@ -112,7 +112,7 @@ test('a paused sandbox with a volume waits for its node, and its team is told so
   assert.equal(await nodeOf(one, sandboxID), 'other')
 })
 
-test('traffic takes over only what it may wake, with the tokens that this demands', async () => {
+test('traffic takes over only a sandbox that it may resume, and only with the tokens that this needs', async () => {
   await using warren = await open()
   const { cluster, one, other } = warren
   const { tokens } = other.fixture
@@ -138,7 +138,7 @@ test('traffic takes over only what it may wake, with the tokens that this demand
   for (const id of [closed, open80]) assert.equal(await nodeOf(one, id), 'one')
 })
 
-test('a sandbox that goes to another node while a request for it is under way is not said to be gone', async () => {
+test('a sandbox that moves to another node during a request is not reported as gone', async () => {
   await using warren = await open()
   const { cluster, one, other, strangersKey } = warren
   const sandboxID = await paused(warren)

@@ -39,7 +39,7 @@ suite('the agent kit', () => {
     await rm(other.folder, { recursive: true })
   })
 
-  test('everybody may run all of it and read all but the sealed init; only its owner may write', async () => {
+  test('everybody may run all of it and read all except the sealed init; only its owner may write', async () => {
     for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
       const { mode } = await stat(join(entry.parentPath, entry.name))
       const isText = entry.name.startsWith('agent.') || entry.name === 'boot.cjs'
@@ -48,7 +48,7 @@ suite('the agent kit', () => {
     }
   })
 
-  test('starts with init and names only paths inside the sandbox', () => {
+  test('starts with init and contains only paths inside the sandbox', () => {
     assert.deepEqual(kit.command.slice(0, 2), ['/.warren/init', '--'])
     assert.deepEqual(kit.unreadableCommand, ['/.warren/sealed-init', ...kit.command.slice(1)])
     assert.ok(
@@ -56,7 +56,7 @@ suite('the agent kit', () => {
     )
   })
 
-  test('names no file of an image that the loader, the C library or Node would read', async () => {
+  test('contains no path of an image that the loader, the C library or Node would read', async () => {
     const own = await readFile(process.execPath)
     assert.ok(foreignPathsIn(own).includes('/etc/resolv.conf'))
     for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
@@ -66,7 +66,7 @@ suite('the agent kit', () => {
     }
   })
 
-  test('has a Node whose other texts are whole', async () => {
+  test('has a Node whose other texts are unchanged', async () => {
     const [program, ...words] = kit.command.slice(2, -1).map((word) => word.replace('/.warren', kit.folder))
     const code = `const { X509Certificate } = require('node:crypto'), [one] = require('node:tls').rootCertificates
       console.log(new X509Certificate(one).toString().includes('BEGIN CERT'), new Date(0).getHours())`
@@ -74,7 +74,7 @@ suite('the agent kit', () => {
     assert.equal(stdout, 'true 0\n')
   })
 
-  test('boots with nothing but itself, and without what takes Node long to load', async (context) => {
+  test('boots with its own files only, and without modules that take Node long to load', async (context) => {
     if (await isTaken(envdPort)) return context.skip(`port ${envdPort} is in use here`)
     const tell = join(folder, 'tell.cjs')
     await writeFile(tell, tellModules)

@@ -29,7 +29,7 @@ export type AgentKit = {
   folder: string
   /** The command of pid 1 of the sandbox. */
   command: string[]
-  /** The same command by a file that nobody inside may read. */
+  /** Like `command`, but started from a file that no user inside may read. */
   unreadableCommand: string[]
   env: Record<string, string>
   /**

@@ -30,7 +30,7 @@ test('all sandboxes of a team are killed on every node', async () => {
   for (const id of made) assert.equal(await stateOf(one, id), 'ended')
 })
 
-test('sandboxes and builds of a team on a node that is away count as failed, and stay', async () => {
+test('sandboxes and builds of a team on an absent node count as failed, and stay', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const sandboxID = await create(other)
@@ -70,7 +70,7 @@ test('a team is deleted by force with its sandboxes, volumes and templates of al
   for (const { fixture } of [one, other]) assert.deepEqual(await fixture.volumeDisks.list(), [])
 })
 
-test('a door reaches what others made for it without the database, and tells no client how', async () => {
+test("a door reaches other nodes' data without the database, and does not show clients how", async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   cluster.statuses.set('one', 'draining')
@@ -89,7 +89,7 @@ test('a door reaches what others made for it without the database, and tells no 
   }
 })
 
-test('what all nodes prune is added up, and a node that is away is named', async () => {
+test('the results of pruning on all nodes are added up, and an absent node is named', async () => {
   await using cluster = await openApiCluster()
   const [one] = cluster.nodes as [ApiNode]
   const both = (await (await one.callAsAdmin('POST', '/admin/prune', {})).json()) as PruneReport
@@ -99,7 +99,7 @@ test('what all nodes prune is added up, and a node that is away is named', async
   assert.deepEqual([own.bytes, own.dryRun, own.missingNodes], [3e6, true, ['other']])
 })
 
-test('what is in quarantine on one node is recovered and deleted through the door of another', async () => {
+test('a snapshot in quarantine on one node is recovered and deleted through the door of another', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const { sandboxID, snapshotName } = await loseSandbox(other.fixture)
@@ -151,7 +151,7 @@ test('a log is read where it was written, also when its sandbox has ended', asyn
   assert.deepEqual(await read(), { status: 200, text: '{"logs":[]}' })
 })
 
-test('a Warren beside the cluster, which nobody reaches, is told by name', async () => {
+test('a Warren that shares the database but is not in the cluster is named in the answer', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const sandboxID = await create(other)
@@ -188,7 +188,7 @@ test('a build from the template of another node is carried out there', async () 
   assert.deepEqual([one.jobs.length, third.jobs.length], [0, 0])
 })
 
-test('a template that Warren makes by itself is made on one node, and every door tells how it is doing', async () => {
+test('a built-in template is built on one node, and every door shows its progress', async () => {
   const recipe: BuiltInRecipe = {
     alias: 'thing-v1',
     name: 'thing',
@@ -236,7 +236,7 @@ test('a template that Warren makes by itself is made on one node, and every door
   assert.match((await create(other)).text, /is being built.*The previous attempt failed: .*no network/)
 })
 
-test('a volume that is asked for at a node which is draining is made on another', async () => {
+test('a volume that is requested at a draining node is made on another', async () => {
   await using cluster = await openApiCluster(['one', 'other', 'third'])
   const [one] = cluster.nodes as [ApiNode]
   cluster.statuses.set('one', 'draining').set('third', 'draining')
@@ -252,7 +252,7 @@ test('a volume that is asked for at a node which is draining is made on another'
   assert.deepEqual([rejected.status, rejected.headers.get('retry-after')], [503, '5'])
 })
 
-test('a build whose files are on one node and whose template is on another is told what to do', async () => {
+test('a build whose files are on one node and whose template is on another is rejected with the remedy', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   await startBuild(other, await requestBuild(other, 'below'), { fromImage: 'debian' })
@@ -266,7 +266,7 @@ test('a build whose files are on one node and whose template is on another is to
   assert.equal(away.status, 503)
 })
 
-test('a signed file URL finds its sandbox at any door, without anything that names it', async (t) => {
+test("a signed file URL finds its sandbox at any door, without the sandbox's id", async (t) => {
   await using cluster = await openApiCluster(['one', 'other', 'third'])
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const sandboxID = await create(other)
@@ -295,7 +295,7 @@ test('a signed file URL finds its sandbox at any door, without anything that nam
   assert.equal((await fetch(`${one.url}${urlFor('write', 'wrong')}`)).status, 401)
 })
 
-test('a node is shown with the builds that lie on its disk', async () => {
+test('a node is listed with the builds on its disk', async () => {
   await using cluster = await openApiCluster(['one'])
   const [one] = cluster.nodes as [ApiNode]
   const { build } = await one.fixture.catalog.resolve(one.fixture.team, 'base')

@@ -11,7 +11,7 @@ import { registerBaseTemplate } from './base-template.ts'
 
 const base = { layers: ['sha256:a'], cpuCount: 2, memoryMB: 1024, diskMB: 10_240 }
 
-test('the base template has one build as long as its layers and sizes stay, and a new one when they change', async (t) => {
+test('the base template keeps its build until its layers or sizes change', async (t) => {
   const dataFolder = mkdtempSync(join(tmpdir(), 'warren-base-'))
   const stores = await openStores({ url: undefined, dataFolder, vault })
   t.after(async () => {

@@ -35,7 +35,7 @@ it('the certificate is for the domain, all names below it, and this machine', as
   }
 })
 
-it('a second certificate is vouched for by the same authority, until that is about to end', async () => {
+it('a second certificate is signed by the same authority, unless that is about to expire', async () => {
   const out = join(dataDir, 'elsewhere')
   const printed = await run(['--out', out])
   assert.match(printed, new RegExp(`NODE_EXTRA_CA_CERTS=${out}/ca.pem`))
@@ -49,7 +49,7 @@ it('a second certificate is vouched for by the same authority, until that is abo
   assert.notEqual(await readFile(join(out, 'ca.pem'), 'utf8'), authority)
 })
 
-it('what cannot be done is told in words', async () => {
+it('a certificate that cannot be made is rejected with the reason', async () => {
   await assert.rejects(run([], null), /set WARREN_DOMAIN, or give --domain/)
   await assert.rejects(run(['--domain', 'no_dot']), /must be a host name with at least one dot/)
   await assert.rejects(run(['word']), /Unknown argument 'word'/)

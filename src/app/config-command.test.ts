@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import test from 'node:test'
 import { configCommand } from './config-command.ts'
 
-test('docs/settings.md is what the schema says', () => {
+test('docs/settings.md is generated from the schema', () => {
   const page = readFileSync(join(import.meta.dirname, '../../docs/settings.md'), 'utf8')
   assert.equal(
     page,
@@ -13,6 +13,6 @@ test('docs/settings.md is what the schema says', () => {
   )
 })
 
-test('an unknown option is rejected with where to find help', () => {
+test('an unknown option is rejected with a hint to the help', () => {
   assert.throws(() => configCommand(['--yaml']), /Unknown argument '--yaml'\. Run `warren config --help`\./)
 })

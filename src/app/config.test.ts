@@ -35,7 +35,7 @@ test('a misspelt setting stops the start and names the nearest one', () => {
   assert.doesNotMatch(refusal({ WARREN_SOMETHING_ELSE_ENTIRELY: '1' }), /Did you mean/)
 })
 
-test('variables of the test runner and of other programs are left alone', () => {
+test('variables of the test runner and of other programs are ignored', () => {
   loadConfig({ WARREN_TEST_REQUIRE: 'all', PATH: '/bin', E2B_API_KEY: 'x' })
 })
 
@@ -66,7 +66,12 @@ for (const [name, value, says] of [
   })
 }
 
-test('settings that contradict each other are refused together', () => {
+test('WARREN_ISOLATION takes container and containers for the same', () => {
+  for (const text of ['container', 'containers'])
+    assert.equal(loadConfig({ WARREN_ISOLATION: text }).isolation, 'container')
+})
+
+test('settings that contradict each other are rejected together', () => {
   assert.match(refusal({ WARREN_TLS_CERT: '/c.pem' }), /belong together/)
   assert.match(refusal({ WARREN_TLS_CERT: '/c.pem', WARREN_TLS_KEY: '/k.pem' }), /needs WARREN_DOMAIN/)
   assert.match(refusal({ WARREN_DEFAULT_CPU: '16' }), /WARREN_MAX_CPU \(8\)/)
@@ -87,7 +92,7 @@ test('a domain that Warren serves with TLS on another port than 443 carries that
   assert.equal(loadConfig({ WARREN_DOMAIN: 'box.example' }).domain, 'box.example')
 })
 
-test('shown settings say where a value is from and hide a password', () => {
+test('the settings command shows the origin of a value and hides passwords', () => {
   const shown = showSettings({ WARREN_DATABASE_URL: 'postgres://me:secret@db:5432/warren' })
   const database = shown.find((one) => one.name === 'WARREN_DATABASE_URL')!
   assert.equal(database.value, 'postgres://me:***@db:5432/warren')
@@ -109,7 +114,7 @@ test('shown settings say where a value is from and hide a password', () => {
   assert.equal(shown.find((one) => one.name === 'WARREN_PORT')!.from, 'default')
 })
 
-test('the output of a service is known from that of a terminal which a service has opened', () => {
+test('the output of a service is distinguished from a terminal that a service has opened', () => {
   assert.equal(isKeptByJournal(false, { JOURNAL_STREAM: '8:1' }), true)
   assert.equal(isKeptByJournal(true, { JOURNAL_STREAM: '8:1' }), false)
   assert.equal(isKeptByJournal(false, {}), false)

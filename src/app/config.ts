@@ -26,6 +26,13 @@ export function wantsStacks(env: Record<string, string | undefined> = process.en
   return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
 }
 
+/** Files with authorities that programs on this machine are told to trust. */
+export function trustFiles(env: Record<string, string | undefined> = process.env): string[] {
+  return [env.SSL_CERT_FILE, env.NODE_EXTRA_CA_CERTS].filter(
+    (path) => path !== undefined && path !== '',
+  ) as string[]
+}
+
 /** The variables that tell a client, including the `warren` command, which server and which key to use. */
 export function clientVariables(env: Record<string, string | undefined> = process.env) {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env

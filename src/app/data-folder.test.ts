@@ -51,7 +51,7 @@ test('a link to the data folder is the data folder', async (t) => {
   assert.equal(paths.root, realpathSync(folder))
 })
 
-test('secrets are made once, and a file that others could read is closed again', async (t) => {
+test('secrets are generated once, and a file that others could read is made private again', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   const first = await loadSecrets(paths)
   chmodSync(paths.secrets, 0o644)
@@ -59,7 +59,7 @@ test('secrets are made once, and a file that others could read is closed again',
   assert.equal(modeOf(paths.secrets), 0o600)
 })
 
-test('the node id is made once, and only a folder that served before adopts rows without an owner', async (t) => {
+test('the node id is generated once, and only a folder that served before adopts rows without an owner', async (t) => {
   const fresh = await openDataFolder(folderFor(t))
   const node = await loadNode(fresh)
   assert.match(node.nodeID, /^[0-9a-f]{32}$/)
@@ -71,20 +71,20 @@ test('the node id is made once, and only a folder that served before adopts rows
   assert.notEqual((await loadNode(old)).nodeID, node.nodeID)
 })
 
-test('a secrets file that cannot be read is not taken for absent', async (t) => {
+test('an unreadable secrets file does not count as absent', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   symlinkSync(paths.secrets, paths.secrets)
   await assert.rejects(loadSecrets(paths), /secrets\.json cannot be read: ELOOP/)
   assert.ok(lstatSync(paths.secrets).isSymbolicLink())
 })
 
-test('a damaged secrets file is not overwritten but named', async (t) => {
+test('a damaged secrets file is not overwritten, and the error names it', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   writeFileSync(paths.secrets, '{"seed":')
   await assert.rejects(loadSecrets(paths), /secrets\.json is damaged/)
 })
 
-test('the key of secrets is made once, for its owner alone, and is no other secret', async (t) => {
+test('the key of secrets is generated once, is readable by its owner only, and differs from all other secrets', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   const key = await loadSecretKey(paths)
   assert.match(key, /^[0-9a-f]{64}$/)
@@ -94,7 +94,7 @@ test('the key of secrets is made once, for its owner alone, and is no other secr
   assert.equal(modeOf(paths.secretKey), 0o600)
 })
 
-test('a damaged key of secrets is not overwritten but named, with what to do and without what it holds', async (t) => {
+test('a damaged key of secrets is not overwritten, and the error names the file and the remedy but not its content', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   for (const damaged of [
     '',
@@ -114,7 +114,7 @@ test('a damaged key of secrets is not overwritten but named, with what to do and
   }
 })
 
-test('the server file is there while the server listens and gone afterwards', async (t) => {
+test('the server file exists while the server listens, and no longer', async (t) => {
   const paths = await openDataFolder(folderFor(t))
   const server = { url: 'http://127.0.0.1:3000', domain: null, tlsCert: null, pid: 1, startedAt: 2 }
   await saveServerFile(paths, server)
@@ -124,11 +124,11 @@ test('the server file is there while the server listens and gone afterwards', as
   assert.equal(await readServerFile(paths), undefined)
 })
 
-test('a folder that cannot be made is refused with its name', async () => {
+test('a folder that cannot be created is rejected by name', async () => {
   await assert.rejects(openDataFolder('/dev/null/warren'), /Cannot make the data folder \/dev\/null\/warren/)
 })
 
-test('a second Warren is refused while the first one holds the folder', async (t) => {
+test('a second Warren is rejected while the first one holds the folder', async (t) => {
   const { lock } = await openDataFolder(folderFor(t))
   const held = lockDataFolder(lock)
   assert.throws(() => lockDataFolder(lock), new RegExp(`already running .*process ${process.pid}`))
@@ -136,7 +136,7 @@ test('a second Warren is refused while the first one holds the folder', async (t
   lockDataFolder(lock).release()
 })
 
-test('a lock whose holder was killed does not stand in the way', async (t) => {
+test('a lock whose holder was killed does not block a start', async (t) => {
   const { lock } = await openDataFolder(folderFor(t))
   const module = new URL('./data-lock.ts', import.meta.url).href
   const script = `const { lockDataFolder } = await import(${JSON.stringify(module)}); lockDataFolder(${JSON.stringify(lock)}); console.log('held'); setInterval(() => {}, 1000)`

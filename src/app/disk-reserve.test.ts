@@ -8,7 +8,7 @@ import { FileReserve } from './disk-reserve.ts'
 
 const mebibyte = 1024 * 1024
 
-test('the reserve has real blocks, goes by halves or whole, and comes back', async () => {
+test('the reserve consists of real blocks, is given up by halves or whole, and can be restored', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-reserve-'))
   try {
     const reserve = new FileReserve(folder, 4 * mebibyte)

@@ -1,6 +1,6 @@
 /**
- * How the template `docker` is made: Debian's Docker and Compose, started with every sandbox of it. Images and
- * containers lie on the sandbox's own disk. It needs a root who mounts, so it is for gVisor alone.
+ * The recipe of the template `docker`: Docker and Compose from Debian, started in every sandbox of the template. Images
+ * and containers are on the sandbox's own disk. Docker needs a root user who may mount, so the template needs gVisor.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,9 +17,9 @@ const capSysAdmin = 21
 const checkRoot = [
   `held=$((16#$(sed -n 's/^CapEff:\\s*//p' /proc/self/status)))`,
   `if [ $((held >> ${capSysAdmin} & 1)) = 0 ]; then`,
-  `echo "Docker needs a root who mounts, which sandboxes have under gVisor alone. See docs/templates.md, Docker." >&2; exit 1; fi`,
+  `echo "Docker needs a root user who may mount, and only gVisor allows that. See docs/templates.md, Docker." >&2; exit 1; fi`,
 ].join('\n')
-/** Nothing of it may run before the sandbox's network is known. */
+/** Keeps apt from starting Docker in the build: it must start in each sandbox, with that sandbox's network. */
 const noServices = `printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d`
 
 const arrange = [

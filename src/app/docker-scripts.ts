@@ -1,8 +1,9 @@
-/** Programs of the template `docker`, in shell. */
+/** Shell scripts of the template `docker`. */
 
 /**
- * Starts Docker's daemon and stays beside it. gVisor restores a sandbox without the bridges and firewall rules that were
- * made in it, so this looks four times a second, by the shell alone, whether the bridges are there, and makes them anew.
+ * Starts Docker's daemon and watches the network of its containers. gVisor restores a sandbox without its bridges and
+ * firewall rules, so the script checks for the bridges four times a second, without starting a program, and makes missing
+ * ones again.
  */
 export const startDocker = `#!/bin/bash
 # Runs Docker in a sandbox of Warren. Start it as root; its log is /var/log/docker.log.
@@ -70,7 +71,7 @@ done
 wait $daemon
 `
 
-/** Debian has Compose as a program of its own; this is `docker compose`. */
+/** Debian has Compose as the program `docker-compose`; this plug-in adds `docker compose`. */
 export const composePlugin = `#!/bin/sh
 if [ "$1" = docker-cli-plugin-metadata ]; then
   echo '{"SchemaVersion":"0.1.0","Vendor":"Debian","Version":"1","ShortDescription":"Docker Compose"}'

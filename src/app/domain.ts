@@ -267,7 +267,7 @@ const noReserve: DiskReserve = {
   isThere: async () => true,
 }
 
-/** What brings bytes to the object store and back. */
+/** Joins the parts that upload to the object store and fetch from it. */
 function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
   if (!ports.objectStorage) return undefined
   const { stores, driver, clock, log } = ports
@@ -355,15 +355,15 @@ function joinTemplates(
     builds,
     files,
     owner: () => ownerOfBuiltIns(ports.stores),
+    clock,
   })
   catalog.onMissing((alias) => builtIns.whenMissing(alias))
   return { pruner, diskSpace, builds, builtIns, remover, templates: service }
 }
 
-/** The first team, which is there from the first start on. */
+/** Returns the first team, which the first start of Warren creates. */
 async function ownerOfBuiltIns({ teams }: Stores): Promise<Team> {
   const [first] = await teams.listTeams()
-  if (!first)
-    throw new AppError('unavailable', 'There is no team that could own the template: make one first')
+  if (!first) throw new AppError('unavailable', 'No team can own the template: create a team first')
   return first
 }

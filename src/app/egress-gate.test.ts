@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
 import { createIsClosed } from './egress-gate.ts'
 
-it('the gate leads to what is open, and inside only where the operator opened it', () => {
+it('the gate connects to open addresses, and to internal ones only where the operator allows it', () => {
   const clock = new ManualClock()
   const networks = [{ cidr: '203.0.113.9/28', address: '203.0.113.9' }]
   const here = () => [...networks, { cidr: '10.20.0.5/16', address: '10.20.0.5' }]
@@ -19,7 +19,7 @@ it('the gate leads to what is open, and inside only where the operator opened it
   }
 })
 
-it('and learns of networks that the machine has joined since', async () => {
+it('the gate notices networks that the machine has joined since the start', async () => {
   const clock = new ManualClock()
   const networks: { cidr: string; address: string }[] = []
   const isClosed = createIsClosed([], '10.213.0.0/16', clock, () => networks)

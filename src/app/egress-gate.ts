@@ -56,8 +56,8 @@ export async function openGate({ config, paths, driver, extraCA, log, ...rest }:
 const networksAreTrueForMs = 5000
 
 /**
- * The same for the gate as for packets: this host and the sandboxes are always closed, other closed ranges
- * unless the operator opened them.
+ * Returns whether an address is closed, by the same rules for the gate as for packets: this host and the sandboxes are
+ * always closed, and other private ranges unless the operator opened them.
  */
 export function createIsClosed(
   openedRanges: readonly string[],

@@ -4,14 +4,30 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { pemCertificates } from '../lib/pem.ts'
+import { hostAuthorities } from './host-authorities.ts'
 
 /** Every sandbox gets the whole file. */
 const largestFile = 4 * 1024 * 1024
 
-/** Returns only the certificates, without other text of the file. */
-export function readExtraCA(path: string): string {
+/**
+ * Returns only the certificates, without other text of the file. With `host` they are those that this machine
+ * trusts beyond the usual ones; undefined if there are none.
+ */
+export function readExtraCA(setting: string): string | undefined {
+  if (setting !== 'host') return readFile(setting)
+  const found = hostAuthorities()
+  return found.length === 0 ? undefined : found.join('')
+}
+
+/** Downloads of the set-up and other requests of this process trust these authorities from now on. */
+export function trustInThisProcess(certificates: string): void {
+  setDefaultCACertificates([...getCACertificates('default'), ...pemCertificates(certificates)])
+}
+
+function readFile(path: string): string {
   const refuse = (why: string, cause?: unknown) =>
     new AppError(
       'invalid_argument',

@@ -13,7 +13,7 @@ import { stopWritersOnFullDisk } from './full-disk-start.ts'
 const mebibyte = 1024 * 1024
 const levels = diskLevels(1e9, 16)
 
-/** Sandboxes with so many MiB on their way to the disk, and a disk with so many left. */
+/** A driver with these unwritten MiB for each sandbox, and a disk with these free MiB. */
 async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-full-'))
   const driver = new FakeDriver()
@@ -38,20 +38,20 @@ async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   }
 }
 
-test('a start on a disk with space touches nobody', async () => {
+test('a start on a disk with free space freezes and ends no sandbox', async () => {
   using machine = await startOn(1000, { writer: 5 })
   assert.deepEqual(await machine.start(), [])
   assert.deepEqual(machine.frozen(), [])
 })
 
-test('a start on a full disk lets writers stand still, and gives up the reserve', async () => {
+test('a start on a full disk freezes sandboxes that write, and gives up the reserve', async () => {
   using machine = await startOn(1, { writer: 5, quiet: 0 })
   assert.deepEqual(await machine.start(), [])
   assert.deepEqual(machine.frozen(), ['writer'])
   assert.equal(await machine.reserve.heldBytes(), 0)
 })
 
-test('a start on a full disk ends those whose writes have no space, and those that cannot stand still', async () => {
+test('a start on a full disk ends sandboxes whose writes have no space, and those that cannot be frozen', async () => {
   using machine = await startOn(1, { large: 100, small: 2 })
   assert.deepEqual(await machine.start(), ['large'])
   assert.deepEqual(machine.frozen(), ['small'])
@@ -61,7 +61,7 @@ test('a start on a full disk ends those whose writes have no space, and those th
   assert.equal(stuck.driver.world.sandboxes.has('quiet'), true)
 })
 
-test('a start on a full disk ends nobody who stands still already, whatever it wrote before', async () => {
+test('a start on a full disk ends no sandbox that is frozen already, whatever it wrote before', async () => {
   using machine = await startOn(1, { paused: 100, writer: 90 })
   machine.driver.world.sandboxes.get('paused')!.frozen = true
   assert.deepEqual(await machine.start(), ['writer'])

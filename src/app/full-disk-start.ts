@@ -1,8 +1,7 @@
 /**
- * A start on a disk that ran full while no Warren watched it. What the start writes needs space, which sandboxes that still
- * write would take at once: so they stand still first. What such a sandbox has written may still be on its way to the disk,
- * and goes on when its processes stand still; where there is no space for that, the sandbox ends. Only then is the rest of
- * the reserve given up.
+ * Starts Warren on a disk that ran full while no Warren watched it. The start needs disk space, which sandboxes that
+ * still write would take at once, so they are frozen first. Bytes that a frozen sandbox has written may still be on their
+ * way to the disk; if there is no space for them, the sandbox ends. Only then does Warren give up the rest of its reserve.
  */
 import { canFreeze, type Driver, type DriverHandle } from '../core/ports/driver.ts'
 import { sizeOf } from '../core/sandbox/capacity/disk-guard.ts'
@@ -21,36 +20,36 @@ export type FullDiskStartParts = {
   log: Log
 }
 
-/** Between two measurements by which those are found that write. */
+/** Time between the two measurements that find sandboxes that write. */
 const watchMs = 300
-/** Who grows by less meanwhile goes on. */
+/** A sandbox that grows by less than this in that time is not frozen. */
 const leastBytes = 64 * 1024
 
-/** Returns those that were ended. Their rows do not say so yet. */
+/** Returns the sandboxes that it ended. The caller has to end their rows. */
 export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<string[]> {
   const { driver, freeBytes, levels, reserve, log } = parts
   if ((await freeBytes()) >= levels.freezeBytes || !driver.diskUse) return []
   const writers = await findWriters(parts)
   const frozen = new Set<string>()
   for (const [sandboxID, handle] of writers) {
-    // Whether it may go on is decided once the rows can be read.
+    // The disk guard thaws it later, once the rows can be read.
     if (!canFreeze(driver) || !(await succeeds(() => driver.freeze(handle, undefined, { whileBusy: true }))))
       continue
     frozen.add(sandboxID)
-    log.warn({ sandboxID }, 'The disk is full at the start of Warren: a sandbox that writes stands still.')
+    log.warn({ sandboxID }, 'The disk is full at the start of Warren: a sandbox that writes is frozen.')
   }
   const ended: string[] = []
   for (const { sandboxID } of await largestUnwritten(driver)) {
     const handle = writers.get(sandboxID)
-    // One that stands still may stay, if there is space for what it has written.
+    // A frozen sandbox stays if there is space for all that it has written.
     if (!handle || (frozen.has(sandboxID) && (await leftBytes(parts)) >= levels.endBytes)) continue
-    const text = 'The disk is full at the start of Warren: a sandbox that writes ends.'
+    const text = 'The disk is full at the start of Warren: Warren ends a sandbox that writes.'
     log.error({ sandboxID }, text)
     if (await succeeds(() => driver.stop(handle))) ended.push(sandboxID)
   }
   if ((await freeBytes()) < levels.endBytes) {
     await reserve.giveUp()
-    log.warn({}, 'The disk is full at the start of Warren: the reserve of disk space is given up.')
+    log.warn({}, 'The disk is full at the start of Warren: Warren gives up its reserve of disk space.')
   }
   return ended
 }
@@ -70,13 +69,13 @@ async function findWriters({ driver, clock }: FullDiskStartParts): Promise<Map<s
   const writers = new Map<string, DriverHandle>()
   for (const { sandboxID } of growth.fastest(leastBytes)) {
     const one = found.get(sandboxID)
-    // One that stands still writes no more, and may be paused: its memory is not to be lost for what it wrote before.
+    // A frozen sandbox writes nothing and may be a paused one, so it must not end for its earlier writes.
     if (one && !one.unreadable && (await isRunning(driver, one.handle))) writers.set(sandboxID, one.handle)
   }
   return writers
 }
 
-/** False also where that cannot be found out. */
+/** False also if the driver cannot tell. */
 const isRunning = (driver: Driver, handle: DriverHandle): Promise<boolean> =>
   driver.recover(handle).then(
     (there) => there === 'running',
@@ -86,7 +85,7 @@ const isRunning = (driver: Driver, handle: DriverHandle): Promise<boolean> =>
 const largestUnwritten = async (driver: Driver) =>
   (await driver.diskUse!()).sort((a, b) => b.unwrittenBytes - a.unwrittenBytes)
 
-/** With the reserve, once all that sandboxes have written has reached the disk. */
+/** Free bytes, reserve included, after all written bytes of sandboxes have reached the disk. */
 async function leftBytes({ driver, freeBytes, reserve }: FullDiskStartParts): Promise<number> {
   const unwritten = (await driver.diskUse!()).reduce((total, use) => total + use.unwrittenBytes, 0)
   return (await freeBytes()) + (await reserve.heldBytes()) - unwritten

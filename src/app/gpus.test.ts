@@ -15,7 +15,7 @@ test('sandboxes get no GPU unless the operator says so', async () => {
   assert.equal(await chooseGpus(loadConfig({}), undefined, log, fakeMachine(1)), undefined)
 })
 
-test('auto gives what is there, and all fails where nothing is', async () => {
+test('`auto` uses the GPUs that exist, and `all` fails without any', async () => {
   const chosen = await chooseGpus(settings('auto', { WARREN_GPU_SHARE: '3' }), undefined, log, fakeMachine(2))
   assert.deepEqual([chosen?.machine.gpus.length, chosen?.share], [2, 3])
   assert.match(chosen!.checkpointProgram, /native\/built\/gpu-checkpoint-(x64|arm64)$/)
@@ -24,7 +24,7 @@ test('auto gives what is there, and all fails where nothing is', async () => {
   await assert.rejects(chooseGpus(settings('all'), undefined, log, none), /no NVIDIA driver is loaded/)
 })
 
-test('a list names GPUs by number or id, and all of them must be there', async () => {
+test('a list names GPUs by number or id, and all of them must exist', async () => {
   const machine = fakeMachine(3)
   const chosen = await chooseGpus(settings(`2,${cardID(0)}`), undefined, log, machine)
   assert.deepEqual(
@@ -38,14 +38,14 @@ test('a list names GPUs by number or id, and all of them must be there', async (
   assert.throws(() => settings('cards'), /WARREN_GPUS/)
 })
 
-test('the doctor tells what there is and what is missing', () => {
+test('the doctor reports the GPUs, and what is missing', () => {
   const found = findGpus(fakeMachine(2))
   const drivers = ['570.1', fakeDriver]
   const off = judgeGpus(found, 'none', drivers)
   assert.equal(off.status, 'ok')
   assert.match(
     off.text,
-    /^2 × NVIDIA H200, driver 580\.159\.04 \(\/proc\/driver\/nvidia\); not for sandboxes/,
+    /^2 × NVIDIA H200, driver 580\.159\.04 \(\/proc\/driver\/nvidia\); sandboxes cannot use them/,
   )
   assert.match(judgeGpus(found, 'auto', drivers).text, /a pause keeps their memory$/)
   assert.match(judgeGpus(found, 'auto', undefined).text, /a paused container keeps its GPU$/)

@@ -1,4 +1,4 @@
-/** Chooses the GPUs that sandboxes may have: what the operator allows of what this machine has. */
+/** Chooses the GPUs for sandboxes: those of this machine that the operator allows. */
 import { join } from 'node:path'
 import type { GpuOptions } from '../drivers/oci/context/driver-options.ts'
 import { findGpus, type GpuSources } from '../drivers/oci/device/find-gpus.ts'
@@ -8,12 +8,12 @@ import type { Config } from './config.ts'
 import { projectFolder } from './project-folder.ts'
 import { StartRefusal } from './start-refusal.ts'
 
-/** Why sandboxes get no GPU although the machine has one, and what to do about it. */
+/** Why sandboxes get no GPU, and what the operator can do about it. */
 export type GpuProblem = { reason: string; remedy: string }
 
 type GpuSettings = Pick<Config, 'gpus' | 'gpuShare' | 'isolation'>
 
-/** Rejects where the operator asks for GPUs that cannot be had; with `auto` only the log tells. */
+/** Rejects if the operator asks for GPUs that are missing or do not work; with `auto`, only logs the reason. */
 export async function chooseGpus(
   { gpus: wanted, gpuShare: share, isolation }: GpuSettings,
   runsc: string | undefined,
@@ -36,7 +36,7 @@ export async function chooseGpus(
   return undefined
 }
 
-/** `drivers`: the versions that gVisor knows; undefined: sandboxes do not run under gVisor. */
+/** `drivers`: driver versions that gVisor supports; undefined: sandboxes do not run under gVisor. */
 export function gpuProblem(
   found: MachineGpus | NoGpus,
   drivers: readonly string[] | undefined,

@@ -29,7 +29,7 @@ async function ask(socket: Socket): Promise<string | undefined> {
 const closing = (sockets: Socket[]) =>
   Promise.all(sockets.map((socket) => new Promise((done) => socket.once('close', done))))
 
-it('connections that only wait make place for new ones once there are too many', async () => {
+it('idle connections are closed for new ones when there are too many', async () => {
   const { connect, close } = await fullListener()
   const idle = Array.from({ length: 10 }, connect)
   for (const socket of idle) assert.equal(await ask(socket), 'served')
@@ -42,7 +42,7 @@ it('connections that only wait make place for new ones once there are too many',
   await close()
 })
 
-it('so do connections that never ask, or never finish asking', async () => {
+it('connections that send no request, or never finish one, are closed for new ones', async () => {
   const { connect, close } = await fullListener()
   const silent = Array.from({ length: 10 }, connect)
   await Promise.all(silent.map((socket) => once(socket, 'connect')))

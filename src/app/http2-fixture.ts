@@ -15,8 +15,8 @@ const leaf = issueCertificate(authority, { names: ['e2b.test'], days: 1 })
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
 /**
- * It listens on a socket of this machine that has no file: what the kernel keeps there for a client that does not read
- * is some hundred kilobytes. Of a TCP connection it is up to tens of megabytes, the more the busier the machine.
+ * Listens on an abstract Unix socket, for which the kernel buffers some hundred kilobytes if a client does not read. For a
+ * TCP connection the kernel buffers up to tens of megabytes, more on a busy machine.
  */
 export async function startListener(handle: Handler): Promise<Listener> {
   const listener = createListener({}, { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) })

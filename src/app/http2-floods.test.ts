@@ -61,13 +61,13 @@ async function flood(send: (round: number) => void, { mayStop = false } = {}): P
   assert.ok(hostile.isOver || (mayStop && !isRead), 'the connection was not ended')
 }
 
-it('streams that are opened and reset at once', within, async () => {
+it('streams that are opened and reset at once do not overload the server', within, async () => {
   await flood(() => hostile.send(frameTypes.reset, 0, hostile.request(get('/held')), cancel))
   const begun = handled.filter((url) => url === '/held').length
   assert.ok(begun < 1000, `${begun} of the streams were begun`)
 })
 
-it('a head that is continued without end', within, async () => {
+it('an endless header block is cut off', within, async () => {
   hostile.send(frameTypes.headers, endStream, 1, RawClient.encode(get('/held')))
   await flood((round) => {
     hostile.send(frameTypes.continuation, 0, 1, RawClient.encode([[`x-${round}`, 'y']]))
@@ -78,12 +78,12 @@ it('a head that is continued without end', within, async () => {
   )
 })
 
-it('settings whose answers are not read', within, async () => {
+it('unread acknowledgements of settings do not fill the memory', within, async () => {
   hostile.stopReading()
   await flood(() => hostile.send(frameTypes.settings, 0, 0, Buffer.alloc(0)), { mayStop: true })
 })
 
-it('hundreds of requests at once are begun in turns with those of others', within, async () => {
+it('hundreds of requests at once take turns with those of others', within, async () => {
   const other = await RawClient.open(listener)
   for (let i = 0; i < 200; i++) hostile.request(get('/many'))
   await other.settled(other.request(get('/other')))

@@ -12,7 +12,7 @@ before(async () => {
 })
 after(() => listener.close(100))
 
-it('no DATA frame is empty, apart from one that must end a stream of unknown length', async () => {
+it('no DATA frame is empty, except one that must end a stream of unknown length', async () => {
   handler = ({ url }, response) => {
     if (url === '/none') response.writeHead(204).end()
     else if (url === '/zero') response.writeHead(200, { 'Content-Length': 0 }).end()
@@ -55,7 +55,7 @@ const hostile: Record<string, [string, string][]> = {
 }
 
 for (const [what, fields] of Object.entries(hostile)) {
-  it(`${what} makes no second request of one`, async () => {
+  it(`${what} does not turn one request into two`, async () => {
     const seen: string[] = []
     handler = async (request, response) => {
       seen.push(request.url ?? '')

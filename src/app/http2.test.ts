@@ -46,7 +46,7 @@ async function answerOf(stream: ClientHttp2Stream) {
   return { status: headers[':status'], headers, body: Buffer.concat(chunks).toString() }
 }
 
-it('one port speaks HTTP/2 and HTTP/1.1, by what the client chooses', async () => {
+it('one port serves HTTP/2 and HTTP/1.1, as the client chooses', async () => {
   handler = (request, response) => response.end(`${request.httpVersion} ${request.headers.host}`)
   assert.equal((await answerOf(client.request({}))).body, `1.1 api.e2b.test:${port}`)
   const [response] = await once(
@@ -96,7 +96,7 @@ it('method, path, headers, cookies and body arrive as they were sent, and so doe
   )
 })
 
-it('an answer has all of its headers, also those after the first thousand and those with names of objects', async () => {
+it('an answer keeps all of its headers, also beyond a thousand, and those named like properties of objects', async () => {
   client.destroy()
   client = connect(`https://api.e2b.test:${port}`, { ca, lookup: toLoopback, maxHeaderListPairs: 10_000 })
   const many = Array.from({ length: 2000 }, (_, at) => [`x-${at}`, `${at}`]).flat()
@@ -118,7 +118,7 @@ it('an answer has all of its headers, also those after the first thousand and th
   assert.equal(headers['content-security-policy'], 'sandbox')
 })
 
-it('an answer that says twice what should be said once arrives as it is', async () => {
+it('an answer that repeats a header which should be unique arrives unchanged', async () => {
   handler = (_, response) => {
     response.writeHead(200, [
       ...['etag', 'a', 'etag', 'b'],
@@ -168,7 +168,7 @@ it('a body streams both ways while the request is open, and large ones come whol
   assert.equal(length, 32 * block.length)
 })
 
-it('a reader that stops holds the writer, and nothing is collected in between', async () => {
+it('a slow reader pauses the writer, and nothing piles up in between', async () => {
   let written = 0
   handler = (_request, response) => {
     const more = () => {
@@ -199,7 +199,7 @@ it('a client that resets ends the request behind it at once, and only that one',
   assert.equal(staying.closed, false)
 })
 
-it('an answer that is cut off resets the stream, so that it does not pass for a whole one', async () => {
+it('an answer that is cut off resets the stream, so that the client does not see it as complete', async () => {
   handler = (request, response) => {
     response.write('half')
     setImmediate(() => request.socket.destroy())
@@ -221,7 +221,7 @@ it('an early answer reaches a client that is still sending', async () => {
   stream.destroy()
 })
 
-it('heads that contradict themselves are refused', async () => {
+it('contradictory request heads are rejected', async () => {
   handler = (_request, response) => response.end('reached')
   const twoNames = await answerOf(client.request({ ':authority': 'e2b.test', host: 'other.e2b.test' }))
   assert.deepEqual([twoNames.status, twoNames.body], [400, 'Invalid request'])

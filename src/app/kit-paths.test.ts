@@ -11,7 +11,7 @@ const replaced = (text: string): string => {
 }
 
 suite('the paths in a program of the kit', () => {
-  test('lead to /sys at the same length, where they named a file or folder of the image', () => {
+  test('lead to /sys at the same length, if they named a file or folder of the image', () => {
     assert.equal(replaced('/etc/ld.so.preload'), '/sys/ld.so.preload')
     assert.equal(replaced('/etc/ssl'), '/sys/ssl')
     assert.equal(replaced('/usr/lib/x86_64-linux-gnu/'), '/sys/lib/x86_64-linux-gnu/')
@@ -23,7 +23,7 @@ suite('the paths in a program of the kit', () => {
     assert.equal(replaced('/lib/x86_64-linux-gnu/'), '/sys/x86_64-linux-gnu/')
   })
 
-  test('stay as they are where they are a part of a text, or name what every sandbox has', () => {
+  test('stay unchanged if they are part of a text, or name something that every sandbox has', () => {
     const kept = ['see /etc/hosts', '/etc/hosts and more', '/bin/sh', '/proc/self/exe', '/dev/null', '/tmp']
     for (const text of [...kept, '/lib64/ld-linux-x86-64.so.2', '/usr/bin:/bin']) {
       assert.equal(replaced(text), text)

@@ -11,7 +11,7 @@ import { explainLastEnd, tellLastEnd } from './last-end.ts'
 const bootedAt = 1_000_000
 const server = { pid: 4321, startedAt: bootedAt + 60_000 }
 
-it('a Warren that the kernel killed is told with the words of the kernel', () => {
+it("the log says that the kernel killed the previous Warren, with the kernel's message", () => {
   const kernelLog = [
     '<4>[   10.000000] Out of memory: Killed process 4321 (earlier) total-vm:1kB',
     '<6>[   70.000000] veth0: link 4321 becomes ready',
@@ -27,22 +27,22 @@ it('a Warren that the kernel killed is told with the words of the kernel', () =>
   assert.doesNotMatch(text, /earlier|veth0|43210/)
 })
 
-it('a crash is told too', () => {
+it('the log says that the previous Warren crashed', () => {
   const text = explainLastEnd(server, bootedAt, '<6>[ 99.5] node[4321]: segfault at 0 ip 00000000')
   assert.match(text, /The kernel says: node\[4321\]: segfault/)
 })
 
-it('where the kernel knows nothing, that is said', () => {
+it('the log says so if the kernel has no message about the end', () => {
   assert.match(explainLastEnd(server, bootedAt, ''), /The kernel says nothing about it/)
   assert.match(explainLastEnd(server, bootedAt, undefined), /cannot be read here/)
 })
 
-it('a restart of the machine explains it', () => {
+it('the log explains the end by a restart of the machine', () => {
   const before = { pid: 4321, startedAt: bootedAt - 1 }
   assert.match(explainLastEnd(before, bootedAt, ''), /The machine was restarted meanwhile/)
 })
 
-it('nothing is told of one that closed', async () => {
+it('the log says nothing about a previous Warren that closed in order', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'warren-last-end-'))
   const told: string[] = []
   const log = { ...silentLog, warn: (_: object, message: string) => told.push(message) }

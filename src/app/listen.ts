@@ -170,6 +170,7 @@ async function openApi(
     adminToken: secrets.adminToken,
     requestsPerMinute: config.requestsPerMinute,
     allowInsecureSandboxes: config.allowInsecureSandboxes === 'yes',
+    allowOlderClients: config.olderClients === 'yes',
     domain: config.domain ?? undefined,
     port: config.port,
     version,

@@ -8,7 +8,7 @@ import { RecentCreates } from './telemetry/recent-creates.ts'
 
 const throughTracer = { trace: <T>(_: string, __: object, work: () => Promise<T>) => work() }
 
-test('the last problems are kept, the newest first, and one that repeats is counted', () => {
+test('the last problems are listed, the newest first, and a repeated one is counted', () => {
   const clock = new ManualClock()
   const told: string[] = []
   const problems = new RecentProblems({ ...silentLog, warn: (_, message) => told.push(message) }, clock)
@@ -25,7 +25,7 @@ test('the last problems are kept, the newest first, and one that repeats is coun
   assert.deepEqual([problems.list().length, problems.list()[0]!.message], [50, 'number 199'])
 })
 
-test('creates are counted by how they ended, with their rate and quantiles', async () => {
+test('creates are counted by outcome, with their rate and quantiles', async () => {
   const clock = new ManualClock()
   const creates = new RecentCreates(throughTracer, clock)
   assert.deepEqual(creates.read(), { perSecond: 0, succeeded: 0, failed: 0, p50Ms: null, p99Ms: null })

@@ -5,14 +5,19 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
 import { asksForHelp, parseCommand, takeWords, UsageError, unknownArgument } from '../cli/arguments.ts'
-import { type CommandEntry, completionCommand, entryOf } from '../cli/completion.ts'
+import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
 import { asJson } from '../cli/output.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
+import { CommandFailure } from '../cli/remote-process.ts'
+import { type RunParts, runCommand } from '../cli/run.ts'
 import { sandboxVerbs } from '../cli/sandbox.ts'
+import { secretVerbs } from '../cli/secret.ts'
+import { snapshotVerbs } from '../cli/snapshot.ts'
+import { listenForStop } from '../cli/stop-signals.ts'
 import { didYouMean, suggestCommands } from '../cli/suggest.ts'
 import { teamVerbs } from '../cli/team.ts'
 import { TeamClient } from '../cli/team-client.ts'
@@ -20,7 +25,7 @@ import { templateVerbs } from '../cli/template.ts'
 import { TemplateClient } from '../cli/template-client.ts'
 import { createTerminal } from '../cli/terminal.ts'
 import { upgradeCommand } from '../cli/upgrade.ts'
-import { runVerb, type VerbTable } from '../cli/verbs.ts'
+import { runSingle, runVerb, type VerbTable } from '../cli/verbs.ts'
 import { volumeVerbs } from '../cli/volume.ts'
 import { webhookVerbs } from '../cli/webhook.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -63,18 +68,17 @@ const commands: readonly Command[] = [
     does: 'every setting, its value and where it is from',
     run: async (args) => configCommand(args),
   },
-  withVerbs(sandboxVerbs, () => ({
-    connect: connectTeam,
-    print,
-    terminal: createTerminal(process.stdin, process.stdout),
-  })),
+  { ...singleEntryOf(runCommand), run: (args) => runSingle(runCommand, args, runParts()) },
+  withVerbs(sandboxVerbs, () => ({ ...runParts(), print })),
   withVerbs(templateVerbs, () => ({
     connect: connectTemplates,
     connectAdmin: connect,
     connectTeam,
     print: (line, aside) => (aside ? printAside : print)(line),
   })),
+  withVerbs(snapshotVerbs, () => connectTeam),
   withVerbs(volumeVerbs, () => connect),
+  withVerbs(secretVerbs, () => ({ connect: connectTeam, input: process.stdin })),
   withVerbs(webhookVerbs, () => connectTeam),
   withVerbs(teamVerbs, () => connect),
   withVerbs(keyVerbs, () => connect),
@@ -182,6 +186,17 @@ function printAside(line: string): void {
   process.stderr.write(`${line}\n`)
 }
 
+const runParts = (): RunParts => ({
+  connect: connectTeam,
+  terminal: createTerminal(process.stdin, process.stdout),
+  input: process.stdin,
+  output: process.stdout,
+  errors: process.stderr,
+  listenForStop: () => listenForStop(process.stdout, process.stderr),
+  clock: systemClock,
+  say: printAside,
+})
+
 async function connectTemplates(): Promise<TemplateClient> {
   return new TemplateClient(await findTeamAccess(loadConfig(), clientVariables()))
 }
@@ -230,6 +245,7 @@ function report(error: unknown): number {
     )
   }
   if (error instanceof StartRefusal) return refusedStatus
+  if (error instanceof CommandFailure) return error.exitCode
   return error instanceof UsageError ? 2 : 1
 }
 

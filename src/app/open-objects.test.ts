@@ -40,7 +40,7 @@ async function world(t: TestContext) {
   return { objects, opened, make, open, root, layer }
 }
 
-test('a machine without a base gets the one of the others, byte by byte', async (t) => {
+test('a machine without a base root fetches that of the others, byte for byte', async (t) => {
   const { opened, make, open, layer } = await world(t)
   const { folder } = await make(
     'other',
@@ -52,7 +52,7 @@ test('a machine without a base gets the one of the others, byte by byte', async 
   assert.equal(await images.adopt('base', folder), layer)
 })
 
-test('what was fetched at the first start is not fetched again for the first sandbox', async (t) => {
+test('a base root fetched at the first start is not fetched again for the first sandbox', async (t) => {
   const { objects, opened, make, open, layer } = await world(t)
   const { folder } = await make(
     'other',
@@ -65,7 +65,7 @@ test('what was fetched at the first start is not fetched again for the first san
   assert.deepEqual(images.missing([layer]), [])
 })
 
-test('a machine that has made another base uses that of the others; without the object store, its own', async (t) => {
+test('a machine that has made another base root uses that of the others, or its own without the object store', async (t) => {
   const { objects, opened, make, open, layer } = await world(t)
   const { folder } = await make('other')
   const images = await open('images-other')
@@ -76,7 +76,7 @@ test('a machine that has made another base uses that of the others; without the 
   assert.notEqual(await baseLayer(images, folder, opened, silentLog), layer)
 })
 
-test('what cannot be fetched whole is made, and nothing of the fetch is in it', async (t) => {
+test('a base root that cannot be fetched whole is built, and contains nothing of the fetch', async (t) => {
   const { objects, opened, make, layer } = await world(t)
   const { bytes } = objects.objects.get(layerKey(layer))!
   bytes[20]! ^= 1

@@ -1,4 +1,4 @@
-/** Opens what the domain works with on this machine: driver, database, images, logs, the egress gate. */
+/** Opens the domain's ports on this machine: driver, database, images, logs, the egress gate. */
 import { join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
 import type { Driver } from '../core/ports/driver.ts'
@@ -28,6 +28,7 @@ import type { DomainPorts } from './domain-ports.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { stopWritersOnFullDisk } from './full-disk-start.ts'
+import { tellHostAuthorities } from './host-authorities.ts'
 import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
 import { mcpGatewayRecipe } from './mcp-gateway-recipe.ts'
@@ -35,6 +36,7 @@ import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { baseLayer, type OpenedObjects, openObjects } from './open-objects.ts'
 import { openSecrets } from './open-secrets.ts'
 import { openWebhooks } from './open-webhooks.ts'
+import { pytorchRecipe } from './pytorch-recipe.ts'
 import type { Closers } from './shutdown.ts'
 import { snapshotFolders } from './snapshot-folders.ts'
 import { countDecisions, countTakes } from './telemetry/counters.ts'
@@ -61,6 +63,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const { config, paths, driver, baseRootFolder, node, telemetry, log } = parts
   const { tracer } = telemetry
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
+  if (config.extraCA === 'host') tellHostAuthorities(log)
   const diskLevels = await readDiskLevels(paths.root, config.diskReserveMB)
   const diskReserve = new FileReserve(paths.root, diskLevels.reserveBytes)
   const diskFreeBytes = () => freeBytes(paths.root)
@@ -76,7 +79,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   await driver.open()
   const vault = new SecretVault(await loadSecretKey(paths))
   const url = config.databaseUrl ?? undefined
-  const opening = openStores({ url, dataFolder: paths.root, vault, ...node })
+  const connections = config.databaseConnections
+  const opening = openStores({ url, connections, dataFolder: paths.root, vault, ...node })
   const stores = tracedStores(await opening, tracer)
   closers.add('the store', () => stores.close())
   const secrets = await openSecrets({ stores, vault, paths, clock, log })
@@ -136,8 +140,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
-    recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe].map((recipe) =>
-      recipe(config.defaultDiskMB),
+    recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe, pytorchRecipe].map(
+      (recipe) => recipe(config.defaultDiskMB, driver.gpus !== undefined),
     ),
     machine: readMachine(config.memoryMB, driver),
     tracer,
@@ -199,7 +203,7 @@ async function ensureBaseTemplate(config: Config, stores: Stores, layer: string)
   return registerBaseTemplate(stores.templates, { layers, cpuCount, memoryMB, diskMB }, clock)
 }
 
-/** The nearest layer first. A build without layers stands on a folder below the data folder. */
+/** Returns the layers of a build, the nearest first. A build without layers has one folder below the data folder. */
 function rootsOf(
   { layers, rootFolder }: TemplateBuild,
   images: ClosableImages,

@@ -1,4 +1,4 @@
-/** Joins all rooms into the one process, top to bottom, and takes it apart again in reverse. */
+/** Joins all parts into the one process, top to bottom, and closes them in reverse order. */
 import { availableParallelism } from 'node:os'
 import type { ApiParts } from '../api/context.ts'
 import { LoneNode } from '../core/cluster/lone-node.ts'
@@ -84,7 +84,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       isWeakerThanWanted: isolation.warning !== undefined,
     }
     const nodes = createNodeDirectory(clusterParts)
-    // In a file of its own there is nobody else.
+    // Other Warrens can share a PostgreSQL database, but not an SQLite file.
     const mayShare = !cluster && config.databaseUrl !== null
     const loneNode = mayShare ? new LoneNode(ports.stores.owners, node.nodeID) : undefined
     const doors = { config, secrets, ports, domain, cluster, loneNode, nodes, dashboard }
@@ -116,16 +116,16 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
       waitMs: config.startWaitSeconds * 1000,
     },
     minFreeBytes: config.minFreeDiskMB * mebibyte,
-    // The log files always keep half of what a sandbox may fill.
+    // The log files always keep at least half of a sandbox's maximum.
     maxBuildLogBytes: (config.logsPerSandboxMB * mebibyte) / 2,
     volumes: { perTeam: config.volumesPerTeam, sizeMB: config.volumeMB },
   }
 }
 
-/** What an earlier process left half-done is finished or undone before anybody can ask for it. */
+/** Finishes or undoes the unfinished operations of an earlier process, before the first request is served. */
 async function repair(domain: Domain, { base, endedForSpace }: OpenedPorts): Promise<void> {
   for (const sandboxID of endedForSpace) await domain.service.endRunning(sandboxID, 'disk_full')
-  // First, so that nobody who stands still because the machine is short of something is let go.
+  // The guards look before the reconciler runs, which would otherwise thaw sandboxes that must stay frozen.
   for (const guard of [domain.diskGuard, domain.memoryGuard]) {
     await guard.look()
     guard.start()

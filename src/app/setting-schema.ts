@@ -23,6 +23,12 @@ export const schema = {
     'PostgreSQL to use; unset: SQLite in the data folder.',
     kind.optional(kind.databaseUrl),
   ),
+  databaseConnections: setting(
+    'WARREN_DATABASE_CONNECTIONS',
+    '10',
+    'Most connections that this Warren opens to PostgreSQL at once; statements wait for a free one.',
+    kind.wholeNumber(2, 1000),
+  ),
   peerAddress: setting(
     'WARREN_PEER_ADDRESS',
     '',
@@ -87,7 +93,7 @@ export const schema = {
     'WARREN_ISOLATION',
     'auto',
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
-    kind.oneOf('auto', 'gvisor', 'container'),
+    kind.isolation,
   ),
   gvisorPlatform: setting(
     'WARREN_GVISOR_PLATFORM',
@@ -98,13 +104,13 @@ export const schema = {
   gpus: setting(
     'WARREN_GPUS',
     'none',
-    'GPUs that sandboxes may ask for; auto: those that are there; all: those that are there, and the start fails without one.',
+    'GPUs that sandboxes may ask for. auto: all GPUs of this machine; all: the same, and Warren does not start without one.',
     kind.gpuChoice,
   ),
   gpuShare: setting(
     'WARREN_GPU_SHARE',
     '1',
-    'Sandboxes that may have the same GPU at once. They share its memory and its time, with no wall between them.',
+    'Maximum number of sandboxes that share one GPU. They share its memory and its time without isolation.',
     kind.wholeNumber(1, 64, 'sandboxes'),
   ),
   subnet: setting(
@@ -122,7 +128,7 @@ export const schema = {
   allowPrivateEgress: setting(
     'WARREN_ALLOW_PRIVATE_EGRESS',
     '',
-    'Networks that sandboxes may reach although they are private or this host is on them, in CIDR form.',
+    'Networks in CIDR form that sandboxes may reach although they are private, or networks of this host.',
     kind.networkList,
   ),
   poolSize: setting(
@@ -140,7 +146,7 @@ export const schema = {
   warmMemoryMB: setting(
     'WARREN_WARM_MEMORY_MB',
     '',
-    'Memory that all sandboxes of the warm pool together may be promised; unset: half of the machine’s, and more while half of it is available.',
+    'Maximum memory promised to all sandboxes of the warm pool together; unset: half of the machine’s memory, and more while half of it is available.',
     kind.optional(kind.wholeNumber(0, 1_073_741_824, 'MiB')),
   ),
   baseImage: setting(
@@ -158,7 +164,7 @@ export const schema = {
   privateRegistries: setting(
     'WARREN_PRIVATE_REGISTRIES',
     '',
-    'Registries that may be at addresses of internal networks: hosts, host:port, or *.',
+    'Registries that may have addresses in internal networks: hosts, host:port, or *.',
     kind.list,
   ),
   insecureRegistries: setting(
@@ -176,8 +182,8 @@ export const schema = {
   extraCA: setting(
     'WARREN_EXTRA_CA',
     '',
-    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust.',
-    kind.optional(kind.folder),
+    'PEM file with further certificate authorities that every build, every sandbox and Warren itself trust; host: those that this machine trusts beyond the usual ones.',
+    kind.optional(kind.fileOrHost),
   ),
   maxUploadMB: setting(
     'WARREN_MAX_UPLOAD_MB',
@@ -206,7 +212,13 @@ export const schema = {
   allowInsecureSandboxes: setting(
     'WARREN_ALLOW_INSECURE_SANDBOXES',
     'no',
-    'Whether a client may create a sandbox with `secure: false`, which anybody who knows its id may use without a token.',
+    'Whether `secure: false` of a client makes a sandbox that anybody who knows its id may use without a token; otherwise such a sandbox has its token all the same.',
+    kind.oneOf('no', 'yes'),
+  ),
+  olderClients: setting(
+    'WARREN_OLDER_CLIENTS',
+    'no',
+    'Whether all teams may use clients before 1.5, which show the token of a sandbox in its host name; for one team, use `warren team older-clients`.',
     kind.oneOf('no', 'yes'),
   ),
   memoryOvercommit: setting(

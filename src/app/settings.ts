@@ -1,4 +1,4 @@
-/** How the text of a setting becomes a value. The error of each kind says what is allowed. */
+/** Turns the text of a setting into a value. The error of each kind says which values are allowed. */
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
 import { parseRange } from '../lib/ipv4.ts'
@@ -6,7 +6,7 @@ import { parseRange } from '../lib/ipv4.ts'
 export type Setting<T> = {
   /** The environment variable. */
   name: string
-  /** What an unset variable means; the empty text stands for "not set". */
+  /** The value of an unset variable; the empty text means "not set". */
   default: string
   unit: string
   help: string
@@ -40,6 +40,13 @@ export function oneOf<const T extends string>(...values: T[]): Described<T> {
   }
 }
 
+/** The plural is accepted too, because the documentation speaks of containers. */
+export const isolation: Described<'auto' | 'gvisor' | 'container'> = {
+  unit: '',
+  allowed: 'one of auto, gvisor, container (or containers)',
+  parse: (text) => oneOf('auto', 'gvisor', 'container').parse(text === 'containers' ? 'container' : text),
+}
+
 export const address: Described<string> = {
   unit: '',
   allowed: 'an IP address of this machine, such as 127.0.0.1 or 0.0.0.0',
@@ -63,6 +70,12 @@ export const folder: Described<string> = {
   parse: (text) => (isAbsolute(text) ? normalize(text).replace(/(?<=.)\/+$/, '') : undefined),
 }
 
+export const fileOrHost: Described<string> = {
+  unit: '',
+  allowed: 'an absolute path, or host',
+  parse: (text) => (text === 'host' ? text : folder.parse(text)),
+}
+
 /** A kind whose unset value is null. */
 export function optional<T>(kind: Described<T>): Described<T | null> {
   return { ...kind, parse: (text) => (text === '' ? null : kind.parse(text)) }
@@ -83,7 +96,7 @@ export const pairs: Described<Readonly<Record<string, string>>> = {
   },
 }
 
-/** Numbers as in /dev/nvidia0, parts of a card as 0:1, or the ids that `nvidia-smi -L` shows. */
+/** GPUs by number as in /dev/nvidia0, MIG parts of a GPU such as 0:1, or ids as `nvidia-smi -L` shows them. */
 export const gpuChoice: Described<'none' | 'auto' | 'all' | readonly string[]> = {
   unit: '',
   allowed: 'none, auto, all, or GPUs separated by commas, such as 0,1 or GPU-8dd9…',
@@ -127,7 +140,7 @@ export const objectStoreRegion: Described<string> = {
   },
 }
 
-/** A host name, with a port where clients must use another one than 443. */
+/** A host name, with a port if clients have to use a port other than 443. */
 export const publicDomain: Described<string> = {
   unit: '',
   allowed: 'a host name with at least one dot, such as sandbox.example.com, optionally with :port',
@@ -176,7 +189,7 @@ export const networkList: Described<readonly string[]> = {
   },
 }
 
-/** Where the base template comes from; a container image reference is told apart by whoever makes the root. */
+/** The source of the base template; the set-up recognizes whether it is a container image reference. */
 export const baseImage: Described<string> = {
   unit: '',
   allowed: 'debootstrap:<Debian release>, such as debootstrap:bookworm, or folder:<absolute path>',

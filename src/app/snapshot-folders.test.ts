@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import test from 'node:test'
 import { snapshotFolders } from './snapshot-folders.ts'
 
-test('files that others share count only when the last of them goes', async (t) => {
+test('shared files count only when the last snapshot that shares them is removed', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-saved-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const places = snapshotFolders(folder)

@@ -7,14 +7,14 @@ import { refusePort } from './port.ts'
 import { refuseMachine } from './start.ts'
 import { refusedStatus, StartRefusal } from './start-refusal.ts'
 
-test('a machine that no setup can mend is refused in one sentence', () => {
+test('an unsupported machine is rejected in one sentence', () => {
   assert.throws(() => refuseMachine('darwin', 'arm64', 0), /needs Linux; this is darwin/)
   assert.throws(() => refuseMachine('linux', 'ppc64', 0), /this is ppc64/)
   assert.throws(() => refuseMachine('linux', 'x64', 1000), /must run as root.*sudo npm start/)
   refuseMachine('linux', 'x64', 0)
 })
 
-test('what a machine or a setting makes impossible ends the start with a status of its own', () => {
+test('an impossible machine or setting ends the start with its own exit status', () => {
   assert.throws(() => refuseMachine('linux', 'x64', 1000), StartRefusal)
   const args = [join(import.meta.dirname, 'main.ts'), 'start']
   const env = { ...process.env, WARREN_PORT: 'no port' }
@@ -23,7 +23,7 @@ test('what a machine or a setting makes impossible ends the start with a status 
   assert.equal(status, refusedStatus)
 })
 
-test('a taken port is refused with who has it and how to choose another', async (t) => {
+test('a taken port is rejected with the process that has it and how to choose another', async (t) => {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.after(() => server.close())

@@ -1,4 +1,4 @@
-/** `warren start`: from a bare machine to a serving process, and down again on a signal. */
+/** `warren start`: prepares the machine, serves, and closes on a signal. */
 import pino from 'pino'
 import type { Dashboard } from '../api/routes/dashboard/dashboard.ts'
 import { banner, serviceLine } from '../cli/env.ts'
@@ -15,7 +15,7 @@ import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
-import { readExtraCA } from './extra-ca.ts'
+import { readExtraCA, trustInThisProcess } from './extra-ca.ts'
 import { chooseGpus } from './gpus.ts'
 import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
@@ -26,7 +26,7 @@ import { prepareMachine } from './setup/prepare-machine.ts'
 import { createProgress, type Progress } from './setup/progress.ts'
 import { StartRefusal } from './start-refusal.ts'
 
-/** So much of the log waits while it cannot be written. */
+/** Maximum number of bytes of the log to hold back while it cannot be written. */
 const mostLogBytes = 256 * 1024
 
 export async function start(config: Config): Promise<void> {
@@ -35,8 +35,9 @@ export async function start(config: Config): Promise<void> {
   await makeSpaceToStart(paths, config)
   const lock = lockDataFolder(paths.lock)
   await refusePort(config.host, config.port)
-  // Before the set-up, which takes long.
-  if (config.extraCA !== null) readExtraCA(config.extraCA)
+  // A wrong file is reported here, before the set-up, which takes long.
+  const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
+  if (extraCA !== undefined) trustInThisProcess(extraCA)
   const stopped = nextSignal()
   const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {
@@ -47,7 +48,7 @@ export async function start(config: Config): Promise<void> {
     await running.close()
     log.info({}, 'closed')
   } finally {
-    // The session may be that of the operator's terminal, which goes on.
+    // The session may be that of the operator's terminal, which stays open.
     restorePriority()
     lock.release()
   }
@@ -55,13 +56,13 @@ export async function start(config: Config): Promise<void> {
   process.exit(0)
 }
 
-/** On a full disk not even the lock can be written. The rest of the reserve goes once nobody else takes it. */
+/** On a full disk not even the lock can be written. The other half of the reserve stays until all writers are frozen. */
 async function makeSpaceToStart({ root }: DataPaths, { diskReserveMB }: Config): Promise<void> {
   const { endBytes, reserveBytes } = await readDiskLevels(root, diskReserveMB)
   if ((await freeBytes(root)) < endBytes) await new FileReserve(root, reserveBytes).giveUpHalf()
 }
 
-/** Where the log cannot be written, as to a file on a full disk, lines are lost, and the server goes on. */
+/** If the log cannot be written, for example to a file on a full disk, the server drops lines and keeps running. */
 function openLogOutput() {
   const output = pino.destination({ dest: 2, sync: true, maxLength: mostLogBytes })
   output.on('error', () => {})
@@ -69,7 +70,7 @@ function openLogOutput() {
   return output
 }
 
-/** Every line that is written on behalf of a request names it. */
+/** Every log line that belongs to a request has the request's id. */
 function requestFields(): object {
   const requestID = currentRequestID()
   return requestID === undefined ? {} : { requestID }
@@ -102,7 +103,8 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   })
   const { baseRootFolder } = machine
   const problem = raisePriority()
-  if (problem) log.info({}, `This machine does not let the server come before what it starts: ${problem}`)
+  if (problem)
+    log.info({}, `The server cannot get a higher priority than the programs that it starts: ${problem}`)
   startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
   const running = await serve({ config, paths, isolation, baseRootFolder, openDashboard, log })
@@ -114,7 +116,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   return running
 }
 
-/** Bundles at once, without anybody waiting for it; if that fails, whoever opens the dashboard makes it try again. */
+/** Bundles the dashboard in the background. If that fails, the next request for the dashboard tries again. */
 function dashboardIn(folder: string, log: Log): () => Promise<Dashboard> {
   let opened: Promise<Dashboard> | undefined
   const open = () => {
@@ -130,7 +132,7 @@ function dashboardIn(folder: string, log: Log): () => Promise<Dashboard> {
   return open
 }
 
-/** The step is only shown when it takes long, which it does not when an earlier start has done it. */
+/** Shows the step only if it takes long; it is short if an earlier start has already done it. */
 async function prepareBase(progress: Progress, prepare: () => Promise<void>): Promise<void> {
   const preparing = prepare()
   const soon = new Promise<'slow'>((resolve) => setTimeout(resolve, 500, 'slow').unref())
@@ -141,10 +143,10 @@ async function prepareBase(progress: Progress, prepare: () => Promise<void>): Pr
 
 function describe({ isolation, warning }: ChosenIsolation): string {
   if (isolation === 'gvisor') return 'each sandbox has its own kernel: gVisor'
-  return `sandboxes are plain containers${warning === undefined ? '' : ', a weaker wall: see the warning below'}`
+  return `sandboxes are plain containers${warning === undefined ? '' : ', a weaker isolation: see the warning below'}`
 }
 
-/** Rejects machines that no set-up can make fit. */
+/** Rejects machines on which Warren can never run. */
 export function refuseMachine(platform: string, arch: string, uid: number | undefined): void {
   if (platform !== 'linux') {
     throw new StartRefusal('unavailable', `Warren needs Linux; this is ${platform}.`)
@@ -155,12 +157,12 @@ export function refuseMachine(platform: string, arch: string, uid: number | unde
   if (uid !== 0) {
     throw new StartRefusal(
       'permission_denied',
-      'Warren must run as root: it makes namespaces, mounts and firewall rules for sandboxes, which are not root outside. Run `sudo npm start`.',
+      'Warren must run as root: it makes namespaces, mounts and firewall rules for sandboxes. Root inside a sandbox is not root of the machine. Run `sudo npm start`.',
     )
   }
 }
 
-/** A second signal while Warren closes ends it at once. A terminal that goes away (SIGHUP) closes it too. */
+/** A second signal while Warren closes ends it at once. SIGHUP, when the terminal closes, closes Warren too. */
 function nextSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
     let first = true
@@ -173,7 +175,7 @@ function nextSignal(): Promise<NodeJS.Signals> {
   })
 }
 
-/** The programs of the set-up end with this process; the next start cleans up what they left. */
+/** The programs of the set-up end with this process; the next start removes their unfinished files. */
 function interrupted(signal: string): never {
   process.stderr.write(`\nInterrupted (${signal}). The next start begins the unfinished step anew.\n`)
   process.exit(130)

@@ -21,7 +21,7 @@ test('the service comes before sandboxes, as a sibling of their cgroup', () => {
   assert.ok(lines.includes('CPUWeight=1000'))
 })
 
-test('systemd does not start Warren again where the next start would fail in the same way', () => {
+test('systemd does not restart Warren if the next start would fail in the same way', () => {
   const lines = systemdUnit('/opt/warren').split('\n')
   assert.ok(lines.includes('Restart=always'))
   assert.ok(lines.includes('RestartPreventExitStatus=78'))
@@ -50,7 +50,7 @@ test('without --install nothing is written, only shown', async () => {
   )
 })
 
-test('the settings of the service are those of the shell, as they were given', () => {
+test('the settings of the service are those of the shell, unchanged', () => {
   const env = {
     WARREN_PORT: ' 3001 ',
     WARREN_HOST: '',
@@ -68,7 +68,7 @@ test('a value that systemd would read otherwise is quoted in the file of setting
   )
 })
 
-test('the steps of an upgrade fit how Warren was installed', async () => {
+test('the steps of an upgrade depend on the way Warren was installed', async () => {
   const parts = { version: '1.2.3', folder: '/opt/warren', dataFolder: '/var/lib/warren' }
   assert.match(await upgradeCommand([], { ...parts, isClone: true }), /cd \/opt\/warren && git pull/)
   assert.match(await upgradeCommand([], { ...parts, isClone: false }), /sha256sum -c/)

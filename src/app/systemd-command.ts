@@ -60,8 +60,8 @@ EnvironmentFile=-${environmentFile}
 # Sandboxes outlive the server: only the main process is ended, and their cgroups are left alone.
 KillMode=process
 Delegate=yes
-# Requests wait for the server, so it comes before sandboxes when the CPUs are taken. Their cgroup stands at the root, and
-# weights count among siblings.
+# Requests wait for the server, so it gets the CPUs before sandboxes. Weights count among siblings, and the cgroup of
+# sandboxes is at the root, so the server's slice must be there too.
 Slice=-.slice
 CPUWeight=1000
 Restart=always

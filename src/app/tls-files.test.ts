@@ -54,7 +54,7 @@ async function shown(): Promise<string | undefined> {
   return new X509Certificate(raw).subjectAltName
 }
 
-it('a link that is swapped above the files brings the new certificate, and open connections stay', async () => {
+it('a swapped link above the files brings the new certificate, and open connections stay', async () => {
   assert.equal(await shown(), 'DNS:first.test')
   const { port } = listener.server.address() as AddressInfo
   const open = connect({ host: '127.0.0.1', port, rejectUnauthorized: false })
@@ -76,7 +76,7 @@ it('files written over in place bring the new certificate', async () => {
   assert.equal(await shown(), 'DNS:again.test')
 })
 
-it('what cannot be used leaves the certificate as it is, is told once, and the next good one is taken', async () => {
+it('an unusable certificate is reported once and not used, and the next valid one is', async () => {
   const expired = certificateFor('expired.test', new ManualClock(1_600_000_000_000))
   const other = certificateFor('other.test')
   const bad: [Certificate, RegExp][] = [
@@ -101,11 +101,11 @@ it('what cannot be used leaves the certificate as it is, is told once, and the n
   assert.equal(await shown(), 'DNS:other.test')
 })
 
-it('a start with files that cannot be used says which settings to check', () => {
+it('a start with unusable files names the settings to check', () => {
   assert.throws(() => readTlsFiles({ cert: '/nowhere', key: '/nowhere' }), /ENOENT.*Check WARREN_TLS_CERT/)
 })
 
-it('a certificate that clients will refuse is told at the start', () => {
+it('a certificate that clients will reject is reported at the start', () => {
   const cert = (names: string[], clock?: ManualClock) =>
     Buffer.from(issueCertificate(authority, { names, days: 30 }, clock).certificate)
   const good = ['warren.test', '*.warren.test']

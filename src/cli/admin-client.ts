@@ -46,6 +46,10 @@ export class AdminClient {
     return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}/limits`, { body: changes })
   }
 
+  allowOlderClients(teamID: string, olderClients: boolean): Promise<Team> {
+    return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}`, { body: { olderClients } })
+  }
+
   listKeys(teamID: string): Promise<ApiKey[]> {
     return this.#call('GET', `/admin/teams/${encodeURIComponent(teamID)}/api-keys`)
   }

@@ -41,14 +41,23 @@ export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
   command: string,
-  more: { lists?: readonly string[]; flags?: readonly string[]; json?: boolean } = {},
+  more: {
+    lists?: readonly string[]
+    flags?: readonly string[]
+    /** One letter for an option, such as `i` for `--interactive`. */
+    shorts?: Readonly<Record<string, string>>
+    json?: boolean
+  } = {},
 ): Parsed<Name> {
-  const { lists: listNames = [], flags: flagNames = [], json: hasJson = true } = more
+  const { lists: listNames = [], flags: flagNames = [], shorts = {}, json: hasJson = true } = more
+  const short = (name: string) => (shorts[name] === undefined ? {} : { short: shorts[name] })
   const booleans = [...(hasJson ? ['json'] : []), ...flagNames]
   const options = {
-    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const }])),
-    ...Object.fromEntries(listNames.map((name) => [name, { type: 'string' as const, multiple: true }])),
-    ...Object.fromEntries(booleans.map((name) => [name, { type: 'boolean' as const }])),
+    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const, ...short(name) }])),
+    ...Object.fromEntries(
+      listNames.map((name) => [name, { type: 'string' as const, multiple: true, ...short(name) }]),
+    ),
+    ...Object.fromEntries(booleans.map((name) => [name, { type: 'boolean' as const, ...short(name) }])),
   }
   try {
     const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
@@ -80,4 +89,15 @@ export function takeWords(words: readonly string[], names: readonly string[], co
 export function positiveNumber(name: string, text: string, command: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   throw new UsageError(`--${name} is '${text}', but must be a whole number above 0.`, command)
+}
+
+/** NAME=VALUE options as an object. */
+export function namedValues(name: string, texts: readonly string[], command: string): Record<string, string> {
+  return Object.fromEntries(
+    texts.map((text) => {
+      const at = text.indexOf('=')
+      if (at < 1) throw new UsageError(`--${name} is '${text}', but must be NAME=VALUE.`, command)
+      return [text.slice(0, at), text.slice(at + 1)]
+    }),
+  )
 }

@@ -21,6 +21,7 @@ const team = {
   name: 'Research',
   createdAt: '2026-01-02T03:04:05.000Z',
   limits,
+  olderClients: false,
 }
 const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedValueSuffix: 'cdef' }
 const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
@@ -58,6 +59,7 @@ const answers: Record<string, [number, unknown?]> = {
   'POST /admin/teams': [201, team],
   'DELETE /admin/teams/id-1?force=false': [409, { code: 409, message: 'It has 2 sandboxes.' }],
   'DELETE /admin/teams/id-1?force=true': [204],
+  'PATCH /admin/teams/id-1': [200, { ...team, olderClients: true }],
   'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
   'GET /admin/teams/id-1/api-keys': [200, [key]],
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
@@ -99,13 +101,13 @@ const neverConnect = async (): Promise<AdminClient> => assert.fail('the command 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
     await runVerb(teamVerbs, ['list'], connect),
-    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +2026-01-02/,
+    /^TEAM .*\nresearch +Research +100 +400 +409600 +24 +8 +no +2026-01-02/,
   )
   assert.deepEqual(JSON.parse(await runVerb(teamVerbs, ['list', '--json'], connect)), [team])
   assert.equal(asked[0]!.token, 'secret')
 })
 
-test('node list tells which machine a node is, and drain takes its address', async () => {
+test('node list shows the machine of a node, and drain accepts its address', async () => {
   assert.match(await runVerb(nodeVerbs, ['list'], connect), /^0a24 .* 1\.0\.0 +10\.0\.0\.1:7443$/m)
   for (const [word, id] of Object.entries({
     '0a': '0a24',
@@ -129,7 +131,7 @@ test('team create sends the name', async () => {
   })
 })
 
-test('team delete asks for force where the server does, and says when it is done', async () => {
+test('team delete requires force if the server does, and reports the deletion', async () => {
   await assert.rejects(runVerb(teamVerbs, ['delete', 'research'], connect), /It has 2 sandboxes/)
   assert.equal(
     await runVerb(teamVerbs, ['delete', 'research', '--force'], connect),
@@ -138,7 +140,7 @@ test('team delete asks for force where the server does, and says when it is done
   await assert.rejects(runVerb(teamVerbs, ['delete'], neverConnect), /TEAM is missing/)
 })
 
-test('team limits changes only what is named and finds the team by any of its names', async () => {
+test('team limits changes only the named limits and finds the team by any of its names', async () => {
   for (const word of ['research', 'id-1', 'Research']) {
     asked = []
     const shown = await runVerb(teamVerbs, ['limits', word, '--sandboxes', '5', '--json'], connect)
@@ -147,7 +149,17 @@ test('team limits changes only what is named and finds the team by any of its na
   }
 })
 
-test('team limits without a number changes nothing and shows the present limits', async () => {
+test('team older-clients takes yes or no, and nothing else', async () => {
+  const shown = await runVerb(teamVerbs, ['older-clients', 'research', 'yes'], connect)
+  assert.match(shown, /OLDER CLIENTS[^\n]*\n.* yes /)
+  assert.deepEqual(asked.at(-1)?.body, { olderClients: true })
+  await runVerb(teamVerbs, ['older-clients', 'research', 'no', '--json'], connect)
+  assert.deepEqual(asked.at(-1)?.body, { olderClients: false })
+  const wrong = runVerb(teamVerbs, ['older-clients', 'research', 'maybe'], connect)
+  await assert.rejects(wrong, /'maybe' is neither yes nor no/)
+})
+
+test('team limits without a number changes nothing and shows the current limits', async () => {
   assert.match(await runVerb(teamVerbs, ['limits', 'research'], connect), /100/)
   assert.deepEqual(
     asked.map((one) => one.method),
@@ -155,7 +167,7 @@ test('team limits without a number changes nothing and shows the present limits'
   )
 })
 
-test('an unknown team is rejected with the teams that there are', async () => {
+test('an unknown team is rejected with a list of the teams', async () => {
   await assert.rejects(runVerb(teamVerbs, ['limits', 'nobody'], connect), /no team 'nobody'.*research/)
 })
 
@@ -165,19 +177,19 @@ test('key create prints the key on a line of its own', async () => {
   assert.deepEqual(asked.at(-1)!.body, { name: 'laptop' })
 })
 
-test('key list never shows a key, only enough to tell keys apart', async () => {
+test('key list never shows a key, only enough to distinguish keys', async () => {
   assert.match(
     await runVerb(keyVerbs, ['list', 'research'], connect),
     /key-1 +laptop +e2b_ab…cdef +2026-01-02 +never/,
   )
 })
 
-test("key revoke says so, and an unknown key is rejected in the server's words", async () => {
+test("key revoke reports success, and an unknown key is rejected with the server's message", async () => {
   assert.match(await runVerb(keyVerbs, ['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
   await assert.rejects(runVerb(keyVerbs, ['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
 })
 
-test('a command that is written wrongly is rejected before anything is sent', async () => {
+test('a malformed command is rejected before anything is sent', async () => {
   for (const args of [
     [],
     ['nix'],
@@ -193,7 +205,7 @@ test('a command that is written wrongly is rejected before anything is sent', as
   }
 })
 
-test('a word too many is named, with where to find help', async () => {
+test('a superfluous argument is named, with a hint to the help', async () => {
   const extra = runVerb(teamVerbs, ['list', 'x'], neverConnect)
   await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team --help`." })
   const verb = runVerb(keyVerbs, ['nix'], neverConnect)
@@ -221,7 +233,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
   }
 })
 
-test('a server that does not answer is told with how to start it', async () => {
+test('a server that does not answer is reported with the command that starts it', async () => {
   const closed = async () => new AdminClient({ url: 'http://127.0.0.1:1', adminToken: 'x' })
   await assert.rejects(runVerb(teamVerbs, ['list'], closed), /does not answer at .*npm start/)
 })
@@ -240,18 +252,18 @@ test('without a domain the client gets both URLs, with TLS the domain alone', ()
   })
 })
 
-test('exports survive a shell, whatever they hold', () => {
+test('exports survive a shell, whatever they contain', () => {
   assert.equal(shellExports({ A: 'http://127.0.0.1:3000' }), 'export A=http://127.0.0.1:3000')
   assert.equal(shellExports({ A: "a b'c$(d)" }), `export A='a b'\\''c$(d)'`)
 })
 
-test('env prints exports, and the same as JSON', async () => {
+test('env prints exports, and the same values as JSON', async () => {
   const find = async () => ({ url, domain: null, apiKey: 'e2b_1' })
   assert.match(await envCommand([], find), /^export E2B_API_KEY=e2b_1$/m)
   assert.equal(JSON.parse(await envCommand(['--json'], find)).E2B_SANDBOX_URL, url)
 })
 
-test('the banner has the lines to paste', () => {
+test('the banner contains the lines to paste', () => {
   const text = banner({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
   assert.ok(text.includes(`${url}/dashboard`))
   for (const line of ['export E2B_API_KEY=e2b_1', "from 'e2b'", 'from e2b import Sandbox']) {
@@ -281,7 +293,7 @@ test('recover lists what is in quarantine, gives a sandbox back, or deletes its 
   }
 })
 
-test('prune says what it freed, or would free', async () => {
+test('prune reports the bytes that it freed, or would free', async () => {
   const text = await pruneCommand(['--dry-run'], connect)
   assert.match(text, /cached build steps +3 +-\n.*snapshots +2 +0\.5 MiB\nimage layers +1 +2\.9 MiB\n/)
   assert.match(text, /\nWould free 3\.3 MiB\.$/)

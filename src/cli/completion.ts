@@ -1,6 +1,6 @@
 /** The commands as data, for `warren help` and for shell completion. */
 import { asksForHelp, takeWords, UsageError } from './arguments.ts'
-import { optionsOf, type VerbTable } from './verbs.ts'
+import { optionsOf, type SingleCommand, type VerbTable } from './verbs.ts'
 
 export type CommandEntry = {
   name: string
@@ -8,6 +8,8 @@ export type CommandEntry = {
   does: string
   /** The verbs, each with its options. */
   verbs?: Readonly<Record<string, readonly string[]>>
+  /** The options of a command without verbs. */
+  options?: readonly string[]
 }
 
 export function entryOf({ name, does, verbs }: VerbTable<never, unknown>): CommandEntry {
@@ -18,6 +20,13 @@ export function entryOf({ name, does, verbs }: VerbTable<never, unknown>): Comma
     verbs: Object.fromEntries(Object.entries(verbs).map(([verb, row]) => [verb, optionsOf(row)])),
   }
 }
+
+export const singleEntryOf = ({ name, does, verb }: SingleCommand<never, unknown>): CommandEntry => ({
+  name,
+  use: verb.takesCommand ? `${name} -- COMMAND` : name,
+  does,
+  options: optionsOf(verb),
+})
 
 const command = 'warren completion'
 const usage = `Usage:
@@ -47,6 +56,9 @@ const withVerbs = (commands: readonly CommandEntry[]) =>
     return words === '' ? [] : [{ name, words, options }]
   })
 
+const withOptions = (commands: readonly CommandEntry[]) =>
+  commands.flatMap(({ name, options }) => (options ? [{ name, options }] : []))
+
 const flagged = (options: readonly string[]) => options.map((option) => `--${option}`).join(' ')
 
 /** Commands without words of their own are completed with files. */
@@ -60,12 +72,21 @@ function bash(commands: readonly CommandEntry[]): string {
         `    '${name} ${verb} -'*) COMPREPLY=($(compgen -W '${flagged(options)}' -- "$word")) ;;`,
     ),
   )
+  const ofCommands = withOptions(commands).map(
+    ({ name, options }) =>
+      `    '${name} -'*) COMPREPLY=($(compgen -W '${flagged(options)} --help' -- "$word")); return ;;`,
+  )
   return `_warren() {
   local word=\${COMP_WORDS[COMP_CWORD]}
   if [ "$COMP_CWORD" -eq 1 ]; then
     COMPREPLY=($(compgen -W '${names(commands)} --help --version' -- "$word"))
     return
   fi
+  # What follows -- is for the sandbox.
+  case " \${COMP_WORDS[*]:2:COMP_CWORD-2} " in *' -- '*) return ;; esac
+  case "\${COMP_WORDS[1]} $word" in
+${ofCommands.join('\n')}
+  esac
   if [ "$COMP_CWORD" -eq 2 ]; then
     case \${COMP_WORDS[1]} in
 ${verbs.join('\n')}
@@ -85,12 +106,19 @@ function zsh(commands: readonly CommandEntry[]): string {
   const options = withVerbs(commands).flatMap(({ name, options }) =>
     options.map(({ verb, options }) => `    '${name} ${verb}') compadd -- ${flagged(options)} ;;`),
   )
+  const ofCommands = withOptions(commands).map(
+    ({ name, options }) => `    '${name} -'*) compadd -- ${flagged(options)} --help; return ;;`,
+  )
   return `#compdef warren
 _warren() {
   local -a commands=(
 ${described.join('\n')}
   )
   if (( CURRENT == 2 )); then _describe command commands; return; fi
+  if (( \${words[(Ie)--]} && \${words[(Ie)--]} < CURRENT )); then _files; return; fi
+  case "\${words[2]} $PREFIX" in
+${ofCommands.join('\n')}
+  esac
   if (( CURRENT == 3 )); then
     case \${words[2]} in
 ${verbs.join('\n')}
@@ -120,5 +148,8 @@ function fish(commands: readonly CommandEntry[]): string {
     )
     return [`complete -c warren -n '${seen}' -a ${quoted(words)}`, ...ofVerbs]
   })
-  return [...first, ...verbs].join('\n')
+  const ofCommands = withOptions(commands).flatMap(({ name, options }) =>
+    options.map((option) => `complete -c warren -n '__fish_seen_subcommand_from ${name}' -l ${option}`),
+  )
+  return [...first, ...verbs, ...ofCommands].join('\n')
 }

@@ -37,7 +37,7 @@ export function shellExports(variables: Record<string, string>): string {
     .join('\n')
 }
 
-/** What a first start ends with. */
+/** The text that a start in a terminal prints when it serves. */
 export function banner(location: ServerLocation, isolation: string): string {
   return `
 Warren serves at ${location.url} (${isolation}). Paste this into a shell:
@@ -65,7 +65,7 @@ The dashboard is at ${location.url}/dashboard; log in with the key above.
 `
 }
 
-/** What a service begins its log with: more people read that than may have the key. */
+/** The line that a service prints when it serves. It has no key, because many people may read the journal. */
 export const serviceLine = ({ url }: ServerLocation, isolation: string): string =>
   `Warren serves at ${url} (${isolation}). \`bin/warren env\` prints the key; the dashboard is at ${url}/dashboard.\n`
 

@@ -1,5 +1,5 @@
 /** Makes one request to a running server. A rejection becomes an error with the server's message. */
-import type { IncomingHttpHeaders } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
@@ -24,11 +24,26 @@ export async function callServer<T>(address: ServerAddress, call: Call): Promise
     call.onHeaders?.(headers)
     return answer as T
   }
-  const said = (answer as { message?: string } | undefined)?.message ?? text.trim()
-  throw new AppError(
-    codeOf(status),
-    said || `The server answered ${status} to ${call.method} ${call.target}.`,
-  )
+  throw rejection(status, text, `The server answered ${status} to ${call.method} ${call.target}.`)
+}
+
+/** The agent's answers are a sandbox's: only the beginning is read. */
+const longestRejection = 4096
+
+/** The error that an answer without success stands for. */
+export async function rejectionOf(response: IncomingMessage): Promise<AppError> {
+  let text = ''
+  for await (const chunk of response) {
+    text += chunk
+    if (text.length > longestRejection) break
+  }
+  const status = response.statusCode ?? 0
+  return rejection(status, text.slice(0, longestRejection), `The sandbox answered ${status}.`)
+}
+
+function rejection(status: number, text: string, otherwise: string): AppError {
+  const said = (parseJson(text) as { message?: string } | undefined)?.message ?? text.trim()
+  return new AppError(codeOf(status), said || otherwise)
 }
 
 type Answer = { status: number; text: string; headers: IncomingHttpHeaders }

@@ -9,7 +9,7 @@ export const nodeVerbs: VerbTable<Connect> = {
   name: 'node',
   does: 'machines of the cluster',
   notes: `NODE is the id of a node, the beginning of one, or the address of the machine.
-drain    NODE gets no new sandboxes; what can move goes on elsewhere, the rest where it is.
+drain    NODE gets no new sandboxes; sandboxes that can move continue on other nodes, the others stay.
 undrain  NODE gets new sandboxes again.
 forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`,
   verbs: {

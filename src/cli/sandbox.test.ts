@@ -1,129 +1,26 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import http, { type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { after, beforeEach, test } from 'node:test'
+import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
 import { connectFrame } from '../lib/connect-frames.ts'
 import { UsageError } from './arguments.ts'
-import { completionCommand } from './completion.ts'
+import { completionCommand, singleEntryOf } from './completion.ts'
 import { duration, painter } from './output.ts'
+import { runCommand } from './run.ts'
 import { sandboxVerbs } from './sandbox.ts'
-import type { UserTerminal } from './shell.ts'
-import { TeamClient } from './team-client.ts'
+import {
+  asked,
+  connect,
+  fakeSides,
+  fakeTerminal,
+  type sandbox,
+  shells,
+  until,
+  url,
+} from './team-server-fixture.ts'
 import { runVerb } from './verbs.ts'
 import { webhookVerbs } from './webhook.ts'
 
-const sandbox = {
-  templateID: 't1',
-  sandboxID: 'ione',
-  clientID: '',
-  startedAt: '2026-01-02T03:04:05.000Z',
-  endAt: '2099-01-02T03:04:05.000Z',
-  cpuCount: 2,
-  memoryMB: 512,
-  diskSizeMB: 1024,
-  state: 'running',
-  envdVersion: '0.6.13',
-  alias: 'base',
-  metadata: { who: 'me\x1b[2J' },
-  envdAccessToken: 'agent-token',
-}
-const entry = { timestamp: '2026-01-02T03:04:05.000Z', message: 'hello\x1b[2J', level: 'info', fields: {} }
-const webhook = {
-  id: 'w1',
-  teamID: 't',
-  name: 'mine',
-  url: 'https://x.test/',
-  enabled: true,
-  createdAt: '',
-  events: ['sandbox.lifecycle.created'],
-  failingSince: null,
-  lastError: null,
-}
-
-type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
-let asked: Asked[] = []
-const answers: Record<string, unknown> = {
-  'GET /v2/sandboxes': [sandbox],
-  'GET /v2/sandboxes?nextToken=more': [{ ...sandbox, sandboxID: 'itwo', state: 'paused' }],
-  'GET /sandboxes/ione': sandbox,
-  'GET /sandboxes/itwo': { ...sandbox, state: 'paused' },
-  'GET /v2/sandboxes/ione/logs?limit=1000&direction=backward': { logs: [entry] },
-  'POST /sandboxes/ione/pause': null,
-  'POST /sandboxes/itwo/connect': { sandboxID: 'itwo' },
-  'POST /sandboxes/ione/fork': [{ sandbox: { sandboxID: 'inew' } }],
-  'DELETE /sandboxes/ione': null,
-  'DELETE /sandboxes/itwo': null,
-  'GET /events/webhooks': [webhook],
-  'POST /events/webhooks': webhook,
-}
-/** Streams of shells that are open, for the test to write to. */
-const shells: ServerResponse[] = []
-const server = http.createServer(async (request, response) => {
-  const chunks: Buffer[] = []
-  for await (const chunk of request) chunks.push(chunk)
-  const { method, url: path, headers } = request
-  const bytes = Buffer.concat(chunks)
-  const text = headers['content-type'] === 'application/connect+json' ? bytes.subarray(5) : bytes
-  asked.push({
-    method,
-    path,
-    key: headers['x-api-key'],
-    body: text.length > 0 ? JSON.parse(`${text}`) : null,
-  })
-  if (path === '/process.Process/Start') {
-    shells.push(response)
-    response.writeHead(200, { 'content-type': 'application/connect+json' })
-    response.write(connectFrame({ event: { start: { pid: 7 } } }))
-    return
-  }
-  if (path?.startsWith('/process.Process/')) return response.writeHead(200).end('{}')
-  const answer = answers[`${method} ${path}`]
-  if (answer === undefined) return response.writeHead(404).end('{"message":"not expected"}')
-  const more = path === '/v2/sandboxes' ? { 'x-next-token': 'more' } : {}
-  response
-    .writeHead(answer === null ? 204 : 200, more)
-    .end(answer === null ? undefined : JSON.stringify(answer))
-})
-await once(server.listen(0, '127.0.0.1'), 'listening')
-after(() => server.close())
-beforeEach(() => {
-  asked = []
-})
-
-const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-const connect = async () => new TeamClient({ url, apiKey: 'key-1' })
-
-function fakeTerminal() {
-  const written: string[] = []
-  let type = (_keys: Buffer) => {}
-  let isGivenBack = false
-  let resize = () => {}
-  const terminal: UserTerminal = {
-    isTerminal: false,
-    size: () => ({ cols: 100, rows: 30 }),
-    onResize: (listener) => {
-      resize = listener
-    },
-    takeKeys: (listener) => {
-      type = listener
-      return () => {
-        isGivenBack = true
-      }
-    },
-    write: (data) => void written.push(data.toString()),
-  }
-  return {
-    terminal,
-    written,
-    type: (text: string) => type(Buffer.from(text)),
-    resize: () => resize(),
-    isGivenBack: () => isGivenBack,
-  }
-}
-
-const run = (...args: string[]) =>
-  runVerb(sandboxVerbs, args, { connect, print: () => {}, terminal: fakeTerminal().terminal })
+const run = (...args: string[]) => runVerb(sandboxVerbs, args, fakeSides().parts)
 
 test('list shows every page as a table to people and as JSON to programs', async () => {
   const shown = String(await run('list'))
@@ -136,7 +33,7 @@ test('list shows every page as a table to people and as JSON to programs', async
   assert.equal(asked[0]?.key, 'key-1')
 })
 
-test('info, logs, pause, resume, fork and kill ask for what they say', async () => {
+test('info, logs, pause, resume, fork and kill send the matching requests', async () => {
   assert.match(String(await run('info', 'ione')), /state +running\n[\s\S]*metadata who +me\n?/)
   assert.equal(await run('logs', 'ione'), '2026-01-02T03:04:05.000Z  info   hello')
   await run('pause', 'ione', '--no-memory')
@@ -152,17 +49,12 @@ test('info, logs, pause, resume, fork and kill ask for what they say', async () 
   )
 })
 
-test('a shell shows what the sandbox writes, sends keys in their order, and ends with its exit code', async () => {
+test('a shell shows the output of the sandbox, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
   const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
-    connect,
-    print: () => {},
+    ...fakeSides().parts,
     terminal,
   })
-  const until = async (path: string, count = 1) => {
-    while (asked.filter((one) => one.path === path).length < count) await new Promise(setImmediate)
-    return asked.filter((one) => one.path === path)
-  }
   const [start] = await until('/process.Process/Start')
   assert.deepEqual(start?.body, {
     process: { cmd: '/bin/bash', args: ['-i', '-l'], envs: { TERM: 'xterm-256color' }, cwd: '/tmp' },
@@ -187,7 +79,7 @@ test('a shell shows what the sandbox writes, sends keys in their order, and ends
   assert.deepEqual(written, ['$ '])
 })
 
-test('a shell that breaks off says so, and a paused sandbox gets none', async () => {
+test('a shell that breaks off is reported, and a paused sandbox gets no shell', async () => {
   const code = run('shell', 'ione')
   while (shells.length === 0) await new Promise(setImmediate)
   shells.shift()!.end()
@@ -195,7 +87,18 @@ test('a shell that breaks off says so, and a paused sandbox gets none', async ()
   await assert.rejects(run('shell', 'itwo'), /is paused\. Run `warren sandbox resume itwo` first/)
 })
 
-test('a command that is written wrongly is rejected before anything is sent', async () => {
+test('port gives the URL of a port, or the headers that name it', async () => {
+  const { parts, written } = fakeSides()
+  assert.equal(await runVerb(sandboxVerbs, ['port', 'ione', '8000'], parts), url)
+  assert.equal(written.said.length, 2)
+  const json = JSON.parse(String(await runVerb(sandboxVerbs, ['port', 'ithree', '80', '--json'], parts)))
+  assert.deepEqual(json, { url: 'http://80-ithree.x.test:1', headers: {} })
+  asked.length = 0
+  for (const wrong of ['0', '65536', 'http']) await assert.rejects(run('port', 'ione', wrong), UsageError)
+  assert.deepEqual(asked, [])
+})
+
+test('a malformed command is rejected before anything is sent', async () => {
   const wrong = [
     [],
     ['nix'],
@@ -206,6 +109,10 @@ test('a command that is written wrongly is rejected before anything is sent', as
     ['fork', 'a', '--count', '0'],
     ['shell', 'a', '--json'],
     ['list', '--follow'],
+    ['exec', 'a'],
+    ['exec', 'a', 'ls'],
+    ['cp', 'a', 'b'],
+    ['cp', 'a:/x', 'b:/y'],
   ]
   for (const args of wrong) await assert.rejects(run(...args), UsageError, args.join(' '))
   assert.deepEqual(asked, [])
@@ -227,7 +134,7 @@ test('webhooks are listed and made, all events unless some are named', async () 
   await assert.rejects(runVerb(webhookVerbs, ['create', 'mine', 'https://x.test/'], connect), /--secret/)
 })
 
-test('shells complete the commands that there are', async () => {
+test('shells complete exactly the existing commands', async () => {
   const entries = [
     {
       name: 'sandbox',
@@ -236,17 +143,29 @@ test('shells complete the commands that there are', async () => {
       verbs: { list: ['state'], kill: ['all'] },
     },
     { name: 'env', use: 'env', does: 'variables' },
+    singleEntryOf(runCommand),
   ]
   for (const shell of ['bash', 'zsh', 'fish']) {
     const script = await completionCommand([shell], entries)
     assert.match(script, /list kill/)
     assert.match(script, /env/)
+    assert.match(script, shell === 'fish' ? /from run' -l keep$/m : /'run -'\*\).*--keep/)
     assert.match(script, shell === 'fish' ? /from kill' -l all$/m : /sandbox kill.*--all/)
   }
   await assert.rejects(completionCommand(['csh'], entries), UsageError)
 })
 
-test('colours are for terminals, and times are told in one unit', () => {
+test('bash completes options of run, and none of the command after --', async () => {
+  const script = await completionCommand(['bash'], [singleEntryOf(runCommand)])
+  const completed = (...words: string[]) => {
+    const line = `COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _warren; echo "\${COMPREPLY[*]}"`
+    return execFileSync('bash', ['-c', `${script}\n${line}`], { encoding: 'utf8' }).trimEnd()
+  }
+  assert.equal(completed('warren', 'run', '--ke'), '--keep')
+  assert.equal(completed('warren', 'run', '--keep', '--', 'ls', '--'), '')
+})
+
+test('colours are for terminals only, and times have one unit', () => {
   assert.equal(painter(false)('x', 'red'), 'x')
   assert.equal(painter(true)('x', 'red'), '\x1b[31mx\x1b[0m')
   assert.deepEqual([45_000, 300_000, 10_000_000, 300_000_000].map(duration), [

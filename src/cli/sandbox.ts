@@ -1,11 +1,23 @@
+import { header } from '../contract/constants.ts'
 import type { SandboxLogEntry } from '../contract/rest/logs.ts'
 import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
+import { copyCommand } from './copy.ts'
+import { createSandbox, newSandboxOf, sandboxOptions, sandboxOptionsHelp } from './new-sandbox.ts'
 import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
-import { openShell, type UserTerminal } from './shell.ts'
-import { type TeamClient, whichServer } from './team-client.ts'
+import { RemoteProcesses } from './remote-process.ts'
+import {
+  agentOf,
+  execCommand,
+  findRunning,
+  loginShell,
+  processOptions,
+  processOptionsHelp,
+  type RunParts,
+} from './run.ts'
+import { whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren sandbox'
@@ -14,18 +26,26 @@ const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000
 
-export type SandboxCommandParts = {
-  connect: () => Promise<TeamClient>
-  print: (line: string) => void
-  terminal: UserTerminal
-}
+export type SandboxCommandParts = RunParts & { print: (line: string) => void }
 
 const words = ['SANDBOX']
 
 export const sandboxVerbs: VerbTable<SandboxCommandParts, string | number> = {
   name: 'sandbox',
   does: 'sandboxes of a team',
-  notes: `"list" shows running and paused sandboxes; STATE is running or paused.
+  notes: `"create" prints the id of a new sandbox.
+
+${sandboxOptionsHelp}
+
+"exec" runs a command in it and ends with the command's exit code; 125, 126 and 127 mean what \`warren run --help\` says.
+
+${processOptionsHelp}
+  --env NAME=VALUE     a variable of the command; may be given several times
+
+"cp" copies a file or a folder; one of SOURCE and TARGET is SANDBOX:PATH. A target that is a folder gets the source in it, and
+SOURCE/. copies what a folder holds, as \`docker cp\` does. MB limits what a copy from a sandbox may bring, 10240 unless given.
+"port" prints the URL at which a port of the sandbox is reached.
+"list" shows running and paused sandboxes; STATE is running or paused.
 "logs" shows what happened in the sandbox, the last 1000 entries; LEVEL is debug, info, warn or error and up.
 "shell" opens a terminal in it; it ends with the exit code of the shell.
 "pause" keeps memory and files, with --no-memory the files alone.
@@ -33,6 +53,24 @@ export const sandboxVerbs: VerbTable<SandboxCommandParts, string | number> = {
 
 ${whichServer}`,
   verbs: {
+    create: { ...sandboxOptions, run: create },
+    exec: {
+      words,
+      texts: processOptions.texts,
+      lists: { env: 'NAME=VALUE' },
+      flags: processOptions.flags,
+      shorts: { ...processOptions.shorts, ...sandboxOptions.shorts },
+      json: false,
+      takesCommand: true,
+      run: execCommand,
+    },
+    cp: {
+      words: ['SOURCE', 'TARGET'],
+      texts: { user: 'NAME', 'max-mb': 'MB' },
+      json: false,
+      run: copyCommand,
+    },
+    port: { words: [...words, 'PORT'], run: port },
     list: { texts: { state: 'STATE', template: 'NAME', metadata: 'KEY=VALUE' }, run: list },
     info: { words, run: info },
     logs: { words, texts: { level: 'LEVEL' }, flags: ['follow'], run: logs },
@@ -42,6 +80,35 @@ ${whichServer}`,
     fork: { words, texts: { count: 'N', timeout: 'SECONDS' }, run: fork },
     kill: { words: ['SANDBOX…'], flags: ['all'], run: kill },
   },
+}
+
+async function create(given: Given, { connect }: SandboxCommandParts): Promise<string> {
+  const wanted = newSandboxOf(given, command)
+  const created = await createSandbox(await connect(), wanted)
+  return given.json ? asJson(created) : created.sandboxID
+}
+
+/** Without a domain a sandbox has no host name of its own for other machines, and headers name it. */
+async function port(
+  { words: [sandboxID, text], json }: Given,
+  { connect, say }: SandboxCommandParts,
+): Promise<string> {
+  const number = Number(text)
+  if (!/^[1-9]\d{0,4}$/.test(text!) || number > 65_535)
+    throw new UsageError(`PORT is '${text}', but must be a number from 1 to 65535.`, command)
+  const client = await connect()
+  const { domain, network } = await findRunning(client, sandboxID!)
+  const isPublic = network?.allowPublicTraffic !== false
+  const token = isPublic ? undefined : (await client.resume(sandboxID!, 1)).trafficAccessToken
+  const headers = {
+    ...(!domain && { [header.sandboxID]: sandboxID!, [header.sandboxPort]: text! }),
+    ...(token && { [header.trafficToken]: token }),
+  }
+  const url = domain ? `${client.protocol}//${number}-${sandboxID}.${domain}` : client.url
+  if (json) return asJson({ url, headers })
+  for (const [name, value] of Object.entries(headers))
+    say(`Send this header with each request: ${name}: ${value}`)
+  return url
 }
 
 async function list({ values, json }: Given, { connect, terminal }: SandboxCommandParts): Promise<string> {
@@ -138,13 +205,8 @@ async function shell(
   { connect, terminal }: SandboxCommandParts,
 ): Promise<number> {
   const client = await connect()
-  const { state, envdAccessToken } = await client.getSandbox(sandboxID!)
-  if (state === 'paused') {
-    const how = `Run \`warren sandbox resume ${sandboxID}\` first.`
-    throw new AppError('conflict', `The sandbox ${sandboxID} is paused. ${how}`)
-  }
-  const agent = { sandboxID: sandboxID!, accessToken: envdAccessToken, user: values.user }
-  return openShell(client, agent, terminal, values.cwd)
+  const agent = await agentOf(client, sandboxID!, values.user)
+  return new RemoteProcesses(client, agent).runInTerminal(loginShell(values.cwd), terminal)
 }
 
 async function pause(

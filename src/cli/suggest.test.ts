@@ -8,7 +8,7 @@ const commands = [
   { name: 'volume', verbs: { list: [] } },
 ]
 
-test('a mistyped command is told which one it may have been', () => {
+test('a mistyped command gets a suggestion', () => {
   assert.deepEqual(suggestCommands('sanbdox', commands), ['warren sandbox'])
   assert.deepEqual(suggestCommands('sandboxes', commands), ['warren sandbox'])
   assert.deepEqual(suggestCommands('stat', commands), ['warren start'])
@@ -17,12 +17,12 @@ test('a mistyped command is told which one it may have been', () => {
   assert.equal(didYouMean([]), '')
 })
 
-test('a verb alone is told the commands that have it', () => {
+test('a verb alone gets the commands that have it', () => {
   assert.deepEqual(suggestCommands('logs', commands), ['warren sandbox logs'])
   assert.deepEqual(suggestCommands('list', commands), ['warren sandbox list', 'warren volume list'])
 })
 
-test('a word of two letters is near to few others', () => {
+test('a word of two letters is similar to few others', () => {
   assert.deepEqual(nearestWords('ls', ['list', 'logs', 'info']), [])
   assert.deepEqual(nearestWords('kil', ['list', 'kill', 'info']), ['kill'])
   assert.deepEqual(nearestWords('__proto__', []), [])

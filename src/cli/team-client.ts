@@ -1,18 +1,23 @@
 /** Calls a running server like any client of a team. */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { envdPort, header } from '../contract/constants.ts'
 import type { Delivery, Webhook } from '../contract/rest/event.ts'
 import type { SandboxLogEntry } from '../contract/rest/logs.ts'
-import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
+import type { ListedSandbox, NewSandbox, Sandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
+import type { Secret } from '../contract/rest/secret.ts'
 import type { Template } from '../contract/rest/template.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
 import { requestServer } from '../lib/server-request.ts'
-import { type Call, callServer } from './http-call.ts'
+import { type Call, callServer, rejectionOf } from './http-call.ts'
 import type { TeamAccess } from './template-client.ts'
 
 export type ForkedSandbox = { sandbox?: { sandboxID: string }; error?: { code: number; message: string } }
 export type LogsAsked = { cursor?: number; limit?: number; direction: 'forward' | 'backward'; level?: string }
+export type MadeSnapshot = { snapshotID: string; names: string[] }
+export type SecretFields = { value: string; metadata?: Record<string, string> }
 export type NewWebhookFields = { name: string; url: string; events: string[]; signatureSecret: string }
 
 /** A pause writes memory to the disk, and a resume may wait for its turn. */
@@ -29,22 +34,31 @@ export class TeamClient {
     this.#access = access
   }
 
-  /** Reads all pages. */
-  async listSandboxes(query: Record<string, string>): Promise<ListedSandbox[]> {
-    const found: ListedSandbox[] = []
-    let nextToken: string | undefined
-    do {
-      const words = new URLSearchParams({ ...query, ...(nextToken !== undefined && { nextToken }) })
-      const page = await this.#call<ListedSandbox[]>({
-        method: 'GET',
-        target: `/v2/sandboxes?${words}`,
-        onHeaders: (headers) => {
-          nextToken = headers[header.nextToken] as string | undefined
-        },
-      })
-      found.push(...page)
-    } while (nextToken)
-    return found
+  /** `http:` or `https:`. */
+  get protocol(): string {
+    return new URL(this.#access.url).protocol
+  }
+
+  get url(): string {
+    return this.#access.url
+  }
+
+  listSandboxes(query: Record<string, string>): Promise<ListedSandbox[]> {
+    return this.#allPages('/v2/sandboxes', query)
+  }
+
+  createSandbox(wanted: NewSandbox): Promise<Sandbox> {
+    return this.#call({
+      method: 'POST',
+      target: '/sandboxes',
+      body: { json: wanted },
+      withinMs: slowWithinMs,
+    })
+  }
+
+  /** The sandbox ends this many seconds from now. */
+  async setTimeout(sandboxID: string, timeout: number): Promise<void> {
+    await this.#do(sandboxID, 'timeout', { timeout })
   }
 
   getSandbox(sandboxID: string): Promise<SandboxDetail> {
@@ -67,12 +81,41 @@ export class TeamClient {
     return this.#do(sandboxID, 'pause', { memory })
   }
 
-  resume(sandboxID: string, timeout: number): Promise<{ sandboxID: string }> {
+  /** Resumes a paused sandbox; a running one keeps its time if that is longer. */
+  resume(sandboxID: string, timeout: number): Promise<Sandbox> {
     return this.#do(sandboxID, 'connect', { timeout })
   }
 
   fork(sandboxID: string, request: { count: number; timeout?: number }): Promise<ForkedSandbox[]> {
     return this.#do(sandboxID, 'fork', request)
+  }
+
+  takeSnapshot(sandboxID: string, request: { name?: string; memory: boolean }): Promise<MadeSnapshot> {
+    return this.#do(sandboxID, 'snapshots', request)
+  }
+
+  listSnapshots(query: Record<string, string>): Promise<MadeSnapshot[]> {
+    return this.#allPages('/snapshots', query)
+  }
+
+  listSecrets(): Promise<Secret[]> {
+    return this.#allPages('/secrets', {})
+  }
+
+  createSecret(name: string, fields: SecretFields): Promise<Secret> {
+    return this.#call({ method: 'POST', target: '/secrets', body: { json: { name, ...fields } } })
+  }
+
+  updateSecret(secret: string, fields: SecretFields): Promise<Secret> {
+    return this.#call({
+      method: 'POST',
+      target: `/secrets/${encodeURIComponent(secret)}`,
+      body: { json: fields },
+    })
+  }
+
+  deleteSecret(secret: string): Promise<void> {
+    return this.#call({ method: 'DELETE', target: `/secrets/${encodeURIComponent(secret)}` })
   }
 
   listTemplates(): Promise<Template[]> {
@@ -100,28 +143,34 @@ export class TeamClient {
     return this.#call({ method: 'GET', target })
   }
 
-  /** Calls the sandbox's agent. Resolves with the head of its answer, which may be a stream. */
-  callAgent(agent: AgentAccess, method: string, contentType: string, body: Buffer): Promise<IncomingMessage> {
-    const { sandboxID, accessToken } = agent
-    const target = `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}/process.Process/${method}`
+  /** Calls the sandbox's agent. Resolves with the head of a successful answer, which may be a stream. */
+  callAgent(agent: AgentAccess, call: AgentCall): Promise<IncomingMessage> {
+    const { sandboxID, accessToken, user } = agent
+    const target = `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}${call.path}`
     const headers = {
       [header.sandboxID]: sandboxID,
       [header.sandboxPort]: String(envdPort),
       ...(accessToken !== undefined && { [header.accessToken]: accessToken }),
-      ...(agent.user !== undefined && { authorization: basicUser(agent.user) }),
-      'content-type': contentType,
-      'content-length': body.length,
-      'connect-protocol-version': '1',
+      ...(user !== undefined && { authorization: basicUser(user) }),
+      ...(Buffer.isBuffer(call.body) && { 'content-length': call.body.length }),
+      ...call.headers,
     }
+    const signal = call.signal && { signal: call.signal }
     return new Promise((resolve, reject) => {
-      const request = requestServer(this.#access, target, { method: 'POST', headers, withinMs: silenceMs })
-      request.on('error', reject)
-      request.on('response', (response) => {
-        if (response.statusCode === 200) return resolve(response)
-        reject(new AppError('unavailable', `The sandbox answered ${response.statusCode} to ${method}.`))
-        response.resume()
+      const fail = (error: unknown) => reject(new AppError('unavailable', errorText(error), { cause: error }))
+      const request = requestServer(this.#access, target, {
+        method: 'POST',
+        headers,
+        withinMs: silenceMs,
+        ...signal,
       })
-      request.end(body)
+      request.on('error', fail)
+      request.on('response', (response) => {
+        if (response.statusCode === 200) resolve(response)
+        else rejectionOf(response).then(reject, fail)
+      })
+      if (Buffer.isBuffer(call.body)) request.end(call.body)
+      else pipeline(call.body, request).catch(fail)
     })
   }
 
@@ -130,12 +179,36 @@ export class TeamClient {
     return this.#call({ method: 'POST', target, body: { json }, withinMs: slowWithinMs })
   }
 
+  async #allPages<T>(path: string, query: Record<string, string>): Promise<T[]> {
+    const found: T[] = []
+    let nextToken: string | undefined
+    do {
+      const words = new URLSearchParams({ ...query, ...(nextToken !== undefined && { nextToken }) })
+      const page = await this.#call<T[]>({
+        method: 'GET',
+        target: words.size === 0 ? path : `${path}?${words}`,
+        onHeaders: (headers) => {
+          nextToken = headers[header.nextToken] as string | undefined
+        },
+      })
+      found.push(...page)
+    } while (nextToken)
+    return found
+  }
+
   #call<T>(call: Call): Promise<T> {
     return callServer(this.#access, { ...call, headers: { [header.apiKey]: this.#access.apiKey } })
   }
 }
 
 export type AgentAccess = { sandboxID: string; accessToken: string | undefined; user: string | undefined }
+
+export type AgentCall = {
+  path: string
+  headers: OutgoingHttpHeaders
+  body: Buffer | Readable
+  signal?: AbortSignal
+}
 
 /** The agent sends a sign of life at least every minute. */
 const silenceMs = 180_000

@@ -1,6 +1,6 @@
 import type { Team } from '../contract/rest/team.ts'
 import type { AdminClient, LimitChanges } from './admin-client.ts'
-import { positiveNumber } from './arguments.ts'
+import { positiveNumber, UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
@@ -18,7 +18,8 @@ export const teamVerbs: VerbTable<Connect> = {
   name: 'team',
   does: 'teams and their limits',
   notes: `TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
-templates or volumes is deleted only with --force, which ends and deletes all of them.`,
+templates or volumes is deleted only with --force, which ends and deletes all of them. With older-clients yes, the
+team's clients may be E2B's before 1.5, which show the token of a sandbox in its host name (docs/moving-from-e2b.md).`,
   verbs: {
     create: { words: ['NAME'], run: create },
     list: { run: async ({ json }, connect) => show(await (await connect()).listTeams(), json, false) },
@@ -28,6 +29,7 @@ templates or volumes is deleted only with --force, which ends and deletes all of
       texts: Object.fromEntries(Object.keys(limitOptions).map((name) => [name, 'N'])),
       run: limits,
     },
+    'older-clients': { words: ['TEAM', 'yes|no'], run: olderClients },
   },
 }
 
@@ -56,11 +58,30 @@ async function limits({ words: [word], values, json }: Given, connect: Connect):
   return show([changed], json, true)
 }
 
-const headings = ['TEAM', 'NAME', 'SANDBOXES', 'CPU', 'MEMORY MB', 'LIFETIME HOURS', 'GPUS', 'CREATED', 'ID']
+async function olderClients({ words: [word, answer], json }: Given, connect: Connect): Promise<string> {
+  if (answer !== 'yes' && answer !== 'no')
+    throw new UsageError(`'${answer}' is neither yes nor no.`, 'warren team')
+  const client = await connect()
+  const team = await client.findTeam(word!)
+  return show([await client.allowOlderClients(team.teamID, answer === 'yes')], json, true)
+}
+
+const headings = [
+  'TEAM',
+  'NAME',
+  'SANDBOXES',
+  'CPU',
+  'MEMORY MB',
+  'LIFETIME HOURS',
+  'GPUS',
+  'OLDER CLIENTS',
+  'CREATED',
+  'ID',
+]
 
 function show(teams: Team[], json: boolean, single: boolean): string {
   if (json) return asJson(single ? teams[0] : teams)
-  const rows = teams.map(({ slug, name, limits, createdAt, teamID }) => [
+  const rows = teams.map(({ slug, name, limits, olderClients, createdAt, teamID }) => [
     slug,
     name,
     String(limits.maxSandboxes),
@@ -68,6 +89,7 @@ function show(teams: Team[], json: boolean, single: boolean): string {
     String(limits.maxMemoryMB),
     String(limits.maxLifetimeHours),
     String(limits.maxGPUs),
+    olderClients ? 'yes' : 'no',
     createdAt.slice(0, 10),
     teamID,
   ])

@@ -159,7 +159,7 @@ test('with --json only the result is on standard output', async () => {
   assert.ok(said.length > 0 && said.every((line) => line.startsWith('aside: ')))
 })
 
-test('a build that fails is told with the line of the Dockerfile', async () => {
+test('a failed build is reported with the line of the Dockerfile', async () => {
   const folder = folderOf('fails', { Dockerfile: 'FROM a\n\nRUN one && \\\n two\nUSER x\nCMD y' })
   const failing = (step: string | undefined) => {
     end = { status: 'error', reason: { message: 'exit status 3', ...(step && { step }) } }
@@ -176,7 +176,7 @@ test('a build that fails is told with the line of the Dockerfile', async () => {
   assert.ok(said.includes('one'))
 })
 
-test("a rejection is told in the server's words", async () => {
+test("a rejection is reported with the server's message", async () => {
   refusal = [401, 'Invalid API key']
   await assert.rejects(run(folderOf('refused', { Dockerfile: 'FROM a' })), /Invalid API key/)
 })
@@ -195,7 +195,7 @@ test('bad input is rejected before anything is sent', async () => {
   assert.deepEqual(asked, [])
 })
 
-test('a server that does not answer is told with how to start it', async () => {
+test('a server that does not answer is reported with the command that starts it', async () => {
   const connect = async () => new TemplateClient({ url: 'http://127.0.0.1:1', apiKey: 'x' })
   const folder = folderOf('alone', { Dockerfile: 'FROM a' })
   await assert.rejects(
@@ -204,13 +204,13 @@ test('a server that does not answer is told with how to start it', async () => {
   )
 })
 
-test('help shows how it is used', async () => {
+test('help shows the usage', async () => {
   for (const args of [['--help'], ['build', '--help'], ['build', 'x', '-h']]) {
     assert.match(await runVerb(templateVerbs, args, unasked), /warren template build DIR/)
   }
   await assert.rejects(runVerb(templateVerbs, ['nix'], unasked), UsageError)
 })
 
-test('what a build says cannot move the cursor', () => {
+test('the output of a build cannot move the cursor', () => {
   assert.equal(plainLines('a\tb\x1b[2J\x1b[1;1Hc\r\x9b1m\x00\r\n'), 'a\tbc??1m?')
 })

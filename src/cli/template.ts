@@ -7,7 +7,7 @@ import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
-import { positiveNumber, UsageError } from './arguments.ts'
+import { namedValues, positiveNumber, UsageError } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
 import { asJson, plainLines, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
@@ -35,8 +35,8 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   does: 'templates: of a Dockerfile, or built-in ones',
   notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
-"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker or mcp-gateway. --full puts in all that it
-can hold.
+"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker, mcp-gateway or pytorch
+(which downloads about 3 GB). --full puts in all that it can hold.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's
@@ -80,7 +80,7 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
     ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, command) }),
     ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, command) }),
   }
-  const buildArgs = Object.fromEntries((lists['build-arg'] ?? []).map(buildArgOf))
+  const buildArgs = namedValues('build-arg', lists['build-arg'] ?? [], command)
   const {
     image,
     steps,
@@ -121,6 +121,7 @@ async function addBuiltIn(
   const client = await connectAdmin()
   const made = await client.addBuiltIn(name!, flags.has('full'))
   const say = (line: string) => print(plainLines(line), json)
+  if (made.note) say(made.note)
   const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, []))
   return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`
@@ -180,12 +181,6 @@ function nameOf(folder: string): string {
   const name = basename(folder).toLowerCase()
   if (/^[a-z0-9_-]+$/.test(name)) return name
   throw new UsageError(`'${name}' cannot be a template's name: give one with --name.`, command)
-}
-
-function buildArgOf(text: string): [string, string] {
-  const at = text.indexOf('=')
-  if (at < 1) throw new UsageError(`--build-arg is '${text}', but must be NAME=VALUE.`, command)
-  return [text.slice(0, at), text.slice(at + 1)]
 }
 
 type StepFiles = { hash: string; entries: Awaited<ReturnType<BuildContext['select']>>; step: DockerStep }

@@ -1,6 +1,6 @@
 /** The terminal of the command, or the files and pipes that replace one. */
 import type { ReadStream, WriteStream } from 'node:tty'
-import type { UserTerminal } from './shell.ts'
+import type { UserTerminal } from './remote-process.ts'
 
 /** The usual default size of a screen. */
 const usualSize = { cols: 80, rows: 24 }

@@ -28,14 +28,14 @@ export async function upgradeCommand(args: readonly string[], parts: UpgradePart
   return `This is Warren ${version} in ${folder}, with its data in ${dataFolder}.
 
 1. Read what changed: CHANGELOG.md of the newer release.
-2. Keep a copy of the data folder while the server stands still; running sandboxes go on meanwhile:
+2. Stop the server and copy the data folder; sandboxes keep running meanwhile:
      systemctl stop warren
      cp -a --sparse=always ${dataFolder} ${dataFolder}.before-upgrade
 3. Fetch the newer release:
 ${fetchIt.map((line) => `     ${line}`).join('\n')}
-4. Start it. It brings the database up to date by itself and takes its sandboxes back, running and paused:
+4. Start the newer release. It migrates the database by itself and keeps all sandboxes, running and paused:
      systemctl start warren && journalctl -u warren -f
 
-Back to the release before: stop the server, put its files and the copy of the data folder back, start it. A newer
-database is not opened by an older release.`
+To go back to the earlier release: stop the server, restore its files and the copy of the data folder, and start it. An
+older release does not open a newer database.`
 }

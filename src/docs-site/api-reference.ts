@@ -56,7 +56,7 @@ export function renderApi({ info, paths }: ApiDocument): RenderedPage {
   return { title: 'API', html: `${intro}\n${chapters.join('\n')}`, sections }
 }
 
-/** What programs use comes first, what operators use last. */
+/** Operations for programs come first, those for operators last. */
 const firstTags = ['sandboxes', 'templates', 'snapshots', 'volumes']
 const lastTags = ['teams', 'admin', 'health', 'other']
 

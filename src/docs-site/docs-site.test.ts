@@ -19,7 +19,7 @@ after(() => warren[Symbol.asyncDispose]())
 
 const get = (path: string) => warren.ask('GET', path, { headers: { 'x-api-key': undefined } })
 
-test('every page of docs is in the menu, and every page that the menu should have is there', async () => {
+test('every page of docs is in the menu, and every page of the menu exists', async () => {
   const { body } = await get('/docs')
   const files = readdirSync(join(projectFolder, 'docs')).filter((name) => name.endsWith('.md'))
   const unlisted = files.filter((name) => !body.includes(`href="/docs/${name.replace(/\.md$/, '')}"`))
@@ -32,7 +32,7 @@ test('every page of docs is in the menu, and every page that the menu should hav
   )
 })
 
-test('every link, picture and anchor of every page leads somewhere on the site', async () => {
+test('every link, picture and anchor of every page leads to a target on the site', async () => {
   const first = await get('/docs')
   assert.equal(first.status, 200)
   const pages = [...site!.titles().keys()].map((name) => `/docs/${name}`)
@@ -64,7 +64,7 @@ test('pages allow no script but their own and nothing from elsewhere', async () 
   assert.ok(!/<script(?![^>]*src="\/docs\/)|style="|\son\w+=/.test(body))
 })
 
-test('the search finds what pages say, and its index holds every page', async () => {
+test('the search finds the text of pages, and its index contains every page', async () => {
   const sections = (await get('/docs/search.json')).json() as { url: string; title: string; text: string }[]
   const pages = new Set(sections.map(({ url }) => url.split('#')[0]))
   for (const name of site!.titles().keys()) assert.ok(pages.has(`/docs/${name}`), name)
@@ -83,7 +83,7 @@ test('the reference of the API shows every operation of the document', async () 
   assert.match(body, /<code>templateID<\/code> string <em>required<\/em>/)
 })
 
-test('only files of the documentation are handed out', async () => {
+test('only files of the documentation are served', async () => {
   for (const path of [
     '../package.json',
     '%2e%2e/package.json',
@@ -97,7 +97,7 @@ test('only files of the documentation are handed out', async () => {
   assert.deepEqual([status, headers['content-type']], [200, 'text/css; charset=utf-8'])
 })
 
-test('HTML in a page is shown, not carried out, and links stay on the site', () => {
+test('HTML in a page is shown as text, and links stay on the site', () => {
   const { html, title } = renderMarkdown(
     '# A & <b\n\n<script>x</script>\n\n[x](javascript:alert(1)) `a<b`',
     'x',

@@ -19,7 +19,7 @@ const errors = 'errors'
 /** Node says of stripping types that it may change. */
 const quietly = '--disable-warning=ExperimentalWarning'
 const html = 'text/html; charset=utf-8'
-/** What lies beside the pages and may be fetched. */
+/** Files beside the pages that the site serves. */
 const fileTypes: Readonly<Record<string, string>> = {
   '.css': 'text/css; charset=utf-8',
   '.js': 'text/javascript; charset=utf-8',
@@ -28,7 +28,7 @@ const fileTypes: Readonly<Record<string, string>> = {
   '.webp': 'image/webp',
   '.json': 'application/json; charset=utf-8',
 }
-/** The search covers so many characters of each section. */
+/** Number of characters of each section that the search index covers. */
 const mostIndexed = 12_000
 
 export class DocsSite {

@@ -7,7 +7,7 @@ import { stripTypeScriptTypes } from 'node:module'
 import { join } from 'node:path'
 import { type AnyNode, type FunctionDeclaration, type Node, parse } from 'acorn'
 
-/** What is not given to a user: tests, and what only they use. */
+/** Files whose messages no user sees: tests, and files that only tests use. */
 const left = /\.test\.ts$|-suite\.ts$|-fixture\.ts$|src\/drivers\/fake\//
 
 /** By code, in the order of the alphabet. */

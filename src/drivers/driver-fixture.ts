@@ -1,4 +1,4 @@
-/** What the suites of drivers work with. */
+/** The types and functions that the driver suites share. */
 import assert from 'node:assert/strict'
 import type { Driver, ReadableSandbox, SandboxSpec } from '../core/ports/driver.ts'
 import { openRules } from '../core/ports/egress.ts'
@@ -13,14 +13,14 @@ export type DriverBench = {
   rootFolder: string
   /** A root that no sandbox can start from. */
   brokenRootFolder: string
-  /** Everything sandboxes have on the machine right now, one line each. What the driver keeps ready counts too. */
+  /** One line for each thing that sandboxes and prepared slots have on the machine now. */
   traces(): Promise<string[]>
-  /** Waits until what is kept ready is complete. */
+  /** Waits until all prepared slots are ready. */
   settled(): Promise<void>
   close(): Promise<void>
 }
 
-/** What the tests of a driver work with; the bench is there once they run. */
+/** What a test of a driver gets. The bench exists once tests run, not while they are declared. */
 export type DriverTools<Bench extends DriverBench> = {
   bench: () => Bench
   spec: (changes?: Partial<SandboxSpec>) => SandboxSpec
@@ -33,14 +33,14 @@ export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}):
   return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, ...small, ...changes }
 }
 
-/** The sandboxes that could be read; a suite has no others but those it made unreadable itself. */
+/** The listed sandboxes whose state could be read. A suite has no others, except those it made unreadable itself. */
 export async function listed(driver: Driver): Promise<ReadableSandbox[]> {
   return (await driver.list()).filter((found) => !found.unreadable)
 }
 
 type Leaves = Pick<DriverBench, 'traces' | 'settled'>
 
-/** Runs the work and then holds what is there against what was there before. */
+/** Calls `work` and asserts that the machine has no more traces of sandboxes than before. */
 export async function leavingNothing(bench: Leaves, work: () => Promise<unknown>): Promise<void> {
   await bench.settled()
   const counted = await steadyCount(bench)
@@ -48,11 +48,11 @@ export async function leavingNothing(bench: Leaves, work: () => Promise<unknown>
   await bench.settled()
   for (let attempt = 0; attempt < 100 && (await bench.traces()).length > counted; attempt++) await delay(50)
   const left = await bench.traces()
-  // Fewer: the kernel was still removing something of an earlier test when they were counted.
+  // There may be fewer: the kernel was still removing traces of an earlier test at the first count.
   assert.ok(left.length <= counted, `${counted} before, left behind:\n${left.join('\n')}`)
 }
 
-/** What an earlier test ended may take a moment to be gone. */
+/** Counts until the number is stable: traces of an earlier test may take a moment to vanish. */
 async function steadyCount(bench: Leaves): Promise<number> {
   let counted = (await bench.traces()).length
   for (let [same, attempt] = [0, 0]; same < 5 && attempt < 200; attempt++) {

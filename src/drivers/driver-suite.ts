@@ -1,5 +1,5 @@
 /**
- * The promises of every driver, as tests. Each implementation runs them; none may need to know which it is.
+ * The promises of every driver, as tests. Each implementation runs them, and no test knows which one it runs on.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -24,12 +24,12 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
     const find = async (driver: Driver, sandboxID: string) =>
       (await listed(driver)).find((found) => found.sandboxID === sandboxID)
 
-    it('says that it can work here', async () => {
+    it('reports that it can run on this machine', async () => {
       const result = await bench.driver.probe()
       assert.equal(result.usable, true, JSON.stringify(result))
     })
 
-    it('lets a root be prepared a second time', async () => {
+    it('can prepare a root a second time', async () => {
       await bench.driver.prepare(bench.rootFolder)
     })
 
@@ -49,7 +49,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       await bench.driver.stop(handle)
     })
 
-    it('lists a disposable sandbox as one until it is adopted, twice if need be', async () => {
+    it('lists a sandbox as disposable until it is adopted, and can adopt it twice', async () => {
       const spec = newSpec(bench.rootFolder, { disposable: true })
       const handle = await bench.driver.start(spec)
       const isDisposable = async () =>
@@ -71,7 +71,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       assert.equal(await bench.driver.recover(handle), 'gone')
     })
 
-    it('leaves nothing behind when a sandbox is stopped, whatever may leave it', async () => {
+    it('leaves nothing behind when a sandbox with egress rules is stopped', async () => {
       await leavingNothing(bench, async () => {
         const some: AddressRules = { allow: ['192.0.2.0/24'], deny: ['0.0.0.0/0'], toGate: 'all' }
         for (const egress of [openRules, some])
@@ -79,21 +79,21 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       })
     })
 
-    it('takes stopping what is gone as success', async () => {
+    it('treats the stop of a sandbox that is gone as success', async () => {
       const handle = await bench.driver.start(spec())
       await bench.driver.stop(handle)
       await bench.driver.stop(handle)
       assert.equal(await bench.driver.recover(handle), 'gone')
     })
 
-    it('lets two stops of one sandbox meet', async () => {
+    it('lets two stops of one sandbox run at once', async () => {
       await leavingNothing(bench, async () => {
         const handle = await bench.driver.start(spec())
         await Promise.all([bench.driver.stop(handle), bench.driver.stop(handle)])
       })
     })
 
-    it('refuses a second sandbox with the same id and leaves the first alone', async () => {
+    it('rejects a second sandbox with the same id and leaves the first alone', async () => {
       const first = spec()
       const handle = await bench.driver.start(first)
       await assert.rejects(bench.driver.start({ ...first, runID: newUUID() }), (error) =>
@@ -114,7 +114,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       await bench.driver.stop(later)
     })
 
-    it('lets another driver recover, list, measure and stop what this one started', async () => {
+    it('lets another driver recover, list, measure and stop a sandbox that this one started', async () => {
       await leavingNothing(bench, async () => {
         const wanted = spec()
         const handle = await bench.driver.start(wanted)
@@ -129,7 +129,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       })
     })
 
-    it('gives sandboxes started at the same time endpoints of their own', async () => {
+    it('gives each of the sandboxes that start at the same time its own endpoint', async () => {
       await leavingNothing(bench, async () => {
         const handles = await Promise.all(Array.from({ length: 5 }, () => bench.driver.start(spec())))
         const hosts = new Set(handles.map((handle) => bench.driver.endpoint(handle, 80).host))
@@ -164,7 +164,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       })
     })
 
-    it('does not begin a start that is aborted already', async () => {
+    it('does not begin a start whose signal has already aborted', async () => {
       const wanted = spec()
       await assert.rejects(bench.driver.start(wanted, AbortSignal.abort()), { name: 'AbortError' })
       assert.equal(await find(bench.driver, wanted.sandboxID), undefined)
@@ -187,7 +187,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       await assert.rejects(bench.driver.stats(handle), (error) => isAppError(error, 'not_found'))
     })
 
-    it('rejects with the reason of a signal that is aborted already, and does nothing', async () => {
+    it('rejects with the reason of a signal that has already aborted, and does nothing', async () => {
       const handle = await bench.driver.start(spec())
       const signal = AbortSignal.abort()
       for (const verb of ['recover', 'stats', 'stop'] as const)

@@ -19,9 +19,9 @@ export type FailureBench = DriverBench & {
   isClosed(handle: DriverHandle): Promise<boolean>
 }
 
-/** They run on the bench of the suite for all drivers. */
+/** Declares the tests, on the bench of the suite for all drivers. */
 export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): void {
-  it('tells the exit of a sandbox once, with its run and its reason; it is gone then, and listed', async () => {
+  it('reports the exit of a sandbox once, with its run and its reason; the sandbox is then gone, and still listed', async () => {
     const exits = collectExits(bench().driver)
     const [dies, stays] = await Promise.all([bench().driver.start(spec()), bench().driver.start(spec())])
     await bench().killProcesses(dies)
@@ -35,7 +35,7 @@ export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): 
     assert.deepEqual(exits.close(), [])
   })
 
-  it('tells the exit of a sandbox that another process started, once it is recovered', async () => {
+  it('reports the exit of a sandbox that another process started, after it is recovered', async () => {
     const handle = await bench().driver.start(spec())
     const other = bench().another()
     const exits = collectExits(other)
@@ -47,7 +47,7 @@ export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): 
     await other.close()
   })
 
-  it('takes what cannot be read for neither there nor gone, and leaves it alone', async () => {
+  it('treats a sandbox whose state cannot be read as neither running nor gone, and leaves it alone', async () => {
     const [known, unknown] = [spec(), spec()]
     const handles = [await bench().driver.start(known), await bench().driver.start(unknown)]
     const makeReadable = await bench().makeUnreadable(unknown.sandboxID)
@@ -61,7 +61,7 @@ export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): 
     await Promise.all(handles.map((handle) => bench().driver.stop(handle)))
   })
 
-  it('applies rules that it could not apply, or those from before, when it is told them again', async () => {
+  it('applies egress rules that failed before, or the old ones, when it gets them again', async () => {
     const { driver, breakEgress, isClosed } = bench()
     assert.ok(canLimitEgress(driver))
     const handle = await driver.start(spec())
@@ -95,7 +95,7 @@ export function collectExits(driver: Driver) {
       while (told.length === 0) await new Promise<void>((resolve) => (wake = resolve))
       return told.shift()!
     },
-    /** Returns the exits that nobody asked for. */
+    /** Stops listening and returns the exits that no test has asked for. */
     close(): SandboxExit[] {
       unsubscribe()
       return told

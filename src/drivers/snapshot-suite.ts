@@ -1,4 +1,4 @@
-/** What every driver that can freeze sandboxes and take snapshots promises, as tests, beside the suite for all drivers. */
+/** The promises of every driver that can freeze sandboxes and take snapshots, as tests. The suite for all drivers is apart. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { countOf } from '../../test/support/count-of.ts'
@@ -26,9 +26,9 @@ export type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapsho
 export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: SnapshotDriver
   another(): SnapshotDriver
-  /** A path at which a snapshot may be made. */
+  /** A path at which a snapshot may be taken. */
   snapshotFolder(name: string): string
-  /** Puts a text into the memory of a process of the sandbox and, another, into a file. */
+  /** Puts one text into the memory of a process of the sandbox and another into a file. */
   remember(handle: DriverHandle, memory: string, file: string): Promise<void>
   recall(handle: DriverHandle): Promise<{ memory: string | undefined; file: string | undefined }>
 }
@@ -72,7 +72,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       return bench.driver.start(newSpec(bench.rootFolder, { ...spec, fromSnapshot }), signal)
     }
 
-    it('boots with the size asked for, and lets processes go on with the size they were saved with', async () => {
+    it('boots with the requested size, and restores memory with the size of the snapshot', async () => {
       const { driver } = bench
       const taken = await save(await sandbox(), 'end')
       const asked = { cpuCount: 2, memoryMB: 384, diskMB: 192 }
@@ -91,7 +91,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       if (keepsMemory()) assert.deepEqual(await sizeOf(await startFrom({}, asked)), saved)
     })
 
-    it('imports what was exported, memory and files, and says that another machine made it', async () => {
+    it('imports the memory and files of an exported snapshot, and reports that another machine took it', async () => {
       const { driver } = bench
       await save(await sandbox(), 'end')
       const portable = await driver.exportSnapshot(folder)
@@ -106,7 +106,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await driver.removeSnapshot(copy)
     })
 
-    it('leaves out memory that is not wanted, and says why memory of another machine is of no use', async () => {
+    it('imports without memory on request, and says why memory of another machine cannot be restored', async () => {
       const { driver } = bench
       await save(await sandbox(), 'end')
       const portable = await driver.exportSnapshot(folder)
@@ -120,7 +120,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await driver.removeSnapshot(copy)
     })
 
-    it('imports nothing where there is nothing, and leaves nothing of an import that failed', async () => {
+    it('imports nothing if there is no snapshot, and leaves nothing of a failed import', async () => {
       const { driver } = bench
       await save(await sandbox(), 'end')
       const copy = `${folder}-copy`
@@ -131,7 +131,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.equal(await driver.findSnapshot(copy), undefined)
     })
 
-    it('lets a sandbox stand still and go on, and takes a second time as success', async () => {
+    it('freezes and thaws a sandbox, and treats a second freeze or thaw as success', async () => {
       const handle = await sandbox()
       for (let round = 0; round < 2; round++) await bench.driver.freeze(handle)
       assert.equal(await bench.driver.recover(handle), 'paused')
@@ -152,7 +152,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       })
     })
 
-    it('ends a sandbox so that nothing is left of it but the snapshot, and starts it again', async () => {
+    it('ends a sandbox with a snapshot, leaves nothing else of it, and starts it again', async () => {
       await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await leavingOnly(handle)
@@ -173,7 +173,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.equal(await bench.driver.recover(handle), 'gone')
     }
 
-    it(`lets a sandbox go on while ${forkCount} others start from what was saved of it`, async () => {
+    it(`lets a sandbox go on while ${forkCount} others start from its snapshot`, async () => {
       await leavingNothing(bench, async () => {
         const handle = await sandbox()
         await save(handle, 'go-on')
@@ -191,7 +191,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       })
     })
 
-    it('boots anew on the saved files when memory is not wanted', async () => {
+    it('boots from the files of a snapshot when memory is not requested', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
       assert.deepEqual(await bench.recall(await startFrom({ memory: false })), {
@@ -200,7 +200,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       })
     })
 
-    it('saves a sandbox that itself was started from a saved one', async () => {
+    it('takes a snapshot of a sandbox that was itself started from a snapshot', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
       const second = await startFrom()
@@ -209,7 +209,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.deepEqual(await bench.recall(await startFrom()), kept())
     })
 
-    it('keeps the files of a sandbox that stays frozen, until it is thawed', async () => {
+    it('has a snapshot of a frozen sandbox’s files until the sandbox is thawed', async () => {
       const handle = await sandbox()
       await save(handle, 'stay-frozen')
       assert.equal(await bench.driver.recover(handle), 'paused')
@@ -220,7 +220,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
     })
 
-    it('starts from the files of a frozen sandbox that has gone', async () => {
+    it('starts from the files of a frozen sandbox that is gone', async () => {
       const handle = await sandbox()
       await save(handle, 'stay-frozen')
       await bench.driver.stop(handle)
@@ -247,7 +247,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.deepEqual(await bench.recall(await startFrom({ keep: false })), kept())
     })
 
-    it('leaves the sandbox running and nothing else when a save is aborted at any moment', async () => {
+    it('leaves the sandbox running and nothing else when a snapshot is aborted at any moment', async () => {
       const handle = await sandbox()
       for (const afterMs of [0, 10, 40, 90]) {
         const abort = new AbortController()
@@ -264,7 +264,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
     })
 
-    it('does not start a second sandbox from what the first one has moved away', async () => {
+    it('does not start a second sandbox from a snapshot that the first one consumed', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
       await startFrom({ keep: false })
@@ -272,11 +272,11 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await assert.rejects(startFrom({ keep: true }), fails('conflict'))
     })
 
-    it('keeps a consumed snapshot, without its memory, until it is removed', async () => {
+    it('has a consumed snapshot, without its memory, until the snapshot is removed', async () => {
       const handle = await sandbox()
       const taken = await save(handle, 'end')
       const first = await startFrom({ keep: false })
-      // The sandbox writes to the disk of the snapshot, so that its size is its own.
+      // The sandbox writes to the snapshot's disk, so the size of that disk changes.
       const { bytes, ...found } = (await bench.driver.findSnapshot(folder))!
       assert.deepEqual({ ...found, bytes: taken.bytes }, { ...taken, memory: false })
       assert.ok(bytes > 0)
@@ -290,7 +290,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.equal((await bench.recall(second)).file, 'later')
     })
 
-    it('rejects with the reason of a signal that is aborted already, and does not thaw', async () => {
+    it('rejects with the reason of a signal that has already aborted, and does not thaw', async () => {
       const handle = await sandbox()
       await bench.driver.freeze(handle)
       await assert.rejects(bench.driver.thaw(handle, AbortSignal.abort()), { name: 'AbortError' })
@@ -298,7 +298,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await bench.driver.thaw(handle)
     })
 
-    it('refuses to save over a snapshot, what is frozen, and what is gone', async () => {
+    it('rejects a snapshot over another one, of a frozen sandbox, and of a sandbox that is gone', async () => {
       const handle = await sandbox()
       await save(handle, 'go-on')
       await assert.rejects(save(handle, 'go-on'), fails('already_exists'))
@@ -312,7 +312,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await assert.rejects(startFrom(), fails('not_found'))
     })
 
-    it('ends one that stands still with a snapshot of its memory, and leaves it so where that fails', async () => {
+    it('ends a frozen sandbox with a snapshot of its memory, and leaves it frozen if that fails', async () => {
       if (!keepsMemory()) return
       const handle = await sandbox()
       await bench.driver.freeze(handle, undefined, { whileBusy: true })
@@ -325,7 +325,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.equal(await bench.driver.recover(handle), 'gone')
     })
 
-    it('keeps memory when it is asked to, or refuses where it cannot', async () => {
+    it('takes a snapshot with memory, or rejects it if the driver cannot', async () => {
       const handle = await sandbox()
       const options = { memory: true, afterwards: 'go-on', lasting: true } as const
       const saved = bench.driver.takeSnapshot(handle, folder, options)
@@ -333,7 +333,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       else await assert.rejects(saved, fails('invalid_argument'))
     })
 
-    it('lets another process start from what this one saved', async () => {
+    it('lets another process start from a snapshot that this one took', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
       await bench.driver.close()

@@ -98,7 +98,7 @@ describe('a sleeping sandbox', () => {
     }
   })
 
-  it('is woken by everyone if its agent will want no token', async () => {
+  it('is resumed by everyone if its agent needs no token', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper({ secure: false })
     sleeper.map(envd, (await echo(edge)).port)
@@ -107,7 +107,7 @@ describe('a sleeping sandbox', () => {
     assert.deepEqual([answer.status, sleeper.wakes], [200, 1])
   })
 
-  it('is not woken, nor looked for, by a browser that asks first', async () => {
+  it('is neither resumed nor looked up by a preflight of a browser', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     sleeper.rise.resolve()
@@ -123,8 +123,8 @@ describe('a sleeping sandbox', () => {
   })
 })
 
-describe('a sandbox that nobody may know of', () => {
-  it('is answered for as one that never was, in every word, unless it runs or may be woken', async () => {
+describe('a hidden sandbox', () => {
+  it('gets the same answer as one that never existed, word by word, unless it runs or may be resumed', async () => {
     await using edge = await sleepyEdge()
     const gone = edge.sandbox()
     gone.remove()
@@ -149,7 +149,7 @@ describe('a sandbox that nobody may know of', () => {
       assert.match(unknown[0]!, /^502[\s\S]*The sandbox was not found/)
       assert.deepEqual(await ask(gone.sandboxID, port, '/'), unknown)
     }
-    // Nobody learns from an internal route of the agent whether there is a sandbox.
+    // The answer for an internal route of the agent does not reveal whether the sandbox exists.
     const internal = await ask('isandbox0', envd, '/init?x')
     assert.match(internal[0]!, /^404/)
     for (const { sandboxID } of [gone, running, sleeping]) {

@@ -18,7 +18,7 @@ import { isSignedFor } from './signed-file.ts'
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
 
 /** True for routes of the agent that nobody outside may reach, whatever the credentials. */
-export function leadsToInternalRoute({ port, path }: SandboxDestination): boolean {
+export function leadsToInternalRoute({ port, path }: Pick<SandboxDestination, 'port' | 'path'>): boolean {
   return port === envdPort && isInternalAgentPath(path)
 }
 
@@ -34,6 +34,30 @@ export function rejectionOf(
   return isSame(String(given), trafficToken) ? null : trafficTokenWrong(sandboxID)
 }
 
+/** The route of the sandbox whose agent has this token. It grants nothing: the agent checks the token itself. */
+export function routeOfToken<R extends Pick<Route, 'agentToken'>>(
+  token: string,
+  routes: Iterable<R>,
+): R | undefined {
+  const given = digest(token)
+  for (const route of routes) if (timingSafeEqual(given, digest(route.agentToken))) return route
+  return undefined
+}
+
+/**
+ * The token to show the agent for a client that is older than tokens. Undefined if the request shows a token
+ * of its own, or if its host name does not have the client ID that stands for the token.
+ */
+export function tokenInHost(
+  { headers }: Asked,
+  { port, clientID }: SandboxDestination,
+  { hostToken, agentToken }: Pick<ResumableRoute, 'hostToken' | 'agentToken'>,
+): string | undefined {
+  if (hostToken === undefined || agentToken === null || clientID === undefined) return undefined
+  if (port !== envdPort || headers[header.accessToken] !== undefined) return undefined
+  return isSame(clientID, hostToken) ? agentToken : undefined
+}
+
 /**
  * Null if the request may wake the sandbox. On the agent's port it must show the token that the agent would
  * require.
@@ -41,7 +65,7 @@ export function rejectionOf(
 export function wakeRejectionOf(
   request: Asked,
   destination: SandboxDestination,
-  tokens: Pick<ResumableRoute, 'agentToken' | 'trafficToken'>,
+  tokens: Pick<ResumableRoute, 'agentToken' | 'trafficToken' | 'hostToken'>,
   nowMs: number,
 ): EdgeAnswer | null {
   const rejection = rejectionOf(request, destination, tokens)
@@ -49,7 +73,7 @@ export function wakeRejectionOf(
   const { agentToken } = tokens
   if (agentToken === null) return null
   const { sandboxID, path } = destination
-  const token = request.headers[header.accessToken]
+  const token = request.headers[header.accessToken] ?? tokenInHost(request, destination, tokens)
   const welcome =
     token !== undefined
       ? isSame(String(token), agentToken)
@@ -71,6 +95,7 @@ function withoutQuery(path: string): string {
 
 /** Hashes first, so that the time of the comparison reveals neither content nor length. */
 function isSame(given: string, expected: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))
 }
+
+const digest = (text: string) => createHash('sha256').update(text).digest()

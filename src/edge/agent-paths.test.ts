@@ -37,7 +37,7 @@ describe('an internal agent path', () => {
     `/%${'25'.repeat(40)}69nit`,
   ]
   for (const path of hidden)
-    it(`is seen in ${path.slice(0, 40)}`, () => assert.equal(isInternalAgentPath(path), true))
+    it(`is recognized in ${path.slice(0, 40)}`, () => assert.equal(isInternalAgentPath(path), true))
 
   const open = [
     '/',

@@ -8,7 +8,7 @@ import { requestIDOf } from '../lib/request-id.ts'
 
 export type EdgeAnswer = { status: number; retryAfterSeconds?: number } & (
   | { text: string }
-  | { json: { message: string } & Json; title: string }
+  | { json: { message: string } & Json; title: string; advice?: string }
 )
 type Json = Record<string, string | number>
 
@@ -21,13 +21,32 @@ export const routingFailed = (detail: string): EdgeAnswer => ({
 
 export const sandboxNotFound = (sandboxId: string): EdgeAnswer => ({
   status: 502,
-  title: 'Sandbox not found',
+  title: 'Sandbox Not Found',
+  advice: 'It has ended, it is paused, or its address is wrong.',
   json: { sandboxId, message: 'The sandbox was not found', code: 502 },
 })
 
+/** For a request that an access token alone leads to a sandbox. */
+export const noSandboxOfToken: EdgeAnswer = {
+  status: 502,
+  title: 'Sandbox Not Found',
+  json: { message: 'The sandbox was not found', code: 502 },
+}
+
+export const tokenOfOtherNode: EdgeAnswer = {
+  status: 421,
+  title: 'This sandbox is on another machine',
+  json: {
+    message:
+      'No running sandbox of this machine has this access token, and the request does not name its sandbox. Update the client, or use a domain',
+    code: 421,
+  },
+}
+
 export const portClosed = (sandboxId: string, port: number): EdgeAnswer => ({
   status: 502,
-  title: `Nothing listens on port ${port}`,
+  title: 'Port Not Open',
+  advice: `There is no service running on port ${port}. Start one in the sandbox, and load this page again.`,
   json: { sandboxId, message: 'The sandbox is running but port is not open', port, code: 502 },
 })
 
@@ -41,7 +60,7 @@ const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer 
 /** `why` is a full sentence for the client. */
 export const standsStill = (sandboxId: string, why: string): EdgeAnswer => ({
   status: 507,
-  title: 'This sandbox stands still',
+  title: 'This sandbox is frozen',
   json: { sandboxId, message: why, code: 507 },
   retryAfterSeconds: 10,
 })
@@ -57,20 +76,24 @@ export const upstreamFailed = (sandboxId: string, port: number): EdgeAnswer =>
 export const upstreamMalformed = (sandboxId: string, port: number, fault: string): EdgeAnswer =>
   noAnswer(sandboxId, port, `The service in the sandbox gave no answer that can be passed on: ${fault}`)
 
-export const trafficTokenMissing = (sandboxId: string): EdgeAnswer =>
-  trafficRejected(sandboxId, `Token header '${header.trafficToken}' is missing`)
+export const trafficTokenMissing = (sandboxId: string): EdgeAnswer => ({
+  status: 403,
+  title: 'Missing Traffic Access Token',
+  json: trafficRejected(sandboxId, `Token header '${header.trafficToken}' is missing`),
+})
 
-export const trafficTokenWrong = (sandboxId: string): EdgeAnswer =>
-  trafficRejected(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`)
+export const trafficTokenWrong = (sandboxId: string): EdgeAnswer => ({
+  status: 403,
+  title: 'Invalid Traffic Access Token',
+  json: trafficRejected(sandboxId, `Provided token in header '${header.trafficToken}' is invalid`),
+})
 
-function trafficRejected(sandboxId: string, reason: string): EdgeAnswer {
-  const message = `Sandbox is secured with traffic access token. ${reason}`
-  return {
-    status: 403,
-    title: 'This sandbox is private',
-    json: { sandboxId, message, header: header.trafficToken, code: 403 },
-  }
-}
+const trafficRejected = (sandboxId: string, reason: string) => ({
+  sandboxId,
+  message: `Sandbox is secured with traffic access token. ${reason}`,
+  header: header.trafficToken,
+  code: 403,
+})
 
 export const tooManyConnections = (sandboxId: string, connectionLimit: number): EdgeAnswer => ({
   status: 429,
@@ -195,7 +218,7 @@ export function sendPreflight(request: IncomingMessage, response: ServerResponse
 
 function rendered(request: IncomingMessage, answer: EdgeAnswer): [type: string, body: string] {
   if ('text' in answer) return ['text/plain', answer.text]
-  if (isNavigation(request)) return ['text/html', page(answer.status, answer.title, answer.json.message)]
+  if (isNavigation(request)) return ['text/html', page(answer)]
   return ['application/json', JSON.stringify(answer.json)]
 }
 
@@ -211,24 +234,27 @@ function isNavigation({ headers }: IncomingMessage): boolean {
   return json < 0 || (html >= 0 && html < json)
 }
 
-function page(status: number, title: string, message: string): string {
-  return `<!doctype html>
-<html lang="en">
+/** As in E2B's answers, the page begins with its element: some clients tell a page by that. */
+function page({ status, title, advice, json }: Extract<EdgeAnswer, { title: string }>): string {
+  const { message, sandboxId } = json
+  const lines = [message, ...(advice === undefined ? [] : [advice])]
+  return `<html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${title}</title>
+<title>${escaped(title)}</title>
 <style>
   body { display: grid; place-items: center; min-height: 100vh; margin: 0; font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fafafa }
-  main { max-width: 32rem; padding: 2rem }
+  main { max-width: 32rem; padding: 2rem; overflow-wrap: anywhere }
   h1 { margin: 0 0 .5rem; font-size: 1.4rem }
-  small { color: #777 }
-  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } }
+  small { color: #666 }
+  @media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } small { color: #999 } }
 </style>
 <main>
-  <h1>${title}</h1>
-  <p>${message.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`)}</p>
-  <small>${status} · Warren</small>
+  <h1>${escaped(title)}</h1>
+  ${lines.map((line) => `<p>${escaped(line)}</p>`).join('\n  ')}
+  <small>${sandboxId ? `Sandbox ${escaped(String(sandboxId))} · ` : ''}${status} · Warren</small>
 </main>
-</html>
-`
+</html>`
 }
+
+const escaped = (text: string): string => text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`)

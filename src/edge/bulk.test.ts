@@ -20,7 +20,7 @@ async function setUp(serve: { http: http.RequestListener } | { tcp: (socket: Soc
   const send = async (options: http.RequestOptions = {}, body?: string) => {
     const request = http.request({ port: edge.port, headers, agent, ...options }).end(body)
     const [response] = (await once(request, 'response')) as [IncomingMessage]
-    // The answer tells of it too.
+    // The response reports such an error too.
     request.on('error', () => {})
     return response
   }
@@ -41,7 +41,7 @@ async function slowly(response: IncomingMessage): Promise<Buffer> {
 }
 
 describe('a large answer of known length', () => {
-  it('arrives as it is, however slowly it is read, and the connection serves the next request', async () => {
+  it('arrives unchanged, however slowly it is read, and the connection serves the next request', async () => {
     const bytes = randomBytes(24 * MiB + 13)
     await using through = await setUp({ http: (_, response) => response.end(bytes) })
     const local = new Set<number | undefined>()
@@ -93,7 +93,7 @@ describe('a large answer of known length', () => {
     response.destroy()
   })
 
-  it('cut short reaches the client as a broken connection', async () => {
+  it('reaches the client as a broken connection if it is cut short', async () => {
     for (const end of ['destroy', 'end', 'resetAndDestroy'] as const) {
       await using through = await setUp({
         tcp: (socket) =>
@@ -107,7 +107,7 @@ describe('a large answer of known length', () => {
     }
   })
 
-  it('ends where it said, whatever the service sends after it', async () => {
+  it('ends at its length, whatever the service sends after it', async () => {
     let open = 0
     await using through = await setUp({
       tcp: (socket) => {
@@ -127,7 +127,7 @@ describe('a large answer of known length', () => {
     while (open > 0) await turn()
   })
 
-  it('may come while the client still sends, and the connection stays good', async () => {
+  it('may come while the client still sends, and the connection stays usable', async () => {
     const bytes = randomBytes(4 * MiB)
     await using through = await setUp({
       http: (request, response) => {

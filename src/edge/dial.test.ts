@@ -30,7 +30,7 @@ async function relayingAgent(edge: EdgeFixture, loopback: Map<number, number>) {
 }
 
 describe('a service on the loopback of the sandbox', () => {
-  it('is reached through the agent, first try remembered, connection reused', async () => {
+  it('is reached through the agent, the way is remembered, and the connection is reused', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => request.pipe(response))
@@ -86,7 +86,7 @@ describe('a service on the loopback of the sandbox', () => {
     }
   })
 
-  it('that moved to the address of the sandbox is found there again', async () => {
+  it('is found again after it moved to the address of the sandbox', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const answerWith = (text: string) =>
@@ -117,7 +117,7 @@ describe('a port that refuses', () => {
     assert.equal((await fetchOnce(edge.port, { method: 'POST', headers: to(sandbox, 80), body })).body, body)
   })
 
-  it('is given up after the last wait, having asked the agent each time', async () => {
+  it('fails after the last wait, and the agent was asked each time', async () => {
     await using edge = await edgeFixture({ retryWaitsMs: [0, 0, 0, 0, 0] })
     const sandbox = edge.sandbox()
     const agent = await relayingAgent(edge, new Map())
@@ -128,7 +128,7 @@ describe('a port that refuses', () => {
     assert.equal(agent.asked.length, 6)
   })
 
-  it('is the end at once when it is the agent itself', async () => {
+  it('fails at once if it is the agent itself', async () => {
     await using edge = await edgeFixture({ retryWaitsMs: [3_600_000] })
     const { status, body } = await fetchOnce(edge.port, {
       path: '/health',
@@ -138,7 +138,7 @@ describe('a port that refuses', () => {
     assert.match(JSON.parse(body).message, /port is not open/)
   })
 
-  it('is a plain 502 when the sandbox ends while the edge still tries', async () => {
+  it('is a plain 502 if the sandbox ends while the edge still tries', async () => {
     await using edge = await edgeFixture({ retryWaitsMs: [3_600_000] })
     const sandbox = edge.sandbox()
     const agent = await relayingAgent(edge, new Map())

@@ -12,7 +12,7 @@ const browser = {
 }
 
 describe('the edge', () => {
-  it('leaves to the API what names no sandbox', async () => {
+  it('passes requests that name no sandbox to the API', async () => {
     await using edge = await edgeFixture()
     for (const Host of ['localhost', '127.0.0.1', `api.${domain}`]) {
       assert.equal((await fetchOnce(edge.port, { headers: { Host } })).body, 'the API')
@@ -26,7 +26,7 @@ describe('the edge', () => {
     )
   })
 
-  it('leads to the sandbox by host and by header, each port to its own service', async () => {
+  it('routes to the sandbox by host and by header, each port to its own service', async () => {
     await using edge = await edgeFixture()
     const [one, two] = [edge.sandbox(), edge.sandbox()]
     for (const [sandbox, port] of [
@@ -43,7 +43,7 @@ describe('the edge', () => {
     assert.equal((await fetchOnce(edge.port, { headers })).body, `${one.sandboxID} ${envd}`)
   })
 
-  it('refuses a bad address with a plain text that says what is wrong', async () => {
+  it('rejects a bad address with a plain text that says what is wrong', async () => {
     await using edge = await edgeFixture()
     const cases: [http.OutgoingHttpHeaders, string][] = [
       [{ Host: 'localhost', 'E2b-Sandbox-Id': 'iabc' }, 'missing header'],
@@ -57,7 +57,7 @@ describe('the edge', () => {
     }
   })
 
-  it('answers 502 for a sandbox it does not know and for one that is gone', async () => {
+  it('answers 502 for an unknown sandbox and for one that has ended', async () => {
     await using edge = await edgeFixture()
     const gone = edge.sandbox({ sandboxID: 'igone' })
     const service = await edge.service((_, response) => response.end('alive'))
@@ -91,7 +91,7 @@ describe('the edge', () => {
     }
   })
 
-  it('says neither of these when the service breaks off before it answers', async () => {
+  it('answers neither of these if the service breaks off before it answers', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     sandbox.map(80, (await edge.raw((socket) => socket.once('data', () => socket.destroy()))).port)
@@ -123,7 +123,27 @@ describe('the edge', () => {
     }
   })
 
-  it('lets a browser ask first and shows it the refusal of the request itself', async () => {
+  it('names in its pages the sandbox and what is wrong, from the first letter to the last', async () => {
+    await using edge = await edgeFixture()
+    const open = edge.sandbox()
+    const closed = edge.sandbox({ trafficToken: 'secret' })
+    const wrong = { 'e2b-traffic-access-token': 'abcd' }
+    const cases: [sandboxID: string, headers: object, status: number, words: string[]][] = [
+      ['inone', {}, 502, ['Sandbox Not Found']],
+      [open.sandboxID, {}, 502, ['no service running on port', '3210']],
+      [closed.sandboxID, {}, 403, ['Missing Traffic Access Token']],
+      [closed.sandboxID, wrong, 403, ['Invalid Traffic Access Token']],
+    ]
+    for (const [sandboxID, more, status, words] of cases) {
+      const headers = { ...to({ sandboxID }, 3210), ...browser, ...more }
+      const answer = await fetchOnce(edge.port, { headers })
+      assert.equal(answer.status, status)
+      assert.match(answer.body, /^<html[ >].*<\/html>$/s)
+      for (const word of [sandboxID, ...words]) assert.ok(answer.body.includes(word), word)
+    }
+  })
+
+  it("answers a browser's preflight and shows the browser the rejection of the request itself", async () => {
     await using edge = await edgeFixture()
     const address = to(edge.sandbox({ trafficToken: 'secret' }), 80)
     const question = {
@@ -169,7 +189,7 @@ describe('the edge', () => {
 describe('a sandbox with a traffic token', () => {
   const token = 'ab'.repeat(32)
 
-  it('asks for it on every port but the agent, upgrades included, and keeps it from the service', async () => {
+  it("requires it on every port but the agent's, upgrades included, and hides it from the service", async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox({ trafficToken: token })
     const service = await edge.service((request, response) => response.end(JSON.stringify(request.headers)))
@@ -199,7 +219,7 @@ describe('a sandbox with a traffic token', () => {
 })
 
 describe('the connection limit', () => {
-  it('holds per sandbox, spares the agent, and frees a place when a client leaves', async () => {
+  it('is counted per sandbox, does not include the agent, and frees a slot when a client leaves', async () => {
     await using edge = await edgeFixture({ connectionLimit: 2 })
     const [busy, idle] = [edge.sandbox(), edge.sandbox()]
     const waiting: http.ServerResponse[] = []
@@ -234,7 +254,7 @@ describe('the connection limit', () => {
     held[0]!.response.resume()
     await once(held[0]!.response, 'close')
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
-    // The other leaves by breaking off; the service hears of it once the edge has let go.
+    // The other client breaks its connection; the service sees that when the edge has closed its side.
     const gone = once(waiting[1]!, 'close')
     held[1]!.response.on('error', () => {})
     held[1]!.request.destroy()
@@ -250,7 +270,7 @@ describe('on a host shared with the API', () => {
     'E2b-Sandbox-Port': `${port}`,
   })
 
-  it('no cookie passes either way and pages get an origin of their own', async () => {
+  it('no cookie passes either way, and pages get a separate origin', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -272,7 +292,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['content-security-policy'], 'sandbox')
   })
 
-  it('a browser may ask to send the routing headers', async () => {
+  it('a browser’s preflight for the routing headers is allowed', async () => {
     await using edge = await edgeFixture()
     const wanted = 'authorization,e2b-sandbox-id,e2b-sandbox-port'
     const headers = { Host: 'localhost', Origin: 'http://a.test', 'Access-Control-Request-Headers': wanted }
@@ -282,7 +302,7 @@ describe('on a host shared with the API', () => {
     assert.equal(answer.headers['access-control-allow-headers'], wanted)
   })
 
-  it('a signed file URL finds its sandbox, and a signature that fits none is refused', async () => {
+  it('a signed file URL finds its sandbox, and a signature that matches none is rejected', async () => {
     await using edge = await edgeFixture()
     edge.sandbox()
     const sandbox = edge.sandbox({ sandboxID: 'isigned' })
@@ -308,7 +328,7 @@ describe('on a host shared with the API', () => {
   })
 })
 
-it('a sandbox host may set cookies for itself and for nobody else', async () => {
+it('a sandbox host may set cookies for itself only', async () => {
   await using edge = await edgeFixture()
   const sandbox = edge.sandbox()
   const own = to(sandbox, 80).Host

@@ -8,7 +8,7 @@ import { edgeFixture, fetchOnce, headOf, rawExchange, textOf, to } from './edge-
 const MiB = 1024 * 1024
 
 describe('a request through the edge', () => {
-  it('arrives with its method, path, headers and body, and is told where it came from', async () => {
+  it("arrives with its method, path, headers and body, and with the client's address", async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service(async (request, response) => {
@@ -80,7 +80,7 @@ describe('a request through the edge', () => {
     assert.equal(ports.size, 1)
   })
 
-  it('is sent again when the idle connection it was given turns out to be dead', async () => {
+  it('is sent again if the idle connection that it was given turns out to be dead', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     let connections = 0
@@ -97,7 +97,7 @@ describe('a request through the edge', () => {
     assert.equal((await fetchOnce(edge.port, { headers: to(sandbox, 80) })).body, '2')
   })
 
-  it('streams each piece of its body on before the next is sent, and the answer likewise', async () => {
+  it('streams each piece of its body before the next is sent, and the answer likewise', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -119,7 +119,7 @@ describe('a request through the edge', () => {
     assert.equal(await textOf(response), 'end')
   })
 
-  it('carries an answer that comes before the body has ended, and the connection stays good', async () => {
+  it('gets an answer that comes before the body has ended, and the connection stays usable', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -138,7 +138,7 @@ describe('a request through the edge', () => {
     agent.destroy()
   })
 
-  it('carries an early answer to a large body, and the same connection serves the next request', async () => {
+  it('gets an early answer to a large body, and the same connection serves the next request', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => {
@@ -155,7 +155,7 @@ describe('a request through the edge', () => {
     agent.destroy()
   })
 
-  it('carries an early answer of a service that then closes, while the client goes on sending', async () => {
+  it('gets an early answer of a service that then closes, while the client keeps sending', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) => {
@@ -176,7 +176,7 @@ describe('a request through the edge', () => {
     agent.destroy()
   })
 
-  it('sees its 64 MiB answer wait for a slow reader instead of piling up', async () => {
+  it('has a 64 MiB answer that waits for a slow reader instead of piling up', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const total = 64 * MiB
@@ -193,7 +193,7 @@ describe('a request through the edge', () => {
     let mostAhead = 0
     for await (const chunk of response) {
       received += chunk.length
-      // A turn of the loop per piece, so that everyone else could run ahead if nothing held them.
+      // One turn of the event loop per piece, so that the sender could run ahead without backpressure.
       await new Promise((resolve) => setImmediate(resolve))
       mostAhead = Math.max(mostAhead, sent - received)
     }
@@ -201,7 +201,7 @@ describe('a request through the edge', () => {
     assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
   })
 
-  it('sees its 64 MiB body wait for a service that reads slowly', async () => {
+  it('has a 64 MiB body that waits for a slow service', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const total = 64 * MiB
@@ -241,12 +241,12 @@ describe('an answer through the edge', () => {
     return { ...headOf(response), body: await textOf(response), trailers: response.trailers, interim }
   }
 
-  it('without a length ends where the service closes', async () => {
+  it('ends where the service closes if it has no length', async () => {
     assert.equal((await answerOf('HTTP/1.1 200 OK\r\n\r\nuntil the end')).body, 'until the end')
     assert.equal((await answerOf('HTTP/1.0 200 OK\r\n\r\nold')).body, 'old')
   })
 
-  it('to HEAD keeps its length and has no body', async () => {
+  it('keeps its length and has no body if it answers HEAD', async () => {
     const { headers, body } = await answerOf('HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n', {
       method: 'HEAD',
     })
@@ -255,7 +255,7 @@ describe('an answer through the edge', () => {
     assert.equal((await answerOf(chunked, { method: 'HEAD' })).status, 200)
   })
 
-  it('without content stays so', async () => {
+  it('has no body if its status allows none', async () => {
     const { status, headers, body } = await answerOf('HTTP/1.1 204 No Content\r\n\r\n')
     assert.deepEqual([status, headers['transfer-encoding'], body], [204, undefined, ''])
     assert.equal((await answerOf('HTTP/1.1 304 Not Modified\r\nETag: "a"\r\n\r\n')).headers.etag, '"a"')
@@ -279,7 +279,7 @@ describe('an answer through the edge', () => {
     assert.equal(body, 'ok')
   })
 
-  it('that is no HTTP, or frames itself twice, is a 502', async () => {
+  it('is a 502 if it is not HTTP, or frames itself twice', async () => {
     for (const text of [
       'SSH-2.0-x\r\n',
       'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
@@ -291,7 +291,7 @@ describe('an answer through the edge', () => {
     }
   })
 
-  it('cut short reaches the client as a broken connection, never as a whole answer', async () => {
+  it('reaches the client as a broken connection if it is cut short, never as a whole answer', async () => {
     for (const head of ['Content-Length: 100', 'Transfer-Encoding: chunked']) {
       for (const version of ['1.1', '1.0']) {
         await using edge = await edgeFixture()
@@ -311,7 +311,7 @@ describe('an answer through the edge', () => {
 })
 
 describe('when one side leaves', () => {
-  it('the service hears that the client is gone, before and during the answer', async () => {
+  it('the service notices that the client is gone, before and during the answer', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     for (const answering of [false, true]) {
@@ -335,7 +335,7 @@ describe('when one side leaves', () => {
     }
   })
 
-  it('the service hears that a client broke off in the middle of its body', async () => {
+  it('the service notices that a client broke off in the middle of its body', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const broken = Promise.withResolvers<Error>()
@@ -354,7 +354,7 @@ describe('when one side leaves', () => {
 })
 
 describe('a client that waits for 100', () => {
-  it('gets the one of the service, and then sends its body', async () => {
+  it('gets the 100 of the service, and then sends its body', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service(() => {})
@@ -371,7 +371,7 @@ describe('a client that waits for 100', () => {
     assert.equal(await textOf(response), 'body')
   })
 
-  it('gets a refusal instead, on a connection that then closes', async () => {
+  it('gets a rejection instead, on a connection that then closes', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service(() => {})

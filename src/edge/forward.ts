@@ -7,6 +7,7 @@ import { TooManyInterimAnswers } from '../lib/http-relay/interim-answers.ts'
 import { resetSocket } from '../lib/join-sockets.ts'
 import type { Log } from '../lib/log.ts'
 import { requestIDOf } from '../lib/request-id.ts'
+import { tokenInHost } from './access.ts'
 import {
   type EdgeAnswer,
   portClosed,
@@ -46,7 +47,8 @@ export function forward(exchange: SandboxExchange): Cut {
 function headOf({ request, run, destination, awaitsContinue, upgrade }: SandboxExchange): OutgoingHead {
   const { ownHost, port } = destination
   const maskHost = run.maskHost(port)
-  return headForSandbox(request, { ownHost, maskHost, awaitsContinue, upgrade: upgrade !== null })
+  const agentToken = tokenInHost(request, destination, run.route)
+  return headForSandbox(request, { ownHost, maskHost, agentToken, awaitsContinue, upgrade: upgrade !== null })
 }
 
 function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {

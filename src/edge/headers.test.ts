@@ -7,7 +7,7 @@ import { newAccessToken, newApiKey } from '../core/team/team.ts'
 import { randomHex } from '../lib/ids.ts'
 import { headersFromSandbox, headForSandbox } from './headers.ts'
 
-test('a sandbox cannot say what only the nodes of a cluster say to each other', () => {
+test('a sandbox cannot set the headers that only the nodes of a cluster send to each other', () => {
   const raw = ['X-Own', 'kept', 'Warren-Refusal', 'not the owner', 'Warren-Made', 'a b']
   for (const ownHost of [null, '3000-a.example.com']) {
     const headers = headersFromSandbox(raw, { ownHost, keepsTrailers: false, requestID: 'r' })
@@ -28,7 +28,7 @@ const headFor = (...headers: string[]): string[] => {
   return headForSandbox(request, options).headers
 }
 
-test('a sandbox does not get the credentials of Warren that a client sends along', () => {
+test('a sandbox does not get the credentials for Warren that a client sends', () => {
   const sent = [
     ...['X-API-Key', newApiKey(), 'x-api-key', ` ${newApiKey()} `, 'X-Admin-Token', randomHex(32)],
     ...['Authorization', `Bearer ${newAccessToken()}`, 'X-Own', 'kept'],
@@ -41,7 +41,7 @@ test('a sandbox does not get the credentials of Warren that a client sends along
   )
 })
 
-test('a sandbox gets the keys that its own service has asked for, and the user of a request to its agent', () => {
+test('a sandbox gets the credentials for its own service, and its agent gets the user of a request', () => {
   const sent = [
     'X-API-Key',
     'key-of-the-service',

@@ -35,6 +35,8 @@ export type ForwardOptions = {
   ownHost: string | null
   /** The Host that the service sees instead of the client's. */
   maskHost?: string | undefined
+  /** The token that the edge shows the agent in the client's place. */
+  agentToken?: string | undefined
   awaitsContinue: boolean
   upgrade: boolean
 }
@@ -59,7 +61,7 @@ function withoutOwnCredentials(headers: string[]): string[] {
 
 /** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForSandbox(request: IncomingMessage, options: ForwardOptions): OutgoingHead {
-  const { awaitsContinue, upgrade, ownHost, maskHost } = options
+  const { awaitsContinue, upgrade, ownHost, maskHost, agentToken } = options
   const own = ownHost === null ? ownedOnSharedHost : ownedByEdge
   const head = outgoingHead(request, { own, awaitsContinue, upgrade, trailers: true })
   const { host = '', authorization, [header.apiKey]: key, [header.adminToken]: admin } = request.headers
@@ -67,6 +69,7 @@ export function headForSandbox(request: IncomingMessage, options: ForwardOptions
   const { address, protocol } = originOf(request)
   head.headers.push('Host', maskHost ?? host, 'X-Forwarded-For', address)
   head.headers.push('X-Forwarded-Proto', protocol, 'X-Forwarded-Host', host)
+  if (agentToken !== undefined) head.headers.push(header.accessToken, agentToken)
   return head
 }
 

@@ -82,12 +82,12 @@ describe('a sandbox host', () => {
     it(`${JSON.stringify(host)} is ${expected}`, () => assert.equal(short(ask({ host })), expected))
   }
 
-  it('names the host that belongs to the sandbox alone', () => {
+  it('gives the host that belongs to the sandbox alone', () => {
     const destination = ask({ host: `3000-${id}.${domain}.:80` })
     assert.equal(destination.kind === 'sandbox' && destination.ownHost, `3000-${id}.${domain}`)
   })
 
-  it('wins over routing headers that disagree', () => {
+  it('overrides routing headers that disagree', () => {
     const headers = route('iother', '22')
     assert.equal(short(ask({ host: `3000-${id}.${domain}`, headers })), `${id}:3000`)
   })
@@ -98,7 +98,7 @@ describe('a sandbox host', () => {
     assert.equal(short(ask({ host: `80-iother.${domain}`, headers })), 'iother:80')
   })
 
-  it('may lie under a domain that itself begins with a number and a dash', () => {
+  it('may be under a domain that itself begins with a number and a dash', () => {
     const dashed = '192-168-1-5.dns.test'
     assert.equal(short(ask({ host: dashed, domain: dashed })), 'api')
     assert.equal(short(ask({ host: `80-${id}.${dashed}`, domain: dashed })), `${id}:80`)
@@ -170,7 +170,7 @@ describe('routing headers', () => {
     })
   }
 
-  it('that a browser only asks about are a preflight', () => {
+  it('are a preflight if a browser only asks about them', () => {
     const headers = ['Access-Control-Request-Headers', 'content-type,e2b-sandbox-id']
     assert.equal(short(ask({ host: 'localhost', method: 'OPTIONS', headers })), 'preflight')
     assert.equal(short(ask({ host: 'localhost', method: 'GET', headers })), 'api')
@@ -222,7 +222,7 @@ describe('a signed file URL', () => {
   }
 })
 
-it('compares the domain without its port', () => {
+it('the domain is compared without its port', () => {
   assert.equal(domainName('Sandbox.Test:8443'), 'sandbox.test')
   assert.equal(domainName(''), null)
   assert.equal(domainName(null), null)

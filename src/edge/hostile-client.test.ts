@@ -41,7 +41,7 @@ describe('a request that could be read in two ways', () => {
     ['two hosts', `Host: 80-iother.sandbox.test\r\nContent-Length: 0\r\n\r\n`],
   ]
   for (const [what, head] of heads) {
-    it(`by ${what} never becomes two`, async () => {
+    it(`by ${what} never becomes two requests`, async () => {
       await using edge = await edgeFixture()
       const { Host, seen } = await noting(edge)
       const text = await rawExchange(
@@ -53,7 +53,7 @@ describe('a request that could be read in two ways', () => {
     })
   }
 
-  it('is not made by headers that Connection asks to drop', async () => {
+  it('does not arise from headers that Connection asks to drop', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const hop = 'Connection: close, Content-Length, Transfer-Encoding, Host'
@@ -64,7 +64,7 @@ describe('a request that could be read in two ways', () => {
     assert.deepEqual(seen, [`POST /a ${smuggled}`])
   })
 
-  it('is not made by pushing the length out of sight behind many headers', async () => {
+  it('does not arise from a length that is hidden behind many headers', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const ask = (headers: number) =>
@@ -79,7 +79,7 @@ describe('a request that could be read in two ways', () => {
 })
 
 describe('a hostile head', () => {
-  it('larger than the limit is refused', async () => {
+  it('is rejected if it is larger than the limit', async () => {
     await using edge = await edgeFixture()
     const { Host } = await noting(edge)
     const text = await rawExchange(
@@ -89,7 +89,7 @@ describe('a hostile head', () => {
     assert.equal(statusOf(text), 431)
   })
 
-  it('with control bytes in the path, a header or the host reaches nobody', async () => {
+  it('reaches nobody if it has control bytes in the path, a header or the host', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     for (const head of [
@@ -109,7 +109,7 @@ describe('a hostile head', () => {
     assert.deepEqual(seen, [])
   })
 
-  it('of CONNECT opens nothing', async () => {
+  it('opens nothing if it is a CONNECT', async () => {
     await using edge = await edgeFixture()
     const { Host, seen } = await noting(edge)
     const text = await rawExchange(edge.port, `CONNECT ${Host}:80 HTTP/1.1\r\nHost: ${Host}\r\n\r\n`).catch(
@@ -120,7 +120,7 @@ describe('a hostile head', () => {
   })
 })
 
-describe('a client that sends on after the edge has answered', () => {
+describe('a client that keeps sending after the edge has answered', () => {
   it('reads the answer and may use its connection again', async () => {
     await using edge = await edgeFixture()
     const { Host } = await noting(edge)

@@ -1,4 +1,4 @@
-/** What a service in a sandbox may send to harm the server: none of it ends anything but its own exchange. */
+/** Tests of hostile answers of a service in a sandbox: each harms only its own request. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type IncomingMessage } from 'node:http'
@@ -9,7 +9,7 @@ import { agentToken, edgeFixture, fetchOnce, rawExchange, textOf, to } from './e
 
 const within = { timeout: 300_000 }
 
-/** Writes the same bytes for as long as somebody takes them. */
+/** Writes the same bytes for as long as the reader takes them. */
 function writeForever(socket: Socket, text: string): void {
   const piece = Buffer.from(text)
   const more = () => {
@@ -46,8 +46,8 @@ async function endless(first: string, repeated: string) {
 const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n'.repeat(500)
 const header = `X-More: ${'x'.repeat(100)}\r\n`.repeat(500)
 
-describe('a service that never comes to its answer', within, () => {
-  it('is cut off when it leaves HTTP for nothing that it names', async () => {
+describe('a service that never finishes its answer', within, () => {
+  it('is cut off if it leaves HTTP without naming another protocol', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) => {
@@ -70,7 +70,7 @@ describe('a service that never comes to its answer', within, () => {
     assert.match(through.warnings[0]!, /more than 100 interim answers/)
   })
 
-  it('is cut off when its interim answers are few and large', async () => {
+  it('is cut off if its interim answers are few and large', async () => {
     const large = `HTTP/1.1 103 Early Hints\r\nX-Large: ${'x'.repeat(30_000)}\r\n\r\n`
     await using through = await endless('', large)
     const options = { headers: to(through.sandbox, 80), maxHeaderSize: 100_000 }
@@ -78,7 +78,7 @@ describe('a service that never comes to its answer', within, () => {
     await through.closed
   })
 
-  it('is cut off when it was asked to leave HTTP as well', async () => {
+  it('is cut off even if the client asked for an upgrade', async () => {
     await using through = await endless('', hints)
     const answer = await rawExchange(
       through.edge.port,
@@ -88,7 +88,7 @@ describe('a service that never comes to its answer', within, () => {
     await through.closed
   })
 
-  it('gets one 100 passed on, however many it sends', async () => {
+  it('has one 100 passed on, however many it sends', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) =>
@@ -106,7 +106,7 @@ describe('a service that never comes to its answer', within, () => {
     assert.match(answer, /\r\n\r\nok$/)
   })
 
-  it('is cut off when its headers have no end, when its trailers have none, when a chunk has none', async () => {
+  it('is cut off if its headers, its trailers or a chunk are endless', async () => {
     const chunked = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-More\r\n\r\n'
     {
       await using through = await endless('HTTP/1.1 200 OK\r\n', header)
@@ -123,7 +123,7 @@ describe('a service that never comes to its answer', within, () => {
     }
   })
 
-  it('has all of its headers passed on, or a 502 that says how many are too many', async () => {
+  it('has all of its headers passed on, or gets a 502 with the maximum number', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const lines = (count: number) => Array.from({ length: count }, (_, at) => `X-${at}: ${at}\r\n`).join('')
@@ -146,7 +146,7 @@ describe('a service that never comes to its answer', within, () => {
     assert.match(tooMany, /^HTTP\/1\.1 502 .*its answer has more than 2000 headers/s)
   })
 
-  it('cannot keep a connection waiting by what it answers on the port of the agent', async () => {
+  it("cannot make a connection wait by its answers on the agent's port", async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const closed = Promise.withResolvers<void>()
@@ -164,10 +164,10 @@ describe('a service that never comes to its answer', within, () => {
   })
 })
 
-describe('a service that sends single bytes as chunks of their own', within, () => {
+describe('a service that sends each byte as its own chunk', within, () => {
   const pieces = 3000
 
-  it('has them joined on their way, and all of them arrive', async () => {
+  it('has its bytes joined on the way, and all of them arrive', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) =>
@@ -184,7 +184,7 @@ describe('a service that sends single bytes as chunks of their own', within, () 
     assert.ok(chunks.length < pieces / 10, `${chunks.length} chunks left the edge`)
   })
 
-  it('has the bytes of a client joined in the same way', async () => {
+  it('gets the bytes of a client joined in the same way', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service(async (request, response) => response.end(await textOf(request)))
@@ -197,7 +197,7 @@ describe('a service that sends single bytes as chunks of their own', within, () 
     assert.ok((await textOf(socket)).includes('x'.repeat(100)))
   })
 
-  it('does not take more from it than a client reads', async () => {
+  it('is read no faster than the client reads', async () => {
     await using through = await endless(
       'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
       '1\r\nx\r\n'.repeat(5000),
@@ -206,7 +206,7 @@ describe('a service that sends single bytes as chunks of their own', within, () 
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     response.on('error', () => {})
     await once(response, 'readable')
-    // A neighbour is served meanwhile.
+    // Another sandbox is served meanwhile.
     const other = through.edge.sandbox()
     const service = await through.edge.service((_, answer) => answer.end('unhurt'))
     other.map(80, service.port)

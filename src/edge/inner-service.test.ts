@@ -1,5 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: ${PORT} is part of the wire
-/** Services that want another host name than the client used, and services that speak TLS. */
+/** Tests of services that expect another host name than the client used, and of services that speak TLS. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http, { type RequestListener } from 'node:http'
@@ -16,7 +16,7 @@ const tellHosts: RequestListener = ({ headers }, response) => {
 }
 
 describe('a masked host', () => {
-  it('is what services see, with their port; what the client asked for comes beside it', async () => {
+  it("is what services see, with their port; the client's host is in another header", async () => {
     await using edge = await edgeFixture()
     const service = await edge.service(tellHosts)
     const sandbox = edge.sandbox({ maskHost: 'localhost:${PORT}' })
@@ -30,7 +30,7 @@ describe('a masked host', () => {
     assert.doesNotMatch(body, /evil/)
   })
 
-  it('is not for the agent, and reaches an upgrade too', async () => {
+  it('does not apply to the agent, and applies to upgrades too', async () => {
     await using edge = await edgeFixture()
     const service = await edge.service(tellHosts)
     service.on('upgrade', ({ headers }, socket) => {
@@ -56,7 +56,7 @@ describe('a port that speaks TLS', () => {
     return Object.assign(server, { port: (server.address() as AddressInfo).port })
   }
 
-  it('is reached whatever its certificate says, over connections that are used again', async () => {
+  it('is reached whatever its certificate says, over reused connections', async () => {
     await using edge = await edgeFixture()
     let connections = 0
     const service = await tlsService(async (request, response) => {
@@ -103,7 +103,7 @@ describe('a port that speaks TLS', () => {
     }
   })
 
-  it('that does not speak it after all is told apart from a closed one, at once', async () => {
+  it('gets another error than a closed port, at once, if it does not speak TLS', async () => {
     await using edge = await edgeFixture()
     const plain = await edge.service((_request, response) => response.end('plain'))
     const rude = await edge.raw((socket) => socket.destroy())
@@ -122,7 +122,7 @@ describe('a port that speaks TLS', () => {
     }
   })
 
-  it('that never answers is let go when the sandbox ends', async () => {
+  it('is disconnected when the sandbox ends, even if it never answers', async () => {
     await using edge = await edgeFixture()
     const silent = await edge.raw(() => {})
     const sandbox = edge.sandbox({ tlsPorts: new Set([443]) })
@@ -134,7 +134,7 @@ describe('a port that speaks TLS', () => {
   })
 })
 
-it('what a sandbox was made with says which host and ports', () => {
+it("the masked host and the TLS ports come from the sandbox's create", () => {
   assert.deepEqual(ingressOf(null), {})
   assert.deepEqual(ingressOf({ maskRequestHost: null, httpsPorts: [] }), {})
   assert.deepEqual(ingressOf({ maskRequestHost: 'a:${PORT}', httpsPorts: [1, 2] }), {

@@ -1,6 +1,6 @@
 /**
- * Two origins: no host name gives out both what the API says and what a sandbox says, unless the sandbox's
- * words come without cookies and in an origin of their own. In both address modes, under every name there is.
+ * Tests that no host name serves answers of both the API and a sandbox, unless those of the sandbox come without cookies and
+ * in a separate origin. They cover both address modes and every kind of host name.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -40,7 +40,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
     const ask = (port: number, headers: Record<string, string>) =>
       fetchOnce(port, { headers: { ...headers, Cookie: 'session=secret' } })
 
-    it('a name that the API answers to never lends its origin or its cookies to a sandbox', async () => {
+    it('a name of the API never shares its origin or its cookies with a sandbox', async () => {
       await using edge = await pageServer()
       let routed = 0
       for (const Host of shared) {
@@ -58,7 +58,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
       assert.ok(routed > 0, 'routing headers count on some of these names')
     })
 
-    it('a name of a sandbox never reaches the API, and keeps its cookies to itself', async () => {
+    it('a name of a sandbox never reaches the API, and its cookies stay its own', async () => {
       await using edge = await pageServer()
       for (const Host of own) {
         for (const path of ['/', '/sandboxes', '/health', '//api.warren.test/sandboxes']) {
@@ -75,7 +75,7 @@ for (const [mode, { domain, shared, own }] of Object.entries(modes)) {
       }
     })
 
-    it('a name of a sandbox that is not there is not the API either', async () => {
+    it('a name of an unknown sandbox does not reach the API either', async () => {
       await using edge = await pageServer()
       for (const Host of own) {
         const { status, body } = await ask(edge.port, { Host: Host.replace(sandboxID, 'igone') })

@@ -16,7 +16,7 @@ async function watchedEdge() {
   return { edge, next }
 }
 
-test('answers of services and of the edge itself name their request', async () => {
+test('answers of services and of the edge itself carry the request id', async () => {
   const { edge, next } = await watchedEdge()
   await using _ = edge
   const service = await edge.service((_request, response) => response.end('fine'))
@@ -43,7 +43,7 @@ test('answers of services and of the edge itself name their request', async () =
   assert.equal(missing.headers['x-request-id'], (await next()).requestID)
 })
 
-test('a service that names its requests itself is left its name', async () => {
+test('a request id that a service sets itself is kept', async () => {
   const { edge } = await watchedEdge()
   await using _ = edge
   const service = await edge.service((_request, response) => {
@@ -56,7 +56,7 @@ test('a service that names its requests itself is left its name', async () => {
   assert.deepEqual([names.length, rawHeaders[rawHeaders.indexOf(names[0]!) + 1]], [1, 'of the service'])
 })
 
-test('a tunnel, and a client that went before its answer, are told as such', async () => {
+test('a tunnel, and a client that left before its answer, are reported as such', async () => {
   const { edge, next } = await watchedEdge()
   await using _ = edge
   const service = await edge.service(() => {})

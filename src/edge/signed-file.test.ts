@@ -21,7 +21,7 @@ const find = (method: string, query: Record<string, string>): string | undefined
   routeOfSignedFile(method, `/files?${new URLSearchParams(query)}`, routes)?.sandboxID
 
 describe('a signed file URL', () => {
-  it('finds its sandbox by the vector of the contract', () => {
+  it('finds its sandbox for the test vector of the contract', () => {
     const signature = 'v1_gUtH/s9YCJWgCizjfUxuWfhFE4QSydOWEIIvfLwDr6E'
     assert.equal(find('GET', { path: 'hello.txt', username: 'user', signature }), 'mine')
   })
@@ -31,7 +31,7 @@ describe('a signed file URL', () => {
     assert.equal(find('POST', { signature, signature_expiration: '1700000000' }), 'mine')
   })
 
-  it('fits no sandbox when path, user, operation, expiration or token differ', () => {
+  it('matches no sandbox if path, user, operation, expiration or token differ', () => {
     const good = {
       path: 'a b+c',
       username: 'user',
@@ -46,7 +46,7 @@ describe('a signed file URL', () => {
     assert.equal(find('GET', { ...good, signature: sign('a b+c:read:user:wrong:5') }), undefined)
   })
 
-  it('fits no sandbox when the signature is not one', () => {
+  it('matches no sandbox if the signature is malformed', () => {
     for (const signature of [
       '',
       'v1_',
@@ -59,7 +59,7 @@ describe('a signed file URL', () => {
     }
   })
 
-  it('counts for its own sandbox, and until it expires', () => {
+  it('is valid for its own sandbox, until it expires', () => {
     const counts = (agentToken: string, expiration: string, nowMs: number): boolean => {
       const signature = sign(`a:read::${token}:${expiration}`)
       const query = new URLSearchParams({ path: 'a', signature, signature_expiration: expiration })

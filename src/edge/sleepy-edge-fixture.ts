@@ -6,13 +6,13 @@ import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixt
 export type Sleeper = Sandbox & {
   /** How often the edge asked to wake it. */
   wakes: number
-  /** Lets it wake, or fails to. */
+  /** Lets the resume succeed or fail. */
   rise: PromiseWithResolvers<void>
 }
 export type SleepyEdge = EdgeFixture & {
   /** How often the edge looked for a sleeping sandbox. */
   searches: number
-  sleeper(options?: { trafficToken?: string; secure?: boolean }): Sleeper
+  sleeper(options?: { trafficToken?: string; hostToken?: string; secure?: boolean }): Sleeper
 }
 
 export async function sleepyEdge(options: Partial<EdgeOptions> = {}): Promise<SleepyEdge> {
@@ -54,7 +54,14 @@ export async function until(condition: () => boolean): Promise<void> {
   }
 }
 
-/** A service that tells what it was sent. */
+/** A service that tells which access token it was shown. */
+export const textOfToken = (edge: EdgeFixture) =>
+  edge.service((request, response) => {
+    request.resume()
+    response.end(request.headers['x-access-token'] ?? 'none')
+  })
+
+/** A service that answers with the request that it got. */
 export const echo = (edge: EdgeFixture) =>
   edge.service(async (request, response) => {
     const body = await textOf(request).catch(() => 'broken')

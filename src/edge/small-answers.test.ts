@@ -4,7 +4,7 @@ import http, { type IncomingMessage } from 'node:http'
 import { test } from 'node:test'
 import { edgeFixture, rawExchange, to } from './edge-fixture.ts'
 
-test('a small answer arrives byte for byte, in one piece or as it comes', async () => {
+test('a small answer arrives byte for byte, in one piece or in several', async () => {
   await using edge = await edgeFixture()
   const sandbox = edge.sandbox()
   const bytes = Buffer.from(Array.from({ length: 512 }, (_, at) => at % 256))
@@ -32,7 +32,7 @@ test('a small answer arrives byte for byte, in one piece or as it comes', async 
 })
 
 for (const status of ['204 No Content', '304 Not Modified']) {
-  test(`an answer ${status} that says how long its body would be ends, and the next one follows`, async () => {
+  test(`an answer ${status} that announces the length of a missing body ends, and the next one follows`, async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.raw((socket) => {

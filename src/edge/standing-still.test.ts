@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { agentToken, edgeFixture } from './edge-fixture.ts'
 
-test('a sandbox that stands still is answered for at once, to those who may ask it, until it goes on', async () => {
+test('requests for a frozen sandbox are answered at once, for clients that may use it, until it is thawed', async () => {
   await using edge = await edgeFixture()
   const service = await edge.service((_request, response) => response.end('well'))
   const { sandboxID, map } = edge.sandbox({ trafficToken: 'traffic' })

@@ -1,4 +1,4 @@
-/** Request targets of every form, held against a slow reading of the rule; and where such requests end up. */
+/** Compares the parser of request targets with a slow model on random input, and tests where such requests arrive. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
@@ -13,7 +13,7 @@ const methods = ['GET', 'POST', 'OPTIONS', 'DELETE', 'PUT']
 
 type Asked = { method: string; url: string; host: string }
 
-/** Letter by letter, with no regular expression, so that it does not share the parser's mistakes. */
+/** The model reads letter by letter, without regular expressions, so that it does not share the parser's mistakes. */
 function model({ method, url, host }: Asked): string {
   if (!host.toLowerCase().startsWith('80-iabc.')) return isSigned(method, url) ? `signed ${url}` : 'api'
   if (url[0] === '/') return `iabc ${url}`
@@ -78,11 +78,11 @@ describe('the rule for request targets', () => {
   })
 })
 
-describe('whatever a request says', () => {
-  it('only the route tells the address: what listens on the host itself is not reached', async () => {
+describe('any request', () => {
+  it('reaches only the address of its route, never a service of the host itself', async () => {
     await using edge = await edgeFixture()
     const onHost = await edge.service((_, response) => response.end('of the host'))
-    // Stands for the sandbox: an address of its own, with the same port open on it or not.
+    // The sandbox has its own address, on which the same port may be open or closed.
     const inside = http.createServer((request, response) => response.end(`inside ${request.url}`))
     await once(inside.listen(0, '127.0.0.2'), 'listening')
     const open = (inside.address() as AddressInfo).port

@@ -75,7 +75,7 @@ describe('an upgraded connection', () => {
     await once(webSocket, 'close')
   })
 
-  it('hands on the head of the agreement and bytes that come with it', async () => {
+  it('passes on the head of the upgrade and bytes that come with it', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     sandbox.map(80, (await upgrading(edge, (socket) => socket.pipe(socket))).port)
@@ -83,7 +83,7 @@ describe('an upgraded connection', () => {
     const { response, socket } = await openTunnel(edge, sandbox)
     assert.deepEqual([response.statusMessage, response.headers['x-mine']], ['Go', 'yes'])
     socket.destroy()
-    // Sent without waiting for the agreement.
+    // Sent without waiting for the 101.
     const hasty = net.connect(edge.port, '127.0.0.1')
     hasty.write(`${head}early bytes`)
     let seen = ''
@@ -94,7 +94,7 @@ describe('an upgraded connection', () => {
     assert.match(seen, /^HTTP\/1\.1 101 Go\r\n[\s\S]*\r\n\r\nearly bytes$/)
   })
 
-  it('can be closed in one direction while the other goes on', async () => {
+  it('can be closed in one direction while the other stays open', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await upgrading(edge, async (socket) => {
@@ -132,7 +132,7 @@ describe('an upgraded connection', () => {
     assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
   })
 
-  it('breaks on the other side when it breaks on one', async () => {
+  it('breaks on both sides when it breaks on one', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const inside = Promise.withResolvers<Socket>()
@@ -154,7 +154,7 @@ describe('an upgraded connection', () => {
     )
   })
 
-  it('that the service declines is an ordinary answer, as long as it likes', async () => {
+  it('is an ordinary answer of any length if the service declines the upgrade', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const large = 'x'.repeat(4 * MiB)
@@ -165,7 +165,7 @@ describe('an upgraded connection', () => {
     assert.deepEqual([answer.status, answer.headers['x-why'], answer.body.length], [403, 'no', large.length])
   })
 
-  it('to a sandbox or port that is not there gets the same answers as a request', async () => {
+  it('gets the same answers as a request if the sandbox or port does not exist', async () => {
     await using edge = await edgeFixture()
     const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket' }
     const unknown = await fetchOnce(edge.port, { headers: { ...to({ sandboxID: 'inone' }, 80), ...upgrade } })
@@ -179,7 +179,7 @@ describe('an upgraded connection', () => {
     assert.equal(hidden.status, 404)
   })
 
-  it('is not made of an offer of HTTP/2, which is passed over', async () => {
+  it('is not made for an offer of HTTP/2, which is ignored', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const service = await edge.service((request, response) => response.end(`${request.headers.upgrade}`))
@@ -195,7 +195,7 @@ describe('an upgraded connection', () => {
 const hostOf = (sandbox: { sandboxID: string }) => ({ host: to(sandbox, 80).Host })
 
 describe('when a sandbox ends', () => {
-  it('its open answers and tunnels are reset, and those of others go on', async () => {
+  it('its open answers and tunnels are reset, and those of others continue', async () => {
     await using edge = await edgeFixture()
     const [dying, living] = [edge.sandbox(), edge.sandbox()]
     const streaming = await upgrading(edge, () => {})
@@ -220,7 +220,7 @@ describe('when a sandbox ends', () => {
     kept.on('error', () => {})
   })
 
-  it('requests that have no answer yet are told that it is gone, whatever has reached the service', async () => {
+  it('requests without an answer are told that the sandbox is gone, whatever has reached the service', async () => {
     await using edge = await edgeFixture()
     const dying = edge.sandbox()
     const heard: string[] = []
@@ -247,7 +247,7 @@ describe('when a sandbox ends', () => {
     upload.destroy()
   })
 
-  it('requests that have no answer yet are reset when the edge closes, since the sandbox lives on', async () => {
+  it('requests without an answer are reset when the edge closes, because the sandbox keeps running', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()
     const silent = await edge.service(() => {})
@@ -259,7 +259,7 @@ describe('when a sandbox ends', () => {
     await broken
   })
 
-  it('a connection of a client that has finished with it stays good for others', async () => {
+  it("a client's connection that is finished with the sandbox stays usable for others", async () => {
     await using edge = await edgeFixture()
     const [dying, living] = [edge.sandbox(), edge.sandbox()]
     const service = await edge.service((_, response) => response.end('fine'))

@@ -10,11 +10,11 @@ import { echo, type SleepyEdge, sleepyEdge, until } from './sleepy-edge-fixture.
 
 const envd = 49983
 const withToken = { 'X-Access-Token': agentToken }
-/** For requests that would wait for ever if they were wrongly let in. */
+/** A time limit for requests that would wait forever if they were wrongly admitted. */
 const impatient = () => ({ signal: AbortSignal.timeout(120_000) })
 
 describe('traffic for a sleeping sandbox', () => {
-  it('waits until it runs and then gets through, however much there is and whatever its form', async () => {
+  it('waits until it runs and then gets through, in any amount and form', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     const service = await echo(edge)
@@ -53,7 +53,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.equal(edge.searches, 51, 'a running sandbox is not looked for')
   })
 
-  it('keeps its body whole, by length, in chunks, and when it waits to be asked for it', async () => {
+  it('keeps its body whole, by length, in chunks, and with `Expect: 100-continue`', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     const service = await edge.service(async (request, response) => {
@@ -97,7 +97,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.match(await text, /200 OK[\s\S]*GET \/1[\s\S]*200 OK[\s\S]*GET \/2/)
   })
 
-  it('may leave before it wakes: the waking goes on, and the sandbox hears nothing of who left', async () => {
+  it('may be dropped by its client: the resume continues, and the sandbox gets no request of that client', async () => {
     await using edge = await sleepyEdge({ connectionLimit: 1 })
     const sleeper = edge.sleeper()
     const seen: (string | undefined)[] = []
@@ -111,7 +111,7 @@ describe('traffic for a sleeping sandbox', () => {
     leaving.on('error', () => {}).write('half')
     await until(() => sleeper.wakes === 1)
     leaving.destroy()
-    // The one place is taken until the edge has noticed.
+    // The only allowed connection counts until the edge has noticed the disconnect.
     let staying: Promise<Reply>
     const entered = until(() => sleeper.wakes === 2)
     do {
@@ -122,7 +122,7 @@ describe('traffic for a sleeping sandbox', () => {
     assert.deepEqual(seen, ['/stayed'])
   })
 
-  it('is not carried on for a client that left while the sandbox was looked for', async () => {
+  it('is not forwarded for a client that left while the sandbox was looked up', async () => {
     const search = Promise.withResolvers<undefined>()
     let searches = 0
     await using edge = await edgeFixture({
@@ -149,7 +149,7 @@ describe('traffic for a sleeping sandbox', () => {
     }
   })
 
-  it('finds the sandbox that somebody else woke while it was looked for', async () => {
+  it('finds the sandbox that another request resumed during its look-up', async () => {
     await using edge = await edgeFixture({
       async findResumable() {
         edge.routes.set(route)
@@ -173,7 +173,7 @@ describe('traffic for a sleeping sandbox', () => {
     await broken
   })
 
-  it('waits in as many requests as may be connected, those to the agent counted apart', async () => {
+  it('is limited like open connections, with those to the agent counted apart', async () => {
     await using edge = await sleepyEdge({ connectionLimit: 2 })
     const [sleeper, other] = [edge.sleeper(), edge.sleeper()]
     const service = await echo(edge)
@@ -195,7 +195,7 @@ describe('traffic for a sleeping sandbox', () => {
   })
 })
 
-describe('when waking fails', () => {
+describe('when a resume fails', () => {
   const failing = async (edge: SleepyEdge, error: unknown, headers: http.OutgoingHttpHeaders = {}) => {
     const sleeper = edge.sleeper()
     sleeper.rise.reject(error)
@@ -203,7 +203,7 @@ describe('when waking fails', () => {
     return { ...reply, sandboxId: sleeper.sandboxID }
   }
 
-  it('the answer tells a limit, a change under way, and a sandbox that is gone apart', async () => {
+  it('the answer distinguishes a limit, a change in progress, and a sandbox that is gone', async () => {
     await using edge = await sleepyEdge()
     const cases: [ErrorCode, number, string][] = [
       ['limit_reached', 429, 'You run 20 sandboxes already'],
@@ -218,7 +218,7 @@ describe('when waking fails', () => {
     }
   })
 
-  it('what waiting does not cure is told in its own words, with the slug that clients know', async () => {
+  it('an error that waiting does not cure is shown with its message, and with the code that clients know', async () => {
     await using edge = await sleepyEdge()
     const error = new AppError('conflict', 'Resume it with memory: false', { slug: 'guest_unresponsive' })
     const { status, body, sandboxId } = await failing(edge, error)
@@ -226,7 +226,7 @@ describe('when waking fails', () => {
     assert.deepEqual([status, JSON.parse(body)], [409, { sandboxId, ...told }])
   })
 
-  it('anything else is a failure of routing, without what only the log may know', async () => {
+  it('any other error is a routing failure, without details that only the log may have', async () => {
     await using edge = await sleepyEdge()
     const known = await failing(edge, new AppError('no_space', 'The disk is full', { cause: 'secret' }))
     assert.equal(known.body, 'Unexpected error when routing request: The disk is full')
@@ -243,7 +243,7 @@ describe('when waking fails', () => {
     assert.match(body, /<p>a &#60;b&#62; &#38; c<\/p>/)
   })
 
-  it('a sandbox that went away again before the request got there was not found', async () => {
+  it('a sandbox that was removed before the request got there is reported as not found', async () => {
     await using edge = await sleepyEdge()
     const sleeper = edge.sleeper()
     sleeper.map(80, (await echo(edge)).port)
@@ -254,7 +254,7 @@ describe('when waking fails', () => {
     assert.equal(sleeper.wakes, 1)
   })
 
-  it('not even being able to look is a failure of routing, and one that sleeps nowhere was not found', async () => {
+  it('a failed look-up is a routing failure, and a sandbox that no node has is not found', async () => {
     await using broken = await sleepyEdge({ findResumable: () => Promise.reject(new Error('secret')) })
     const failed = await fetchOnce(broken.port, { headers: to({ sandboxID: 'iany' }, 80) })
     assert.equal(failed.status, 500)

@@ -39,7 +39,7 @@ describe('the name in a ClientHello', () => {
     })
   })
 
-  it('is read however the message is cut, and not before it is whole', () => {
+  it('is read however the message is cut, and not before it is complete', () => {
     for (const recordBytes of [7, 50, 16_000]) {
       const hello = helloOf({ serverName: name, recordBytes })
       for (let length = 0; length < hello.length; length++) {
@@ -51,7 +51,7 @@ describe('the name in a ClientHello', () => {
     }
   })
 
-  it('tells that a name may be hidden', () => {
+  it('is reported as possibly hidden with encrypted ClientHello', () => {
     assert.deepEqual(readClientHello(helloOf({ serverName: name, ech: true })), {
       serverName: name,
       hidesName: true,
@@ -63,7 +63,7 @@ describe('the name in a ClientHello', () => {
     assert.deepEqual(read, { serverName: 'goo\xe7.example', hidesName: false })
   })
 
-  it('is refused when there are two, or none where one should be', () => {
+  it('is rejected if there are two, or none where one is required', () => {
     const twice = helloOf({ serverName: name, extensions: [serverNameExtension('evil.example')] })
     const entry = (text: string) => Buffer.concat([Buffer.from([0, 0, text.length]), Buffer.from(text)])
     const list = Buffer.concat([entry(name), entry('evil.example')])
@@ -82,7 +82,7 @@ describe('the name in a ClientHello', () => {
     for (const [title, bytes] of Object.entries(cases)) assert.equal(readClientHello(bytes), null, title)
   })
 
-  it('is never made up, whatever the bytes, and takes no time', () => {
+  it('is never invented, for any bytes, and is read quickly', () => {
     const seed = newSeed()
     const random = seeded(seed)
     const hello = helloOf({ serverName: name, recordBytes: 60, ech: true })
@@ -101,7 +101,7 @@ describe('the name in a ClientHello', () => {
 })
 
 describe('the first bytes of a connection', () => {
-  it('tell TLS, HTTP and the rest apart as early as they can', () => {
+  it('distinguish TLS, HTTP and other protocols as early as possible', () => {
     const kind = (text: string) => readBytes(Buffer.from(text, 'latin1'))?.kind ?? null
     assert.deepEqual(['G', 'GET', 'GET ', 'GET / HT'].map(kind), [null, null, 'http', 'http'])
     assert.deepEqual(

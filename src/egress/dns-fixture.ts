@@ -67,7 +67,7 @@ export function dnsQuery(name: string, type: number = types.A, id = 7, edns?: nu
 
 export type DnsAnswer = { id: number; code: number; truncated: boolean; addresses: string[]; records: number }
 
-/** Addresses are told from the end of the message, where the stand-in puts them. */
+/** Reads the addresses from the end of the message, where the stand-in puts them. */
 export function readDnsAnswer(message: Buffer): DnsAnswer {
   const flags = message.readUInt16BE(2)
   const records = message.readUInt16BE(6)

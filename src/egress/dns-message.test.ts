@@ -5,7 +5,7 @@ import { dnsQuery } from './dns-fixture.ts'
 import { answersQuestion, readQuestion, resultCodes, writeAnswer, writeQuestion } from './dns-message.ts'
 
 describe('DNS messages', () => {
-  it('are read and written again with nothing added', () => {
+  it('are read and written again unchanged', () => {
     const question = readQuestion(dnsQuery('Good.Example', 1, 4711, 4096))!
     assert.deepEqual(
       [question.id, question.name, question.type, question.mostBytes],
@@ -17,7 +17,7 @@ describe('DNS messages', () => {
     assert.ok(!writeQuestion(readQuestion(padded)!, 1).includes('smuggled'))
   })
 
-  it('are not read with pointers, endless names, or more than a question', () => {
+  it('are rejected with pointers, endless names, or more than a question', () => {
     const pointer = Buffer.concat([dnsQuery('').subarray(0, 12), Buffer.from([0xc0, 12, 0, 1, 0, 1])])
     const long = dnsQuery(Array(130).fill('a').join('.'))
     const withAnswer = dnsQuery('a.example')
@@ -28,20 +28,20 @@ describe('DNS messages', () => {
     assert.ok(readQuestion(dnsQuery(Array(126).fill('a').join('.'))))
   })
 
-  it('have no name where a dot stands inside a label, which would make it another name', () => {
+  it('are rejected if a label contains a dot, which would make another name of it', () => {
     const label = Buffer.from('\x0cgood.example\0\0\x01\0\x01', 'latin1')
     const message = Buffer.concat([dnsQuery('').subarray(0, 12), label])
     assert.equal(readQuestion(message)!.name, null)
   })
 
-  it('are answered with no more bytes than they have', () => {
+  it('get answers no longer than themselves', () => {
     for (const edns of [undefined, 1232]) {
       const message = dnsQuery('good.example', 1, 1, edns)
       assert.ok(writeAnswer(readQuestion(message)!, resultCodes.refused).length <= message.length)
     }
   })
 
-  it('never break the reader, whatever their bytes', () => {
+  it('never break the reader, for any bytes', () => {
     const seed = newSeed()
     const random = seeded(seed)
     const message = dnsQuery('a.good.example', 1, 7, 1232)

@@ -51,7 +51,7 @@ export function readQuestion(message: Buffer): Question | null {
   }
 }
 
-/** The same question under the gate's own ID, without anything else from the client. */
+/** Writes the client's question under the gate's own ID, without other data from the client. */
 export function writeQuestion(question: Question, id: number): Buffer {
   const head = header(id, recursionBit, question.hasExtensions ? 1 : 0)
   return Buffer.concat([head, question.wire, ...(question.hasExtensions ? [extensions] : [])])

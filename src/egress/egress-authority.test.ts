@@ -11,7 +11,7 @@ describe('the authority of the gate', async () => {
   after(() => rm(base, { recursive: true }))
   const dayMs = 24 * 60 * 60 * 1000
 
-  it('is made at first need, kept for its owner alone, and stays the same', async () => {
+  it('is made at first need, readable by its owner only, and stays the same', async () => {
     const folder = join(base, 'kept')
     const authority = createEgressAuthority(folder, new ManualClock(Date.now()))
     await assert.rejects(stat(folder), { code: 'ENOENT' })
@@ -24,7 +24,7 @@ describe('the authority of the gate', async () => {
     assert.equal(await createEgressAuthority(folder, new ManualClock(Date.now())).certificate(), one)
   })
 
-  it('is made anew before it ends', async () => {
+  it('is replaced before it expires', async () => {
     const folder = join(base, 'old')
     const clock = new ManualClock(Date.now())
     const first = await createEgressAuthority(folder, clock).certificate()
@@ -34,7 +34,7 @@ describe('the authority of the gate', async () => {
     assert.notEqual(await createEgressAuthority(folder, clock).certificate(), first)
   })
 
-  it('is not replaced when it cannot be read', async () => {
+  it('is not replaced if it cannot be read', async () => {
     const folder = join(base, 'broken')
     const authority = createEgressAuthority(folder, new ManualClock(Date.now()))
     await authority.certificate()
@@ -52,7 +52,7 @@ describe('the authority of the gate', async () => {
     }
   })
 
-  it('issues for a host again only when the last is old', async () => {
+  it('issues another certificate for a host only if the last one is old', async () => {
     const clock = new ManualClock(Date.now())
     const authority = createEgressAuthority(join(base, 'leaves'), clock)
     const first = await authority.contextFor('a.example')

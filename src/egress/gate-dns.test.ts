@@ -57,7 +57,7 @@ async function askTcp(world: World, messages: Buffer[]): Promise<DnsAnswer[]> {
 }
 
 describe('DNS at the gate', within, () => {
-  it('knows no name for a sandbox that asked a server which is denied to it', async () => {
+  it('rejects a query to a server that the policy denies', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1'])
     for (const policy of [{}, { internet: true, denyAddresses: ['192.0.2.53'] }]) {
@@ -67,7 +67,7 @@ describe('DNS at the gate', within, () => {
     assert.equal(world.dns.asked.length, 0)
   })
 
-  it('answers for allowed names alone; others do not exist, and nobody is asked', async () => {
+  it('answers for allowed names only; others do not exist, and no server is asked', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1', '192.0.2.2']).set('bad.example', ['192.0.2.3'])
     world.dns.zone.set('a.sub.example', ['192.0.2.4']).set('alias.example', ['cname:bad.example'])
@@ -93,7 +93,7 @@ describe('DNS at the gate', within, () => {
     assert.equal(world.dns.asked.length, asked)
   })
 
-  it('tells where names are limited of addresses alone', async () => {
+  it('returns only addresses if names are limited', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1', 'txt:hello'])
     world.admit({ allowNames: ['*.example', 'good.example'] })
@@ -105,7 +105,7 @@ describe('DNS at the gate', within, () => {
     assert.deepEqual(world.dns.asked, [])
   })
 
-  it('answers nothing when nothing is allowed', async () => {
+  it('answers nothing if nothing is allowed', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1'])
     world.admit({ headerRules: [{ name: 'good.example', headers: {} }] })
@@ -115,7 +115,7 @@ describe('DNS at the gate', within, () => {
     assert.deepEqual(world.dns.asked, [])
   })
 
-  it('answers everything but hidden ways when the internet is open', async () => {
+  it('answers all queries except HTTPS and ANY if the internet is open', async () => {
     await using world = await startWorld()
     world.dns.zone.set('any.example', ['192.0.2.1', 'txt:hello'])
     world.admit({ internet: true, headerRules: [{ name: 'x.example', headers: {} }] })
@@ -125,7 +125,7 @@ describe('DNS at the gate', within, () => {
     assert.equal((await ask(world, 'any.example', types.ANY)).code, codes.refused)
   })
 
-  it('asks the servers of the policy, or nobody, and never closed ones', async () => {
+  it('asks the servers of the policy, or none, and never closed ones', async () => {
     await using world = await startWorld({ dnsServers: ['127.0.0.1:1'] })
     world.dns.zone.set('good.example', ['192.0.2.1'])
     world.admit({ allowNames: ['good.example'], dnsServers: [world.dns.server] })
@@ -141,7 +141,7 @@ describe('DNS at the gate', within, () => {
     assert.equal(world.dns.asked.length, asked)
   })
 
-  it('takes over TCP what is too long for UDP, from servers and for sandboxes', async () => {
+  it('uses TCP for messages too long for UDP, towards servers and sandboxes', async () => {
     await using world = await startWorld()
     const many = Array.from({ length: 80 }, (_, at) => `192.0.2.${at + 1}`)
     world.dns.zone.set('many.example', many).set('some.example', many.slice(0, 20))
@@ -157,7 +157,7 @@ describe('DNS at the gate', within, () => {
     assert.deepEqual([whole!.addresses.length, refused!.code], [80, codes.refused])
   })
 
-  it('does not take an answer to another question for its own', async () => {
+  it('ignores an answer to another question', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1'])
     world.admit({ allowNames: ['*'] })
@@ -173,7 +173,7 @@ describe('DNS at the gate', within, () => {
     assert.deepEqual((await ask(world, 'good.example')).addresses, ['192.0.2.1'])
   })
 
-  it('says that it failed when no server answers', async () => {
+  it('returns a failure if no server answers', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1'])
     world.dns.tamper = () => null
@@ -181,7 +181,7 @@ describe('DNS at the gate', within, () => {
     assert.equal((await ask(world, 'good.example')).code, codes.failed)
   })
 
-  it('keeps quiet to strangers and to what is no question', async () => {
+  it('does not answer strangers, nor messages that are not questions', async () => {
     await using world = await startWorld()
     world.dns.zone.set('good.example', ['192.0.2.1'])
     const question = dnsQuery('good.example')
@@ -209,7 +209,7 @@ describe('DNS at the gate', within, () => {
     assert.equal(await sendUdp(world, question, 200), null)
   })
 
-  it('bounds how much one sandbox may ask', async () => {
+  it('limits the queries of one sandbox', async () => {
     await using world = await startWorld({ limits: { questionsPerSecond: 0, questionBurst: 5 } })
     world.dns.zone.set('good.example', ['192.0.2.1'])
     world.admit({ allowNames: ['*'] })

@@ -37,7 +37,7 @@ export type World = AsyncDisposable & {
   authority: EgressAuthority
   internetAuthority: Certificate
   secrets: Map<string, string>
-  /** What no policy opens. */
+  /** Addresses that no policy opens. */
   closed: Set<string>
   sandbox: string
   /** A loopback address that this test alone uses. */

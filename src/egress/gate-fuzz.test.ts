@@ -46,8 +46,8 @@ function randomRequests(random: Random): Buffer {
   return random.below(2) === 0 ? whole : mutate(whole, random)
 }
 
-describe('whatever a sandbox sends', () => {
-  it('reaches no host that its policy does not name, and the gate goes on', async () => {
+describe('any traffic of a sandbox', () => {
+  it('reaches no host that its policy does not name, and the gate keeps working', async () => {
     const seed = newSeed()
     const random = seeded(seed)
     await using world = await startWorld({ limits: { openingMs: 100, headMs: 200 } })

@@ -16,7 +16,7 @@ async function intercepted(world: World, to: string, name: string, options: obje
 const rule = (name: string, headers: Record<string, string>) => ({ name, headers, onPlainHttp: true })
 
 describe('header rules', within, () => {
-  it('put headers with secrets on requests inside TLS, and the sandbox never sees them', async () => {
+  it('add headers with secrets to requests inside TLS, and the sandbox never sees them', async () => {
     await using world = await startWorld()
     world.secrets.set('team/key', 's3same').set('team/ünique', 'ключ')
     let seen: (string | undefined)[] = []
@@ -40,7 +40,7 @@ describe('header rules', within, () => {
     assert.equal(Buffer.from(seen[1]!, 'latin1').toString(), 'ключ')
   })
 
-  it('take the secret of the moment', async () => {
+  it('use the current value of the secret', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'api.example', (request, response) =>
       response.end(request.headers['x-key']),
@@ -53,7 +53,7 @@ describe('header rules', within, () => {
     }
   })
 
-  it('hold on TLS alone unless a rule says otherwise, and are no reason to reject plain HTTP', async () => {
+  it('apply to TLS only unless a rule says otherwise, and do not reject plain HTTP', async () => {
     await using world = await startWorld()
     world.secrets.set('team/key', 's3same')
     const show = (request: IncomingMessage, response: ServerResponse) => {
@@ -72,7 +72,7 @@ describe('header rules', within, () => {
     assert.deepEqual(await ask(), ['s3same', 's3same'])
   })
 
-  it('of a name with a port hold on connections to that port', async () => {
+  it('of a name with a port apply to connections to that port', async () => {
     await using world = await startWorld()
     const show = (request: IncomingMessage, response: ServerResponse) => {
       response.end(`${request.headers['x-key']}`)
@@ -121,7 +121,7 @@ describe('header rules', within, () => {
     assert.equal((await fetchOver(other, { Host: 'other.example' }, '/', { method: 'TRACE' })).status, 200)
   })
 
-  it('apply to plain HTTP where they say so, and by the most exact rule', async () => {
+  it('apply to plain HTTP if they say so, and the most exact rule wins', async () => {
     await using world = await startWorld()
     const to = await world.http(
       1,
@@ -143,7 +143,7 @@ describe('header rules', within, () => {
     assert.equal(await byHost('Y.example.'), 'any')
   })
 
-  it('refuse the request when a placeholder cannot be filled; nothing goes out', async () => {
+  it('reject the request if a placeholder cannot be filled, and send nothing', async () => {
     await using world = await startWorld()
     let reached = 0
     const to = await world.http(
@@ -173,7 +173,7 @@ describe('header rules', within, () => {
     assert.equal(reached, 0)
   })
 
-  it('leave other texts in braces and other placeholders alone', async () => {
+  it('leave other texts in braces and other placeholders unchanged', async () => {
     await using world = await startWorld()
     const to = await world.http(1, (request, response) => response.end(request.headers['x-a']), 'api.example')
     const text = `$\{HOME} {e2b.x} $1 $&`
@@ -181,7 +181,7 @@ describe('header rules', within, () => {
     assert.equal((await world.get(to, { Host: 'api.example' })).body, text)
   })
 
-  it('cannot change how a message is framed or where it goes', async () => {
+  it('cannot change the framing or the target of a message', async () => {
     await using world = await startWorld()
     const to = await world.http(
       1,
@@ -198,7 +198,7 @@ describe('header rules', within, () => {
     assert.equal((await world.get(to, { Host: 'api.example' })).body, 'api.example undefined')
   })
 
-  it('allow no traffic by themselves, and go only where the name really leads', async () => {
+  it('allow no traffic by themselves, and apply only to the real host of the name', async () => {
     await using world = await startWorld()
     const real = await world.http(1, (_, response) => response.end('real'), 'api.example')
     const evil = await world.http(2, (request, response) => response.end(`evil ${request.headers['x-key']}`))
@@ -208,7 +208,7 @@ describe('header rules', within, () => {
       (await world.get(real, { Host: 'api.example' })).body,
       /a header rule alone allows no traffic/,
     )
-    // The address that the sandbox chose is allowed, the one of the name is not: nothing is given away.
+    // The address that the sandbox chose is allowed, and the one of the name is not: the headers are not sent.
     world.admit({ headerRules, allowAddresses: [evil] })
     assert.equal((await world.get(evil, { Host: 'api.example' })).status, 403)
     world.admit({ headerRules, internet: true })
@@ -217,7 +217,7 @@ describe('header rules', within, () => {
     assert.equal((await world.get(evil, { Host: 'api.example' })).status, 403)
   })
 
-  it('are given only to a host that proves its name', async () => {
+  it('apply only to a host that proves its name', async () => {
     await using world = await startWorld()
     let reached = 0
     const to = await world.https(1, 'other.example', (_, response) => {
@@ -234,7 +234,7 @@ describe('header rules', within, () => {
     assert.equal(reached, 0)
   })
 
-  it('take no request for another host on the same connection', async () => {
+  it('reject a request for another host on the same connection', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'api.example', (_, response) => response.end('reached'))
     await world.https(2, 'other.example', (_, response) => response.end('other'))
@@ -246,7 +246,7 @@ describe('header rules', within, () => {
     }
   })
 
-  it('leave TLS to names without a rule unread', async () => {
+  it('leave TLS to names without a rule encrypted', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'free.example', (_, response) => response.end('free'))
     world.admit({ allowNames: ['*'], headerRules: [rule('api.example', { 'X-Key': 'value' })] })
@@ -267,7 +267,7 @@ describe('header rules', within, () => {
     )
   })
 
-  it('pass on what asks for a WebSocket inside TLS, with its headers', async () => {
+  it('pass on WebSocket requests inside TLS, with their headers', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'api.example', ({ headers }, response) => {
       response.end(`${headers.upgrade} ${headers.connection} ${headers['x-key']}`)

@@ -18,7 +18,7 @@ async function sendRaw(world: World, to: string, text: string): Promise<string> 
 }
 
 describe('plain HTTP through the gate', within, () => {
-  it('goes to the host it names when the name is allowed', async () => {
+  it('goes to the host that it names, if the name is allowed', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'good.example')
     world.dns.zone.set('a.sub.example', [to])
@@ -39,7 +39,7 @@ describe('plain HTTP through the gate', within, () => {
     }
   })
 
-  it('refuses names that are not allowed, and says what to do', async () => {
+  it('rejects names that are not allowed, with the remedy', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'good.example')
     world.admit({ allowNames: ['good.example', '*.sub.example'] })
@@ -61,7 +61,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.deepEqual(world.dns.asked, [], 'nobody was asked about them')
   })
 
-  it('refuses what is malformed or can be read in two ways', async () => {
+  it('rejects malformed and ambiguous requests', async () => {
     await using world = await startWorld()
     let reached = 0
     const to = await world.http(
@@ -113,7 +113,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.equal(reached, 0)
   })
 
-  it('takes an absolute target that says the same as Host', async () => {
+  it('accepts an absolute target that agrees with Host', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'good.example')
     world.admit({ allowNames: ['good.example'] })
@@ -134,7 +134,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.match(answer, /^HTTP\/1\.1 403 .*CONNECT is not supported/s)
   })
 
-  it('judges every request of a connection, and leads each to its own host', async () => {
+  it('checks every request of a connection, and sends each to its own host', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'one.example')
     await world.http(2, saying('two'), 'two.example')
@@ -174,7 +174,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.equal(ports.size, 1)
   })
 
-  it('never dials the address the sandbox chose for an allowed name', async () => {
+  it('never dials the address that the sandbox chose for an allowed name', async () => {
     await using world = await startWorld()
     await world.http(1, saying('real'), 'good.example')
     const evil = await world.http(2, saying('evil'))
@@ -203,7 +203,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.equal((await world.get(denied, { Host: 'whatever.example' })).status, 403)
   })
 
-  it('refuses names that lead to closed addresses, at each new connection (DNS rebinding)', async () => {
+  it('rejects names that resolve to closed addresses, at each new connection (DNS rebinding)', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'good.example')
     const inside = await world.http(2, saying('inside'))
@@ -218,7 +218,7 @@ describe('plain HTTP through the gate', within, () => {
     await assert.rejects(world.get(inside, { Host: inside }), /ECONNRESET|socket hang up/)
   })
 
-  it('follows aliases, and says so when a name has no IPv4 address', async () => {
+  it('follows aliases, and reports a name without an IPv4 address', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'far.example')
     world.dns.zone.set('alias.example', ['cname:other.example'])
@@ -233,7 +233,7 @@ describe('plain HTTP through the gate', within, () => {
     }
   })
 
-  it('passes WebSockets, and judges them like requests', async () => {
+  it('passes WebSockets, and checks them like requests', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 80, (socket) => {
       socket.once('data', (head) => {
@@ -275,7 +275,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.match(answer, /upgrade undefined/)
   })
 
-  it('carries bodies both ways, of known length and not, and without piling them up', async () => {
+  it('carries bodies both ways, of known length and not, without piling them up', async () => {
     await using world = await startWorld()
     const to = await world.http(
       1,
@@ -314,7 +314,7 @@ describe('plain HTTP through the gate', within, () => {
     await assert.rejects(world.get(to, { Host: 'half.example' }), /aborted|ECONNRESET|hang up/)
   })
 
-  it('refuses heads that are too large', async () => {
+  it('rejects heads that are too large', async () => {
     await using world = await startWorld()
     const to = await world.http(1, saying('one'), 'good.example')
     world.admit({ allowNames: ['good.example'] })
@@ -326,7 +326,7 @@ describe('plain HTTP through the gate', within, () => {
     assert.match(answer, /^HTTP\/1\.1 431 /)
   })
 
-  it('cuts a connection that sends hundreds of requests ahead', async () => {
+  it('cuts a connection that pipelines hundreds of requests', async () => {
     await using world = await startWorld()
     let open = 0
     const to = await world.http(1, () => void open++, 'good.example')

@@ -31,7 +31,7 @@ const isCut = async (socket: Socket): Promise<boolean> =>
     new Promise<boolean>((resolve) => setTimeout(() => resolve(false), 300)),
   ])
 
-/** Some are cut so early that even connecting fails. */
+/** Some connections are cut so early that even connecting fails. */
 const isRefused = async (connecting: Promise<Socket>): Promise<boolean> =>
   await connecting.then(isCut, (error) => error.code === 'ECONNRESET')
 
@@ -42,7 +42,7 @@ const waitingUnlessDone: RequestListener = (request, response) => {
 }
 
 describe('a changed policy', within, () => {
-  it('cuts what is not allowed any more, and nothing else', async () => {
+  it('cuts connections that are no longer allowed, and no others', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, waitingHost)
     world.dns.zone.set('one.example', [to]).set('two.example', [to])
@@ -71,7 +71,7 @@ describe('a changed policy', within, () => {
     assert.equal(await isCut(socket), true)
   })
 
-  it('cuts requests under way, and lets a waiting connection be judged anew', async () => {
+  it('cuts requests in progress, and checks a waiting connection again', async () => {
     await using world = await startWorld()
     const to = await world.http(1, waitingUnlessDone, 'one.example')
     world.admit({ allowNames: ['one.example'] })
@@ -90,7 +90,7 @@ describe('a changed policy', within, () => {
     assert.match(await received, /^HTTP\/1\.1 403/m)
   })
 
-  it('asks anew whether the addresses of a name with a rule are allowed', async () => {
+  it('checks the addresses of a name with a rule again', async () => {
     await using world = await startWorld()
     const to = await world.http(1, waitingUnlessDone, 'one.example')
     const headerRules = [{ name: 'one.example', headers: { 'X-Key': 'value' } }]
@@ -121,7 +121,7 @@ describe('a changed policy', within, () => {
     assert.equal(await isCut(socket), true)
   })
 
-  it('stops connections that are just being made', async () => {
+  it('stops connections that are being made', async () => {
     await using world = await startWorld({
       resolve: async () => {
         await new Promise((resolve) => setTimeout(resolve, 200))
@@ -140,7 +140,7 @@ describe('a changed policy', within, () => {
     assert.equal(reached, 0)
   })
 
-  it('takes nothing over from the sandbox that had the address before', async () => {
+  it('inherits nothing from the sandbox that had the address before', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, waitingHost)
     world.dns.zone.set('one.example', [to])
@@ -154,7 +154,7 @@ describe('a changed policy', within, () => {
 })
 
 describe('limits of the gate', within, () => {
-  it('bound the connections of one sandbox, and of all', async () => {
+  it('bound the connections of one sandbox, and of all sandboxes', async () => {
     await using world = await startWorld({ limits: { connectionsPerClient: 3, connections: 5 } })
     const to = await world.raw(1, 443, waitingHost)
     world.dns.zone.set('one.example', [to])
@@ -171,7 +171,7 @@ describe('limits of the gate', within, () => {
     assert.equal(await isCut(await open(first)), false)
   })
 
-  it('end connections that say nothing, or never finish saying it', async () => {
+  it('end connections that are silent, or never finish their request', async () => {
     await using world = await startWorld({ limits: { openingMs: 150, headMs: 300 } })
     const to = await world.http(1, (_, response) => response.end('ok'), 'one.example')
     world.admit({ allowNames: ['one.example'] })
@@ -190,14 +190,14 @@ describe('limits of the gate', within, () => {
     }
   })
 
-  it('let the server speak first where the address is allowed', async () => {
+  it('let the server speak first if the address is allowed', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 22, (socket) => socket.end('SSH-2.0-there'))
     world.admit({ internet: true, headerRules: [{ name: 'x.example', headers: {} }] })
     assert.equal(await readAll(await world.connect({ address: to, port: 22 })), 'SSH-2.0-there')
   })
 
-  it('bound how long a host may take to be reached', async () => {
+  it('bound the time to reach a host', async () => {
     await using world = await startWorld({ limits: { dialMs: 200 }, resolve: () => new Promise(() => {}) })
     world.admit({ allowNames: ['slow.example'] })
     const { status, body } = await world.get(world.address(1), { Host: 'slow.example' })
@@ -205,7 +205,7 @@ describe('limits of the gate', within, () => {
     assert.match(body, /no connection within 0\.2 s/)
   })
 
-  it('keep strangers out, and connections whose destination nobody knows', async () => {
+  it('reject strangers, and connections whose destination is unknown', async () => {
     await using world = await startWorld({ originalDestination: () => null })
     const to = world.address(1)
     assert.equal(await isRefused(world.connect({ address: to, port: 80 })), true)

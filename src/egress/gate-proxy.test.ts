@@ -7,7 +7,7 @@ import { startSocks } from './socks-fixture.ts'
 const within = { timeout: 300_000 }
 
 describe('the egress proxy', within, () => {
-  it('carries every connection, by name where the name decided', async () => {
+  it('carries every connection, by name if the name decided', async () => {
     await using world = await startWorld()
     const to = await world.http(1, (request, response) => response.end(`there ${request.headers.host}`))
     const secure = await world.https(2, 'tls.example', (_, response) => response.end('secure'))
@@ -33,7 +33,7 @@ describe('the egress proxy', within, () => {
     assert.equal(socks.asked.length, 4)
   })
 
-  it('is told names where nothing is denied, and addresses where something is', async () => {
+  it('gets names if nothing is denied, and addresses if something is', async () => {
     await using world = await startWorld()
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80))
@@ -46,7 +46,7 @@ describe('the egress proxy', within, () => {
     assert.deepEqual(socks.asked, ['a.example:80', `${to}:80`])
   })
 
-  it('is given the user name and password', async () => {
+  it('gets the user name and password', async () => {
     await using world = await startWorld()
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80))
@@ -62,7 +62,7 @@ describe('the egress proxy', within, () => {
     assert.match(without.body, /no acceptable authentication|authentication type/i)
   })
 
-  it('is spoken to inside TLS, with its certificate checked', async () => {
+  it('is reached over TLS, with its certificate checked', async () => {
     await using world = await startWorld({ limits: { dialMs: 5000 } })
     const to = await world.http(1, (_, response) => response.end('there'))
     await using socks = await startSocks(world.address(80), issue(world.internetAuthority, 'proxy.example'))
@@ -89,7 +89,7 @@ describe('the egress proxy', within, () => {
     assert.equal(socks.asked.length, asked, 'nothing was said in the clear or to a stranger')
   })
 
-  it('fails closed', async () => {
+  it('lets nothing through when it is down', async () => {
     await using world = await startWorld({ limits: { dialMs: 3000 } })
     let reached = 0
     const to = await world.http(1, (_, response) => {

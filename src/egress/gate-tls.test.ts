@@ -11,7 +11,7 @@ const [accessDenied, unrecognized] = [alert(49), alert(112)]
 const denied = /access denied|ALERT_ACCESS_DENIED/i
 
 describe('TLS through the gate', within, () => {
-  it('passes to the host it names, end to end, when the name is allowed', async () => {
+  it('goes to the host that it names, end to end, if the name is allowed', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'good.example', (_, response) => response.end('good'))
     world.dns.zone.set('a.good.example', [to])
@@ -28,7 +28,7 @@ describe('TLS through the gate', within, () => {
     }
   })
 
-  it('leads a forged name only to the real host of that name', async () => {
+  it('with a forged name goes only to the real host of that name', async () => {
     await using world = await startWorld()
     await world.https(1, 'good.example', (_, response) => response.end('real'))
     const evil = await world.https(2, 'evil.example', (_, response) => response.end('evil'))
@@ -37,7 +37,7 @@ describe('TLS through the gate', within, () => {
     assert.equal((await fetchOver(socket, { Host: 'evil.example' })).body, 'real')
   })
 
-  it('refuses a connection without a name, unless its address is allowed', async () => {
+  it('is rejected without a name, unless its address is allowed', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'good.example', (_, response) => response.end('good'))
     world.admit({ allowNames: ['*'] })
@@ -48,7 +48,7 @@ describe('TLS through the gate', within, () => {
     assert.equal((await fetchOver(await world.tls(to, undefined, nameless), { Host: 'x' })).body, 'good')
   })
 
-  it('refuses names with a NUL, in Unicode, or that are addresses', async () => {
+  it('is rejected for names with a NUL, in Unicode, or that are addresses', async () => {
     await using world = await startWorld()
     const to = await world.https(1, 'good.example', (_, response) => response.end('good'))
     world.admit({ allowNames: ['*', 'good.example', 'xn--bcher-kva.example'] })
@@ -68,7 +68,7 @@ describe('TLS through the gate', within, () => {
     assert.deepEqual(world.dns.asked, [])
   })
 
-  it('refuses a hello that may hide its true name, where names decide', async () => {
+  it('is rejected if a hello may hide its true name, and names decide', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => socket.end('reached'))
     world.dns.zone.set('good.example', [to])
@@ -85,7 +85,7 @@ describe('TLS through the gate', within, () => {
     assert.equal(await send(), 'reached')
   })
 
-  it('reads a hello that comes in pieces of one byte and in many records', async () => {
+  it('may have a hello in pieces of one byte and in many records', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => {
       socket.once('data', (chunk) => socket.end(`${chunk.length > 0}`))
@@ -103,7 +103,7 @@ describe('TLS through the gate', within, () => {
     assert.equal(await received, 'true')
   })
 
-  it('does not speak for what is no TLS and no HTTP, unless its address is allowed', async () => {
+  it('gets no answer for other protocols, unless its address is allowed', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => socket.end('SSH-2.0-there'))
     world.admit({ allowNames: ['*'] })
@@ -117,7 +117,7 @@ describe('TLS through the gate', within, () => {
     assert.equal(await speak(), 'SSH-2.0-there')
   })
 
-  it('hands an end of one direction on, and lets the other go on', async () => {
+  it('passes on the end of one direction, and keeps the other open', async () => {
     await using world = await startWorld()
     const to = await world.raw(1, 443, (socket) => {
       let bytes = 0
@@ -174,7 +174,7 @@ describe('TLS through the gate', within, () => {
     const ca = [world.internetAuthority.certificate]
     const secured = connectTls({ socket, ca, servername: 'good.example', ALPNProtocols: ['h2', 'http/1.1'] })
     await once(secured, 'secureConnect')
-    // What is said inside is between the sandbox and the host: no bytes of it are the gate's.
+    // The bytes inside are the sandbox's and the host's: the gate adds none.
     assert.equal(secured.authorized, true)
   })
 })

@@ -4,14 +4,14 @@ import { ManualClock } from '../lib/clock.ts'
 import { startDns, type TestDns } from './dns-fixture.ts'
 import { createResolve } from './resolve.ts'
 
-describe('where names lead', { timeout: 300_000 }, () => {
+describe('DNS look-ups', { timeout: 300_000 }, () => {
   const address = `127.${process.pid % 200}.${(process.pid >> 8) % 200}.54`
   const withDns = async (work: (dns: TestDns) => Promise<void>) => {
     const dns = await startDns(address)
     await work(dns).finally(() => dns.close())
   }
 
-  it('is asked once while an answer lives, by all at once too, and a minute at most', async () => {
+  it('are made once while an answer is valid, also for requests at the same time, and for a minute at most', async () => {
     await withDns(async (dns) => {
       const clock = new ManualClock()
       const resolve = createResolve(clock)
@@ -32,7 +32,7 @@ describe('where names lead', { timeout: 300_000 }, () => {
     })
   })
 
-  it('is asked again after a failure, and of each set of servers for itself', async () => {
+  it('are made again after a failure, and separately for each set of servers', async () => {
     await withDns(async (dns) => {
       const resolve = createResolve(new ManualClock())
       await assert.rejects(resolve('b.example', [dns.server]), { code: 'ENOTFOUND' })

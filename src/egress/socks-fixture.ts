@@ -1,12 +1,12 @@
-/** For tests: a SOCKS5 server that connects where a table says, and can be told to misbehave. */
+/** For tests: a SOCKS5 server that connects according to a table, and misbehaves on demand. */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
 export type TestSocks = AsyncDisposable & {
-  /** Where it listens, as a policy names it. */
+  /** The URL of the proxy, as in a policy. */
   proxy: { host: string; port: number }
-  /** What was asked for, as `host:port`. */
+  /** The requested destinations, as `host:port`. */
   asked: string[]
   /** Where names lead, seen from there. */
   hosts: Map<string, string>

@@ -69,7 +69,7 @@ test("the machine's own addresses are not public, whatever they are", () => {
 const at = (address: string, rules = {}) =>
   new Addresses({ allowPrivate: [], insecure: [], lookup: async () => [{ address, family: 4 }], ...rules })
 
-test('without TLS only hosts that are listed are asked', async () => {
+test('without TLS only listed hosts are asked', async () => {
   const url = new URL('http://registry.test:5000/')
   await at('1.1.1.1').assertScheme(new URL('https://registry.test/'))
   await assert.rejects(at('1.1.1.1').assertScheme(url), /without encryption/)
@@ -82,7 +82,7 @@ test('without TLS only hosts that are listed are asked', async () => {
   await assert.rejects(at('10.0.0.1', { allowPrivate: ['*'] }).assertScheme(url), /without encryption/)
 })
 
-test('a name without an address, and one that cannot be asked for now, are told apart', async () => {
+test('a name without an address gets another error than a failed look-up', async () => {
   const failing = (code: string) => async () => {
     throw Object.assign(new Error(code), { code })
   }

@@ -48,7 +48,7 @@ const examples = {
 } as const
 
 for (const [name, [method, path, headers, body, service, signature]] of Object.entries(examples)) {
-  test(`${name} has the signature that AWS says`, async () => {
+  test(`${name} has the signature that AWS documents`, async () => {
     const url = new URL(path, 'https://example.amazonaws.com')
     const signed = await signRequest({ method, url, headers, body }, { ...key, service }, at)
     assert.match(signed.authorization!, new RegExp(`Signature=${signature}$`))

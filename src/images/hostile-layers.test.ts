@@ -8,7 +8,7 @@ import { isAppError } from '../lib/app-error.ts'
 import type { MadeEntry } from './archive-fixture.ts'
 import { home, isWhiteout, nothingOutside, outside, write } from './layer-fixture.ts'
 
-test('names from the root are taken from the layer', () => {
+test('absolute names are taken relative to the layer', () => {
   const { at } = write([
     { name: '/etc/file', content: 'in' },
     { name: '/hard', type: '1', target: '/etc/file' },
@@ -16,7 +16,7 @@ test('names from the root are taken from the layer', () => {
   assert.equal(readFileSync(at('hard'), 'utf8'), 'in')
 })
 
-test('a link in the way of a file is followed within the layer and nowhere else', () => {
+test('a link in the path of a file is followed within the layer and nowhere else', () => {
   for (const target of [home, '../../../../../../..', '/', '/proc/self/root', '..', 'a/../../..']) {
     const { at } = write([
       { name: 'l', type: '2', target },
@@ -45,7 +45,7 @@ test('a file over a link replaces the link', () => {
   nothingOutside()
 })
 
-test('a folder over a link replaces the link, and gives nothing to what it pointed to', () => {
+test("a folder over a link replaces the link, and does not change the link's target", () => {
   const { stat } = write([
     { name: 'l', type: '2', target: home },
     { name: 'l/', type: '5', mode: 0o777, uid: 42 },
@@ -54,7 +54,7 @@ test('a folder over a link replaces the link, and gives nothing to what it point
   assert.notEqual(lstatSync(home).uid, 42)
 })
 
-test('what is removed through a link is removed in the layer', () => {
+test('a file that is removed through a link is removed in the layer', () => {
   const { at } = write([
     { name: 'l', type: '2', target: home },
     { name: 'l/.wh.outside' },

@@ -30,7 +30,7 @@ const rejection = async (work: Promise<unknown>): Promise<Error> => {
   return error
 }
 
-test('an image is pulled: its layers in order, its digest, its configuration', async (t) => {
+test('a pulled image has its layers in order, its digest and its configuration', async (t) => {
   const registry = await testRegistry(t)
   const layers = [
     fileLayer('a', 'one'),
@@ -56,7 +56,7 @@ test('an image is pulled: its layers in order, its digest, its configuration', a
   for (const { blob } of layers) assert.equal(blobRequests(registry, blob).length, 1)
 })
 
-test('of several platforms the one of this machine is taken', async (t) => {
+test('of several platforms that of this machine is chosen', async (t) => {
   const registry = await testRegistry(t)
   const manifests = ['amd64', 'arm64', 's390x'].map((architecture) => {
     const layers = [fileLayer('arch', architecture)]
@@ -90,7 +90,7 @@ test('of several platforms the one of this machine is taken', async (t) => {
   assert.match((await rejection(pull(`${registry.host}/x:arm64`))).message, /is made for linux\/arm64/)
 })
 
-test('a connection that breaks is made again and goes on where it broke', async (t) => {
+test('a broken connection is opened again and continues where it broke', async (t) => {
   const registry = await testRegistry(t)
   const layer = layerOf(tarOf([{ name: 'big', content: noise(300_000) }]), 'plain')
   addImage(registry, 'latest', { layers: [layer] })
@@ -113,7 +113,7 @@ test('a connection that breaks is made again and goes on where it broke', async 
   }
 })
 
-test('a registry that falls silent in the middle is asked again', async (t) => {
+test('a registry that falls silent half-way is asked again', async (t) => {
   const registry = await testRegistry(t)
   const layer = layerOf(tarOf([{ name: 'big', content: noise(100_000) }]), 'plain')
   addImage(registry, 'latest', { layers: [layer] })
@@ -129,7 +129,7 @@ test('a registry that falls silent in the middle is asked again', async (t) => {
   assert.equal(blobRequests(registry, layer.blob)[1]!.headers.range, 'bytes=50000-')
 })
 
-test('a registry that fails for a moment is asked again, one that always fails is given up', async (t) => {
+test('a registry that fails for a moment is asked again, and one that always fails is not', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
   let failures = 2
@@ -140,14 +140,14 @@ test('a registry that fails for a moment is asked again, one that always fails i
   assert.ok(isAppError(await rejection(pull(`${registry.host}/x`)), 'unavailable'))
 })
 
-test('an image that does not exist is said to be missing', async (t) => {
+test('a missing image is reported as missing', async (t) => {
   const registry = await testRegistry(t)
   const { pull } = await testImages(t)
   const error = await rejection(pull(`${registry.host}/none:1`))
   assert.ok(isAppError(error, 'not_found') && error.message.includes(`${registry.host}/none:1`))
 })
 
-test('two pulls of one layer share its fetch, and it outlives the one that gives up', async (t) => {
+test('two pulls of one layer share its fetch, which outlives the one that aborts', async (t) => {
   const registry = await testRegistry(t)
   const layer = layerOf(tarOf([{ name: 'f', content: noise(200_000) }]), 'plain')
   addImage(registry, 'latest', { layers: [layer] })
@@ -178,7 +178,7 @@ test('two pulls of one layer share its fetch, and it outlives the one that gives
   assert.equal(blobRequests(registry, layer.blob).length, 1)
 })
 
-test('a pull that is given up leaves nothing behind', async (t) => {
+test('an aborted pull leaves nothing behind', async (t) => {
   const registry = await testRegistry(t)
   const layer = layerOf(tarOf([{ name: 'f', content: noise(200_000) }]), 'plain')
   addImage(registry, 'latest', { layers: [layer] })
@@ -195,7 +195,7 @@ test('a pull that is given up leaves nothing behind', async (t) => {
   assert.deepEqual(readdirSync(join(folder, 'layers')), [])
 })
 
-test('what a crash left is removed at the start, and layers that never reached the disk are too', async (t) => {
+test('the remains of a crash, and layers that never reached the disk, are removed at the start', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a'), fileLayer('b', 'b')] })
   const before = await testImages(t)
@@ -217,7 +217,7 @@ test('what a crash left is removed at the start, and layers that never reached t
   assert.throws(() => images.layerFolders(['sha256:../../etc']), /not on this machine/)
 })
 
-test('layers that were not yet on the disk when Warren stopped are brought there at the next start', async (t) => {
+test('layers that were not yet on the disk when Warren stopped are written at the next start', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
   const before = await testImages(t)
@@ -243,7 +243,7 @@ test('layers for other owners are not used', async (t) => {
   assert.throws(() => images.layerFolders(layers), /not on this machine/)
 })
 
-test('pruning removes what is unused and not asked for of late, and nothing of a pull under way', async (t) => {
+test('pruning removes layers that are unused and not recently asked for, and none of a pull in progress', async (t) => {
   const registry = await testRegistry(t)
   const clock = new ManualClock(Date.now())
   const [used, unused, wanted] = [
@@ -278,7 +278,7 @@ test('pruning removes what is unused and not asked for of late, and nothing of a
     assert.throws(() => images.layerFolders([diffID]), /not on this machine/)
 })
 
-test('pruning leaves what is held, what stands in a folder in use, and what was handed out a moment ago', async (t) => {
+test('pruning keeps layers that are held, in a folder in use, or handed out a moment ago', async (t) => {
   const registry = await testRegistry(t)
   const clock = new ManualClock(Date.now())
   const names = ['held', 'folder', 'asked', 'unused']
@@ -303,7 +303,7 @@ test('pruning leaves what is held, what stands in a folder in use, and what was 
   assert.deepEqual(images.missing([held, folder, asked]), [held, asked])
 })
 
-test('equal layers are stacked once, and what a layer hides wholly is not stacked', async (t) => {
+test('equal layers are stacked once, and a layer that is hidden completely is not stacked', async (t) => {
   const registry = await testRegistry(t)
   const [a, b, opaque] = [
     fileLayer('a', 'a'),
@@ -317,7 +317,7 @@ test('equal layers are stacked once, and what a layer hides wholly is not stacke
   assert.deepEqual((await pull(`${registry.host}/x:opaque`)).layers, [opaque.diffID, b.diffID])
 })
 
-test('a root of this machine is a layer without being copied, and stays when the layer goes', async (t) => {
+test('a root of this machine becomes a layer without a copy, and stays when the layer is removed', async (t) => {
   const clock = new ManualClock(Date.now())
   const { images, folder } = await testImages(t, { clock, keepUnusedMs: 60_000 })
   const root = join(folder, 'base-1')
@@ -344,7 +344,7 @@ test('a root of this machine is a layer without being copied, and stays when the
   assert.equal(readFileSync(join(root, 'file'), 'utf8'), 'kept')
 })
 
-test('a root that was moved, or whose name another layer has, is the one that is meant', async (t) => {
+test('a root that was moved, or whose name another layer has, is found under its new place', async (t) => {
   const { images, folder } = await testImages(t)
   const [before, after] = [join(folder, 'before'), join(folder, 'after')]
   mkdirSync(before)

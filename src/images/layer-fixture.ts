@@ -14,10 +14,10 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
+import { TarReader } from '../lib/tar/tar-reader.ts'
 import { type MadeEntry, tarOf } from './archive-fixture.ts'
 import { openFileSystemCalls } from './file-system-calls.ts'
 import { LayerWriter } from './layer-writer.ts'
-import { TarReader } from './tar-reader.ts'
 
 export const home = mkdtempSync(join(tmpdir(), 'warren-layer-'))
 after(() => rmSync(home, { recursive: true, force: true }))

@@ -32,7 +32,7 @@ const fetchesOf = (registry: FakeRegistry, { blob }: MadeLayer) =>
 const nothingHalf = ({ folder }: TestImages) =>
   assert.ok(readdirSync(join(folder, 'layers')).every((name) => /^[0-9a-f]{64}$/.test(name)))
 
-test('a layer fetched with a password is not had by naming its digest', async (t) => {
+test('a layer fetched with a password is not available to a client that only knows its digest', async (t) => {
   const { theirs, hostile, images, pullAs } = await openTwo(t)
   await pullAs('victim', theirs, 'private', login)
   forge(hostile, 'forged', secret)
@@ -45,7 +45,7 @@ test('a layer fetched with a password is not had by naming its digest', async (t
   assert.deepEqual([mine.layers, fetchesOf(theirs, secret)], [[secret.diffID], 1])
 })
 
-test('who can fetch it too gets it, once by every byte and then without', async (t) => {
+test('a client that can fetch the layer gets it, after one full fetch without another', async (t) => {
   const { theirs, images, pullAs } = await openTwo(t)
   await pullAs('one', theirs, 'private', login)
   await pullAs('two', theirs, 'private', login)
@@ -56,7 +56,7 @@ test('who can fetch it too gets it, once by every byte and then without', async 
   assert.equal(readdirSync(join(images.folder, 'layers')).length, 1)
 })
 
-test('nobody joins the fetch of another by naming its digest', async (t) => {
+test("nobody joins another's fetch by naming the digest", async (t) => {
   const { theirs, hostile, pullAs } = await openTwo(t)
   forge(hostile, 'forged', secret)
   const atBlob = Promise.withResolvers<() => void>()
@@ -73,7 +73,7 @@ test('nobody joins the fetch of another by naming its digest', async (t) => {
   assert.deepEqual((await pulling).layers, [secret.diffID])
 })
 
-test('two who fetch it at once, each with a password, both get it, and it is there once', async (t) => {
+test('two clients that fetch a layer at once, each with a password, both get it, and it is stored once', async (t) => {
   const { theirs, images, pullAs } = await openTwo(t)
   const owners = ['one', 'two', 'three']
   await Promise.all(owners.map((owner) => pullAs(owner, theirs, 'private', login)))
@@ -83,7 +83,7 @@ test('two who fetch it at once, each with a password, both get it, and it is the
   nothingHalf(images)
 })
 
-test('what was fetched without a password is for all, also after a restart', async (t) => {
+test('a layer fetched without a password is for all, also after a restart', async (t) => {
   const { theirs, images, pullAs } = await openTwo(t)
   await pullAs('one', theirs, 'private', login)
   await pullAs('two', theirs, 'private')

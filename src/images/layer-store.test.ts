@@ -33,7 +33,7 @@ for (const [what, damage] of [
   ['cannot be read', (record: string) => mkdirSync(record)],
   ['is damaged', (record: string) => writeFileSync(record, '{"bytes":')],
 ] as const) {
-  test(`a layer whose record ${what} stays, is used by nobody, and works again once it is mended`, async (t) => {
+  test(`a layer whose record ${what} stays, is not used, and works again once it is repaired`, async (t) => {
     const { options, warnings, clock, layer, record } = storeOptions(t)
     await (await LayerStore.open(options)).fetch(diffID, anybody, signal, unpack)
     rmSync(record)
@@ -52,7 +52,7 @@ for (const [what, damage] of [
   })
 }
 
-test('a layer that could not be brought to the disk is brought there by the next try', async (t) => {
+test('a layer that could not be written to the disk is written by the next try', async (t) => {
   let fails = true
   let tries = 0
   const sync = async () => {

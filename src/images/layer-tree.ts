@@ -5,7 +5,8 @@
  */
 import { lstatSync, mkdirSync, readlinkSync, rmSync, type Stats } from 'node:fs'
 import { AppError } from '../lib/app-error.ts'
-import { badArchive, shown } from './tar-header.ts'
+import { shown } from '../lib/tar/tar-header.ts'
+import { badLayer } from './bad-layer.ts'
 
 export type FolderNode = {
   /** The path within the layer, one character per byte; '' is the layer itself. */
@@ -63,11 +64,11 @@ export class LayerTree {
         at = this.#implied(at, name, found)
         continue
       }
-      if (++links > mostLinks) throw badArchive(`${shown(path)} is a chain of too many links`)
+      if (++links > mostLinks) throw badLayer(`${shown(path)} is a chain of too many links`)
       const target = readlinkSync(this.absolute(path), 'buffer').toString('latin1')
       if (target.startsWith('/')) at = this.root
       pending.push(...partsOf(target).reverse())
-      if (pending.length > longestPath) throw badArchive(`${shown(path)} leads to a path that is too long`)
+      if (pending.length > longestPath) throw badLayer(`${shown(path)} leads to a path that is too long`)
     }
     return at
   }
@@ -75,7 +76,7 @@ export class LayerTree {
   #implied(parent: FolderNode, name: string, found: Stats | undefined): FolderNode {
     const path = joined(parent, name)
     const isWhiteout = found !== undefined && isWhiteoutNode(found)
-    if (found && !isWhiteout) throw badArchive(`${shown(path)} is not a folder, but an entry belongs into it`)
+    if (found && !isWhiteout) throw badLayer(`${shown(path)} is not a folder, but an entry belongs into it`)
     if (isWhiteout) rmSync(this.absolute(path))
     const node = this.makeFolder(parent, name)
     this.#onImplied(node, isWhiteout)
@@ -113,10 +114,10 @@ export const joined = (parent: FolderNode, name: string): string =>
 /** Splits a path from the archive into names; a leading slash means the layer itself, as for tar. */
 export function namesIn(path: string): string[] {
   const names = partsOf(path)
-  if (names.includes('..')) throw badArchive(`the name ${shown(path)} leads out of it`)
-  if (path.includes('\0')) throw badArchive(`the name ${shown(path)} holds a zero byte`)
+  if (names.includes('..')) throw badLayer(`the name ${shown(path)} leads out of it`)
+  if (path.includes('\0')) throw badLayer(`the name ${shown(path)} holds a zero byte`)
   if (path.length > longestPath || names.some((name) => name.length > longestPart)) {
-    throw badArchive(`the name ${shown(path)} is too long`)
+    throw badLayer(`the name ${shown(path)} is too long`)
   }
   return names
 }

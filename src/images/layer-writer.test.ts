@@ -33,7 +33,7 @@ test('files, folders, links and fifos get their content, modes, owners and times
   assert.equal(readFileSync(at('a\nb'), 'utf8'), 'newline')
 })
 
-test('owners are shifted, and those a sandbox does not map become the last one', () => {
+test('owners are shifted, and ids that a sandbox does not map become the last mapped one', () => {
   const { stat } = write(
     [
       { name: 'a', uid: 1000, gid: 0, mode: 0o4755 },
@@ -49,7 +49,7 @@ test('owners are shifted, and those a sandbox does not map become the last one',
     assert.deepEqual([stat(path).uid, stat(path).gid], [100_000, 100_000], path)
 })
 
-test('attributes of users and capabilities are kept, those that steer the kernel are not', () => {
+test('attributes of users and capabilities are kept, and attributes for overlayfs and SELinux are not', () => {
   const capability = Buffer.from('0100000200200000000000000000000000000000', 'hex')
   const pax = {
     'SCHILY.xattr.user.note': 'hi',
@@ -68,7 +68,7 @@ test('attributes of users and capabilities are kept, those that steer the kernel
   assert.match(xattrs(shifted.at('ping')), /^security.capability 010000030020000000000000[0]{16}a0860100\n/)
 })
 
-test('what a layer removes becomes what overlayfs takes for removed', () => {
+test('a removal in a layer becomes a whiteout of overlayfs', () => {
   const { stat, at, facts } = write([
     { name: 'etc/.wh.passwd' },
     { name: 'opt/', type: '5' },
@@ -83,7 +83,7 @@ test('what a layer removes becomes what overlayfs takes for removed', () => {
   assert.equal(write([{ name: '.wh..wh..opq' }]).facts.opaqueRoot, true)
 })
 
-test('a layer that removes a name and gives it anew hides only what is below, in either order', () => {
+test('a layer that removes a name and adds it again hides only the layers below, in either order', () => {
   const whiteout = { name: '.wh.x' }
   for (const entries of [
     [whiteout, { name: 'x/', type: '5' }, { name: 'x/y', content: 'y' }],
@@ -98,7 +98,7 @@ test('a layer that removes a name and gives it anew hides only what is below, in
   assert.equal(readFileSync(write([{ name: 'x', content: 'new' }, whiteout]).at('x'), 'utf8'), 'new')
 })
 
-test('the later of two entries of one name counts, whatever the earlier was', () => {
+test('the later of two entries of one name wins, whatever the earlier was', () => {
   const last = { name: 'x', content: 'last' }
   const folder = [
     { name: 'x/', type: '5' },
@@ -122,7 +122,7 @@ test('the later of two entries of one name counts, whatever the earlier was', ()
   assert.equal(twice.stat('x').mode & 0o7777, 0o711)
 })
 
-test('writing to the later name of a hard link leaves the earlier as it was', () => {
+test('writing to the later name of a hard link leaves the earlier unchanged', () => {
   const { at } = write([
     { name: 'a', content: 'old' },
     { name: 'b', type: '1', target: 'a' },
@@ -139,7 +139,7 @@ test('a hard link to itself keeps the file', () => {
   assert.equal(readFileSync(at('a'), 'utf8'), 'kept')
 })
 
-test('device nodes are left out and counted, also those that look like a removal', () => {
+test('device nodes are left out and counted, also those that look like a whiteout', () => {
   const { at, facts } = write([
     { name: 'dev/sda', type: '4' },
     { name: 'dev/null', type: '3' },

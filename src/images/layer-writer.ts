@@ -20,10 +20,11 @@ import {
   writeSync,
 } from 'node:fs'
 import { AppError } from '../lib/app-error.ts'
+import { shown, type TarEntry } from '../lib/tar/tar-header.ts'
+import type { TarHandler } from '../lib/tar/tar-reader.ts'
+import { badLayer } from './bad-layer.ts'
 import type { FileSystemCalls } from './file-system-calls.ts'
 import { type FolderNode, isWhiteoutNode, joined, LayerTree, namesIn } from './layer-tree.ts'
-import { badArchive, shown, type TarEntry } from './tar-header.ts'
-import type { TarHandler } from './tar-reader.ts'
 import { keptXattrs, opaqueXattr } from './xattrs.ts'
 
 export type LayerFacts = {
@@ -145,7 +146,7 @@ export class LayerWriter implements TarHandler {
   #special(path: Buffer, entry: TarEntry): void {
     if (entry.kind === 'symlink') {
       if (entry.target === '' || entry.target.includes('\0'))
-        throw badArchive(`${shown(entry.path)} is a link without a target`)
+        throw badLayer(`${shown(entry.path)} is a link without a target`)
       symlinkSync(Buffer.from(entry.target, 'latin1'), path)
     } else this.#options.calls.makeFifo(path)
     lchownSync(path, this.#owner(entry.uid), this.#owner(entry.gid))
@@ -159,7 +160,7 @@ export class LayerWriter implements TarHandler {
     const path = name === undefined ? '' : joined(this.#tree.folderAt(names), name)
     const found = this.#tree.look(path)
     if (!found || !(found.isFile() || found.isSymbolicLink() || found.isFIFO())) {
-      throw badArchive(
+      throw badLayer(
         `${shown(entry.path)} is a hard link to ${shown(entry.target)}, which is not a file in the layer`,
       )
     }
@@ -176,7 +177,7 @@ export class LayerWriter implements TarHandler {
     // Names that the file system aufs reserves for itself.
     if (hidden.startsWith(whiteoutPrefix)) return
     if (hidden === '' || hidden === '.' || hidden === '..')
-      throw badArchive(`${shown(name)} does not name anything to hide`)
+      throw badLayer(`${shown(name)} does not name anything to hide`)
     const path = joined(parent, hidden)
     const found = this.#tree.look(path)
     if (found?.isDirectory()) this.#makeOpaque(this.#tree.folderAt(namesIn(path)))
@@ -192,7 +193,7 @@ export class LayerWriter implements TarHandler {
   }
 
   #setRootAttributes(entry: TarEntry): void {
-    if (entry.kind !== 'folder') throw badArchive(`its own root is a ${entry.kind}`)
+    if (entry.kind !== 'folder') throw badLayer(`its own root is a ${entry.kind}`)
     this.#setAttributes(this.#tree.root, entry)
   }
 

@@ -32,13 +32,13 @@ test('the longest prefix wins, and it ends where a name part ends', () => {
   assert.equal(target({}, 'debian'), 'docker.io/library/debian:latest')
 })
 
-test('a bad mirror is found when it is read', () => {
+test('an invalid mirror is rejected when it is read', () => {
   for (const bad of ['', 'folder:', 'nohost', 'UPPER.example/X', 'https://host.example/x']) {
     assert.throws(() => parseMirrors({ 'docker.io': bad }), { code: 'invalid_argument' }, bad)
   }
 })
 
-test('a login of a mirror that cannot be read is not quoted', () => {
+test('an unreadable login of a mirror is not quoted', () => {
   for (const bad of [
     'hush@host.example',
     ':hush@host.example',
@@ -77,7 +77,7 @@ function layout(t: TestContext, names: Record<string, string | undefined>): stri
 
 const diffID = (content: string) => sha256(tarOf([{ name: 'f', content }]))
 
-test('a folder with several images serves each by its name, without any network', async (t) => {
+test('a folder with several images serves each by its name, without a network', async (t) => {
   const folder = layout(t, {
     whole: 'docker.io/library/debian:12',
     short: 'ubuntu:24.04',
@@ -101,7 +101,7 @@ test('a folder with several images serves each by its name, without any network'
   )
 })
 
-test('a folder with one image without a name serves it for any', async (t) => {
+test('a folder with one unnamed image serves it for any name', async (t) => {
   const { pull } = await testImages(t, { mirrors: { debian: `folder:${layout(t, { only: undefined })}` } })
   assert.deepEqual((await pull('debian:12')).layers, [diffID('only')])
 })
@@ -114,7 +114,7 @@ test('a damaged blob in a folder is found', async (t) => {
   await assert.rejects(pull('x:1'), { code: 'unprocessable' })
 })
 
-test('a folder that is no layout, or lacks a blob, is said to', async (t) => {
+test('a folder that is no OCI layout, or lacks a blob, is reported', async (t) => {
   const folder = layout(t, { x: '1' })
   const { pull } = await testImages(t, { mirrors: { x: `folder:${folder}`, y: 'folder:/nonexistent' } })
   await assert.rejects(pull('y:1'), /no index.json/)

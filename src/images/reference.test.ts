@@ -66,7 +66,7 @@ for (const given of refused) {
   })
 }
 
-test('a password in a name is not repeated', () => {
+test('a password in an image name is not quoted', () => {
   assert.throws(
     () => parseReference('user:hunter2@host.com/x'),
     (error: Error) => !error.message.includes('hunter2'),

@@ -1,4 +1,4 @@
-/** Who may be asked, and who is told a password. */
+/** Which registries Warren contacts, and which of them get a password. */
 import assert from 'node:assert/strict'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { test } from 'node:test'
@@ -39,7 +39,7 @@ const nothingSecret = (error: unknown, lines: string[]) => {
     assert.ok(!told.includes(hidden), told)
 }
 
-test('a registry with a password gets it when it asks, and only then', async (t) => {
+test('a registry gets the password if it asks for it, and only then', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
   const { pull, lines } = await testImages(t)
@@ -54,7 +54,7 @@ test('a registry with a password gets it when it asks, and only then', async (t)
   }
 })
 
-test('a token is fetched for the password, used, and fetched anew when it has run out', async (t) => {
+test('a token is fetched with the password, used, and fetched again when it has expired', async (t) => {
   const registry = await testRegistry(t)
   const tokens = await testRegistry(t, tls)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a'), fileLayer('b', 'b')] })
@@ -86,7 +86,7 @@ test('a token is fetched for the password, used, and fetched anew when it has ru
   nothingSecret(error, lines)
 })
 
-test('a password is not sent to a token server without encryption', async (t) => {
+test('a password is not sent to a token server without TLS', async (t) => {
   const registry = await testRegistry(t)
   const tokens = await testRegistry(t)
   requireToken(registry, `http://${tokens.host}/token`, () => 't')
@@ -114,7 +114,7 @@ test('a redirect is followed without the password', async (t) => {
   assert.deepEqual(authorizations(storage), [undefined, undefined])
 })
 
-test('a redirect to an internal address, to no end or out of encryption is not followed', async (t) => {
+test('a redirect to an internal address, an endless one, and one without TLS are not followed', async (t) => {
   const registry = await testRegistry(t, tls)
   const inside = await testRegistry(t)
   const { pull } = await testImages(t, { ...trusting, allowPrivateRegistries: [registry.host] })
@@ -176,7 +176,7 @@ test('a registry at an internal address is rejected unless the operator allows i
   }
 })
 
-test('a name is looked up once, and what it later points to is not asked', async (t) => {
+test('a name is resolved once, and an address that it gets later is not asked', async (t) => {
   const registry = await testRegistry(t)
   addImage(registry, 'latest', { layers: [fileLayer('a', 'a')] })
   let lookups = 0
@@ -186,7 +186,7 @@ test('a name is looked up once, and what it later points to is not asked', async
   assert.equal(lookups, 1)
 })
 
-test('one internal address among public ones is enough to refuse', async (t) => {
+test('one internal address among public ones is enough to reject a registry', async (t) => {
   const lookup = async () => [
     { address: '93.184.216.34', family: 4 },
     { address: '10.0.0.1', family: 4 },
@@ -195,7 +195,7 @@ test('one internal address among public ones is enough to refuse', async (t) => 
   await assert.rejects(pull('mixed.test/x'), /internal network/)
 })
 
-test('a registry must prove who it is; one without TLS must be listed', async (t) => {
+test('a registry must prove its identity, and one without TLS must be listed', async (t) => {
   const [secure, plain] = [await testRegistry(t, tls), await testRegistry(t)]
   for (const registry of [secure, plain]) addImage(registry, 'latest', { layers: [] })
   const lookup = async () => [{ address: '127.0.0.1', family: 4 }]
@@ -262,7 +262,7 @@ test('AWS keys become a password of ECR, asked for with a signature', async (t) 
   assert.ok(!lines.join().includes('topsecret'))
 })
 
-test('a mirror gets the password of its operator, and none that was meant for the registry it stands for', async (t) => {
+test('a mirror gets the password of its operator, and none that was meant for the original registry', async (t) => {
   const mirror = await testRegistry(t)
   addImage(mirror, '12', { layers: [] })
   const { pull } = await testImages(t, {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseChallenge } from './registry-auth.ts'
 
-test('the ways a registry asks for a password are told apart', () => {
+test('the ways in which a registry asks for a password are distinguished', () => {
   assert.deepEqual(parseChallenge('Basic realm="x"'), { scheme: 'basic', values: { realm: 'x' } })
   assert.deepEqual(
     parseChallenge('bearer Realm="https://a/b?c=d",service=s, scope="repository:a/b:pull,push"'),

@@ -105,7 +105,7 @@ function describeTree(root: string): string[] {
 
 const signal = new AbortController().signal
 
-test('a layer comes to another machine exactly as it was', async (t) => {
+test('a layer arrives on another machine unchanged', async (t) => {
   const { root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
   await one.storedLayers!.store([layer], signal)
@@ -127,7 +127,7 @@ test('a layer is named after its bytes, the same on every machine', async (t) =>
   assert.equal(await other.adopt('another name', root), layer)
 })
 
-test('a layer is put into the store once, and fetched once by all that need it at the same time', async (t) => {
+test('a layer is stored once, and fetched once for all that need it at the same time', async (t) => {
   const { packs, root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
   await Promise.all([1, 2].map(() => one.storedLayers!.store([layer], signal)))
@@ -136,7 +136,7 @@ test('a layer is put into the store once, and fetched once by all that need it a
   assert.equal(packs.loads, 1)
 })
 
-test('a layer that the store does not have, or that is damaged, is not there afterwards', async (t) => {
+test('a layer that is missing in the store, or damaged there, does not exist after the fetch', async (t) => {
   const { packs, root, one, other } = await world(t)
   const layer = await one.adopt('base', root)
   await assert.rejects(other.storedLayers!.fetch([layer], signal), { code: 'not_found' })
@@ -149,7 +149,7 @@ test('a layer that the store does not have, or that is damaged, is not there aft
   assert.deepEqual(other.missing([layer]), [])
 })
 
-test('a base that is named after its recipe alone is not given to other machines', async (t) => {
+test('a base whose name does not depend on its bytes is not given to other machines', async (t) => {
   const { open, root } = await world(t)
   const sole = await open('third', { packs: undefined })
   const layer = await sole.adopt('base', root)

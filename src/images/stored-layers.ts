@@ -56,7 +56,7 @@ export class PackedLayers implements StoredLayers {
     await assertSameEverywhere(layer, folder)
     const { bytes, opaqueRoot, ownerShift } = this.#store.recordOf(layer)
     const note: LayerNote = { version: noteVersion, bytes, opaqueRoot, ownerShift }
-    // A link stands for a root that was made on this machine: tar must enter it.
+    // A link leads to a root that was made on this machine; tar must follow it.
     const content = packTree(`${folder}/`, signal)
     await this.#packs.store(key, [{ name: fileName, content }], note, signal)
   }

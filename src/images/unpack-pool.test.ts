@@ -14,7 +14,7 @@ const digest = `sha256:${'0'.repeat(64)}`
 const job = { folder, digest, diffID: digest, ownerShift: 0, maxEntries: 1, maxBytes: 1 }
 
 // To be terminated at a bad moment of its start, one time in some hundred, takes the process with it.
-test('a worker whose layer is given up while it starts ends by itself and is not terminated', async (t) => {
+test('a worker whose layer is aborted while it starts ends by itself and is not terminated', async (t) => {
   const terminate = t.mock.method(Worker.prototype, 'terminate')
   const sent = t.mock.method(Worker.prototype, 'postMessage')
   const abort = new AbortController()

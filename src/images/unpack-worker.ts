@@ -6,11 +6,11 @@ import { Readable } from 'node:stream'
 import { parentPort } from 'node:worker_threads'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { hearMessages } from '../lib/ending-worker.ts'
+import { TarReader } from '../lib/tar/tar-reader.ts'
 import { decompress, isDamagedData } from './decompress.ts'
 import { hasherFor, wrongDigest } from './digest.ts'
 import { openFileSystemCalls } from './file-system-calls.ts'
 import { type LayerFacts, LayerWriter } from './layer-writer.ts'
-import { TarReader } from './tar-reader.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
 const tell = (message: FromWorker): void => parentPort!.postMessage(message)

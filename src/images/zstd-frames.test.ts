@@ -41,6 +41,6 @@ test('a stream that ends within a frame is rejected', async () => {
   await assert.rejects(unpack(Buffer.concat(frames).subarray(0, -2), 65_536), /ends too early/)
 })
 
-test('what is no frame is rejected', async () => {
+test('bytes that are no frame are rejected', async () => {
   await assert.rejects(unpack(Buffer.concat([frames[0]!, Buffer.from('rubbish')]), 65_536), /damaged/)
 })

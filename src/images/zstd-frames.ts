@@ -2,7 +2,7 @@
  * Splits a zstd stream at the ends of its frames. Node's decompressor accepts any number of frames, but drops
  * the data after the end of one in the same piece; layers of many frames are common (zstd:chunked).
  */
-import { badArchive } from './tar-header.ts'
+import { badLayer } from './bad-layer.ts'
 
 const magic = 0xfd2fb528
 const skippableMagic = 0x184d2a50
@@ -20,7 +20,7 @@ export class ZstdFrames {
   #hasChecksum = false
 
   finish(): void {
-    if (!this.#betweenFrames()) throw badArchive('its zstd data ends too early')
+    if (!this.#betweenFrames()) throw badLayer('its zstd data ends too early')
   }
 
   /** Yields the pieces of this chunk, none with bytes of two frames. */
@@ -67,7 +67,7 @@ export class ZstdFrames {
 
   #beginFrame(found: number): void {
     const isSkippable = (found & 0xfffffff0) >>> 0 === skippableMagic
-    if (!isSkippable && found !== magic) throw badArchive('its zstd data is damaged')
+    if (!isSkippable && found !== magic) throw badLayer('its zstd data is damaged')
     this.#expecting = isSkippable ? 'skippable size' : 'descriptor'
   }
 

@@ -18,7 +18,7 @@ function open() {
   return { stream, types }
 }
 
-test('the number of the execution comes first, though what the cell prints was read before it', () => {
+test('the number of the execution comes first, although output of the cell was read before it', () => {
   const { stream, types } = open()
   stream.onOutput('stdout', 'a')
   stream.onEvent({ type: 'started', count: 1 })
@@ -26,14 +26,14 @@ test('the number of the execution comes first, though what the cell prints was r
   assert.deepEqual(types(), ['number_of_executions', 'stdout', 'stderr', 'end_of_execution'])
 })
 
-test('what was printed is told also where the kernel never said that the cell has started', () => {
+test('output is delivered even if the kernel never reported the start of the cell', () => {
   const { stream, types } = open()
   stream.onOutput('stdout', 'a')
   stream.fail('KernelDied', 'It ended.')
   assert.deepEqual(types(), ['stdout', 'error', 'end_of_execution'])
 })
 
-test('a kernel that prints without end before it starts a cell is not kept in memory', () => {
+test('endless output before the start of a cell is not kept in memory', () => {
   const { stream, types } = open()
   for (let line = 0; line < 100; line++) stream.onOutput('stdout', 'a')
   stream.onEvent({ type: 'started', count: 1 })

@@ -13,7 +13,7 @@ import { kernelKind } from './languages.ts'
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc') as () => void
 
-test('a kernel holds on to the listener of no cell that has ended', async () => {
+test('a kernel keeps no listener of a cell that has ended', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-kernel-'))
   await writeInterpreter(folder)
   const kernel = new Kernel(kernelKind('bash')!, folder, '/tmp')
@@ -38,7 +38,7 @@ test('a kernel holds on to the listener of no cell that has ended', async () => 
   }
 })
 
-test('a cell that is given to a kernel that has ended is over at once, and is not done', async () => {
+test('a cell for a kernel that has ended fails at once', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-kernel-'))
   await writeInterpreter(folder)
   const kernel = new Kernel(kernelKind('bash')!, folder, '/tmp')

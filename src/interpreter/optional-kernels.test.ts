@@ -80,7 +80,7 @@ for (const [language, sample] of Object.entries(samples)) {
     const run = (code: string, options: object = { language }) => opened.execute(code, options)
     const found = (lines: Line[], type: string) => lines.filter((line) => line.type === type)
 
-    test('tells what a cell prints, and keeps what it declares', async () => {
+    test('returns what a cell prints, and keeps its declarations', async () => {
       const lines = await run(`${sample.print}\n${sample.keep}`)
       assert.deepEqual(lines[0], { type: 'number_of_executions', execution_count: 1 })
       assert.deepEqual([opened.printed(lines), opened.printed(lines, 'stderr')], ['é\n', 'oh\n'])
@@ -89,7 +89,7 @@ for (const [language, sample] of Object.entries(samples)) {
       assert.deepEqual(value, { type: 'result', text: sample.seven, is_main_result: true })
     })
 
-    test('tells errors with their calls, and code that is none', async () => {
+    test('returns errors with their stack, and syntax errors', async () => {
       const [error] = found(await run(sample.fail), 'error')
       assert.deepEqual([error?.name, error?.value], [sample.failure.name, sample.failure.value])
       assert.match(String(error?.traceback), sample.failure.traceback)
@@ -97,21 +97,21 @@ for (const [language, sample] of Object.entries(samples)) {
       assert.equal(found(await run(sample.kept), 'result')[0]?.text, sample.seven)
     })
 
-    test('sets variables for one cell, whatever is in them', async () => {
+    test('sets variables for one cell, with any content', async () => {
       const hard = 'a\'b"c\\d\n$e`é'
       const own = { language, env_vars: { OWN: hard } }
       assert.equal(opened.printed(await run(sample.variables, own)), `yes|${hard}`)
       assert.equal(opened.printed(await run(sample.variables)), 'yes|')
     })
 
-    test('ends a cell whose client has gone, and keeps what the context knows', async () => {
+    test('interrupts a cell whose client has left, and keeps the state of the context', async () => {
       for (const code of [sample.sleep, sample.loop]) {
         await assert.rejects(run(code, { language, signal: AbortSignal.timeout(1000) }), /abort/i)
         assert.equal(found(await run(sample.kept), 'result')[0]?.text, sample.seven, code)
       }
     })
 
-    test('has contexts in folders of their own, where it also comes back when it ended', async () => {
+    test('has contexts in folders of their own, and restarts there', async () => {
       const make = (cwd: string) => opened.call('POST', '/contexts', { language, cwd })
       const { id: context_id } = (await (await make('/tmp')).json()) as { id: string }
       assert.equal(opened.printed(await run(sample.folder, { context_id })), '/tmp')
@@ -122,14 +122,14 @@ for (const [language, sample] of Object.entries(samples)) {
       assert.match(await refused.text(), /The folder '\/nowhere' cannot be entered/)
     })
 
-    test('passes large output unbroken', async () => {
+    test('passes large output unchanged', async () => {
       const large = { r: 'strrep("z", 1e6)', java: '"z".repeat(1000000)' }[language]!
       const [value] = found(await run(large), 'result')
       assert.ok(value!.text!.length >= 1_000_000)
     })
 
     if (language === 'r') {
-      test('shows tables with their data, and pictures of what was drawn', async () => {
+      test('returns tables with their data, and pictures of charts', async () => {
         const resultsOf = async (code: string) => found(await run(code), 'result')
         const [table] = await resultsOf('data.frame(a = 1:2, b = c("x", NA))')
         assert.deepEqual(table?.data, { a: [1, 2], b: ['x', null] })
@@ -145,7 +145,7 @@ for (const [language, sample] of Object.entries(samples)) {
     }
 
     if (language === 'java') {
-      test('shows values and pictures that a cell displays', async () => {
+      test('returns values and pictures that a cell displays', async () => {
         const code = 'display(new java.awt.image.BufferedImage(9, 9, 1)); display(List.of(1));'
         const [picture, list] = found(await run(code), 'result')
         assert.deepEqual([typeof picture?.png, picture?.is_main_result, list?.text], ['string', false, '[1]'])

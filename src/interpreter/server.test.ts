@@ -21,7 +21,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
   const errorOf = (lines: Awaited<ReturnType<Opened['execute']>>) =>
     lines.find(({ type }) => type === 'error')
 
-  test('numbers executions, tells what they print, and ends each with a last line', async () => {
+  test('numbers executions, returns their output, and ends each with a last line', async () => {
     const first = await opened.execute('console.log("hi"); console.error("oh"); 1 + 1', { language: 'js' })
     assert.deepEqual(first[0], { type: 'number_of_executions', execution_count: 1 })
     assert.equal(opened.printed(first), 'hi\n')
@@ -32,7 +32,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(second[0]!.execution_count, 2)
   })
 
-  test('keeps what cells of JavaScript declare, awaits, imports, and erases types', async () => {
+  test('keeps declarations of JavaScript cells, awaits, imports, and erases types', async () => {
     const run = async (code: string, language = 'javascript') => {
       const lines = await opened.execute(code, { language })
       return errorOf(lines)?.value ?? resultOf(lines)?.text
@@ -58,7 +58,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(await run('10n'), '10n')
   })
 
-  test('tells errors of JavaScript by name, message and stack', async () => {
+  test('returns errors of JavaScript with name, message and stack', async () => {
     const thrown = errorOf(await opened.execute('null.x', { language: 'js' }))!
     assert.equal(thrown.name, 'TypeError')
     assert.match(String(thrown.traceback), /^TypeError: Cannot read/)
@@ -66,7 +66,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(errorOf(await opened.execute('throw 5', { language: 'js' }))!.value, '5')
   })
 
-  test('runs bash in one shell, and tells a failed command by its status', async () => {
+  test('runs bash in one shell, and returns the status of a failed command', async () => {
     const bash = { language: 'bash' }
     await opened.execute('x=5; cd /tmp; f() { echo "f $1"; }', bash)
     const lines = await opened.execute('echo $x; pwd; f é; echo oh > /dev/stderr; false', bash)
@@ -76,7 +76,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(opened.printed(await opened.execute('cat; echo end', bash)), 'end\n')
   })
 
-  test('runs nothing for who does not have the token of a sandbox that has one, also from memory of another', async () => {
+  test('runs nothing without the token of a secure sandbox, even in memory of another sandbox', async () => {
     await using agent = await fakeAgent('right')
     await using guarded = await openInterpreter((token) => readSandboxVariables(token, agent.port))
     const run = (token?: string) => guarded.execute('echo ran', { language: 'bash', ...(token && { token }) })
@@ -87,7 +87,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal(guarded.printed(await run('of a fork')), 'ran\n')
   })
 
-  test('sets variables of the sandbox and of one execution, whatever is in them', async () => {
+  test('sets variables of the sandbox and of one execution, with any content', async () => {
     const hard = 'a\'b"c\\d\n$e`f`'
     for (const [language, code] of [
       ['bash', 'printf %s "$FROM_SANDBOX|$OWN"'],
@@ -106,7 +106,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     }
   })
 
-  test('interrupts a cell whose client has gone, and keeps what the context knows', async () => {
+  test('interrupts a cell whose client has left, and keeps the state of the context', async () => {
     for (const [language, code, ask] of [
       ['bash', 'kept=7; sleep 60', 'echo $kept'],
       ['bash', 'kept=7; while :; do :; done', 'echo $kept'],
@@ -120,7 +120,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     }
   })
 
-  test('frees the place of a client that left while its cell waited for it to read', async () => {
+  test('frees the slot of a client that left while its cell waited for it to read', async () => {
     for (const [language, code] of [
       ['bash', 'yes "a line that is printed again and again" 2>/dev/null'],
       ['javascript', 'process.stdout.write("x".repeat(20_000_000))'],
@@ -136,7 +136,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     }
   })
 
-  test('starts a kernel anew that ended in the middle, and goes on', async () => {
+  test('restarts a kernel that ended half-way, and continues', async () => {
     const made = (await (
       await opened.call('POST', '/contexts', { language: 'bash', cwd: '/tmp' })
     ).json()) as {
@@ -156,7 +156,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     await assert.rejects(opened.execute('1', { context_id }), /404 Context ID not found/)
   })
 
-  test('rejects what it cannot do with the status and words of the protocol', async () => {
+  test('rejects unsupported requests with the status and message of the protocol', async () => {
     await assert.rejects(opened.execute('1', { language: 'js', context_id: 'x' }), /400 Only one/)
     await assert.rejects(opened.execute('1', { language: 'cobol' }), /500 There is no kernel for 'cobol'/)
     assert.equal((await opened.call('POST', '/contexts', { language: 'bash', cwd: '/nowhere' })).status, 500)
@@ -166,7 +166,7 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     assert.equal((await opened.call('GET', '/nothing')).status, 404)
   })
 
-  test('passes large output unbroken, to a slow reader too', async () => {
+  test('passes large output unchanged, to a slow reader too', async () => {
     const lines = await opened.execute('process.stdout.write("é".repeat(5_000_000)); "z".repeat(3_000_000)', {
       language: 'js',
     })

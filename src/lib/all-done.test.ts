@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { allDone } from './all-done.ts'
 
-test('a failure is told only when the rest has come to its end', async () => {
+test('a failure is reported only after all other work has ended', async () => {
   const slow = Promise.withResolvers<void>()
   let told = false
   const all = allDone([undefined, Promise.reject(new Error('first')), slow.promise]).catch((error: Error) => {
@@ -15,6 +15,6 @@ test('a failure is told only when the rest has come to its end', async () => {
   assert.equal(await all, 'first')
 })
 
-test('where nothing fails it resolves', async () => {
+test('the promise resolves if nothing fails', async () => {
   await allDone([Promise.resolve(1), undefined])
 })

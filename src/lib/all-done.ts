@@ -1,6 +1,6 @@
 /**
- * Like Promise.all, but rejects only when every piece of work has come to its end, so that none goes on behind the
- * back of whoever cleans up after the failure. The first failure in the list is the one that is told.
+ * Like Promise.all, but rejects only when all work has ended, so that no work goes on while the caller cleans up after a
+ * failure. Rejects with the first failure in the list.
  */
 export async function allDone(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
   for (const result of await Promise.allSettled(work)) {

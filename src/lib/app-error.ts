@@ -43,7 +43,7 @@ export function isAppError(error: unknown, code?: ErrorCode): error is AppError 
   return error instanceof AppError && (code === undefined || error.code === code)
 }
 
-/** What a client may see of anything thrown: the words of a tool or of the system are for the log alone. */
+/** The part of a thrown value that a client may see. Messages of tools and of the system are for the log only. */
 export function shownText(error: unknown): string {
   return isAppError(error) ? error.message : 'the log of the server has the cause.'
 }

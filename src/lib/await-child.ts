@@ -1,12 +1,12 @@
-/** Waits for the end of processes that a thread of this one started by a system call: Node knows nothing of them. */
+/** Waits for the end of processes that a thread of this process started by a system call. Node does not know them. */
 import type { CFunction } from './c-library.ts'
 import { longestTimerMs } from './clock.ts'
 import { openNativeLibc } from './native.ts'
 
-/** Null: a signal ended it. */
+/** Null if a signal ended the process. */
 export type ExitCode = number | null
 
-/** WNOHANG, and the parts of what `wait` gives. */
+/** WNOHANG, and the parts of the status that `wait` returns. */
 const withoutWaiting = 1
 const signalBits = 0x7f
 const exitCodeShift = 8
@@ -15,10 +15,10 @@ const exitCodeBits = 0xff
 const status = Buffer.alloc(4)
 const listeners = new Map<number, (exitCode: ExitCode) => void>()
 let waitpid: CFunction | undefined
-/** A signal alone does not keep Node running, and whoever waits here would be left without an answer. */
+/** A timer that keeps Node running: a signal handler alone does not, and the caller would get no answer. */
 let awake: NodeJS.Timeout | undefined
 
-/** For the main thread, since no other one is told of signals. Nobody else may wait for the same process. */
+/** Call it in the main thread, because only that gets signals. No other code may wait for the same process. */
 export function awaitChild(pid: number): Promise<ExitCode> {
   waitpid ??= listenForEnds()
   awake ??= setInterval(() => {}, longestTimerMs)
@@ -29,7 +29,7 @@ export function awaitChild(pid: number): Promise<ExitCode> {
   })
 }
 
-/** Until its end is known the pid is nobody else's. */
+/** No other process can get the pid before this process has read the end of the child. */
 export function killChild(pid: number): void {
   if (listeners.has(pid)) process.kill(pid, 'SIGKILL')
 }
@@ -41,7 +41,7 @@ function listenForEnds(): CFunction {
   )
 }
 
-/** One signal may stand for several ends. */
+/** Checks all children, because one signal may stand for the ends of several. */
 function look(): void {
   for (const [pid, tell] of listeners) {
     const found = waitpid!(pid, status, withoutWaiting)

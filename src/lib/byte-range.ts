@@ -1,9 +1,9 @@
-/** One byte range, both ends included. Several ranges, or what is no range, mean the whole file. */
+/** Parses one byte range, both ends included. Several ranges or an invalid range mean the whole file. */
 export function parseByteRange(
   header: string,
   size: number,
 ): { start: number; end: number } | 'unsatisfiable' | undefined {
-  // Some clients ask every file for a range: an empty one is whole without.
+  // Some clients request a range of every file. An empty file is sent as a whole.
   if (size === 0) return undefined
   const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header)
   if (!match || (match[1] === '' && match[2] === '')) return undefined

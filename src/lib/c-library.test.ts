@@ -56,7 +56,7 @@ test('a view shows the memory at an address', () => {
   assert.equal(libc.view(addressOf(bytes), 4).toString(), 'seen')
 })
 
-test('an addon that is not there is an error that says so', () => {
+test('a missing addon is an error that says so', () => {
   assert.throws(() => openCLibrary('/nowhere.node', 'It is missing.'), {
     code: 'unavailable',
     message: 'It is missing.',

@@ -9,22 +9,22 @@ type Addon = {
   startProcess: CLibrary['startProcess']
 }
 
-/** An address in our memory. It fits a number: no machine uses more than 52 bits of them. */
+/** An address in our memory. A number can hold it: no machine uses more than 52 bits of an address. */
 export type Address = number
 
 export type CFunction = (...values: unknown[]) => number
 export type CLibrary = {
   /**
    * For a prototype as in C, with at most six parameters: integers, and pointers to a Buffer, a text (`char *`), a list of
-   * texts (`char **`) or null. Gives a negative number, and the error number by `errno`, where the C function does.
+   * texts (`char **`) or null. Returns a negative number, and sets the number that `errno` returns, if the C function does.
    */
   func(prototype: string): CFunction
   /** The error number of the last call. */
   errno(): number
-  /** Memory that the C library gave us; nobody may touch it here once it is given back. */
+  /** A view of memory that the C library allocated. Do not use it after that memory is freed. */
   view(address: Address, bytes: number): Buffer
   /**
-   * Starts a process that makes the system calls at `steps` (`native/start-process.h`). Gives its ID or a negative error
+   * Starts a process that makes the system calls at `steps` (`native/start-process.h`). Returns its pid or a negative error
    * number.
    */
   startProcess(steps: Address, stackEnd: Address, cloneFlags: number): number
@@ -32,7 +32,7 @@ export type CLibrary = {
 
 const opened = new Map<string, CLibrary>()
 
-/** Rejects with the text of `missing` where the addon cannot be loaded. */
+/** Throws with the text of `missing` if the addon cannot be loaded. */
 export function openCLibrary(
   addonPath: string,
   missing = 'this is not available here: the addon for calls of the C library is missing',
@@ -66,7 +66,7 @@ function bind(addon: Addon, prototype: string): CFunction {
   return (...values) => call(...values.map((value) => inMemory(addon, value)))
 }
 
-/** Texts as C has them. */
+/** Converts texts to the form of C. */
 function inMemory(addon: Addon, value: unknown): unknown {
   if (typeof value === 'string') return textBytes(value)
   return Array.isArray(value) ? textTable(addon, value) : value

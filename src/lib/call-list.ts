@@ -12,9 +12,9 @@ const mostValues = 4
 const resultWord = 5
 const wordBytes = 8
 const mostCalls = 64
-/** The process uses little of its stack, which grows down towards the calls. */
+/** Size of the stack of the new process, which uses little of it. The stack grows down towards the calls. */
 const stackEnd = mostCalls * wordsPerCall * wordBytes + 1024
-/** Enough for most commands; longer ones get memory for themselves. */
+/** Enough for most commands; a longer command gets its own memory. */
 const usualBytes = 64 * 1024
 
 /** PROT_READ and PROT_WRITE; MAP_PRIVATE and MAP_ANONYMOUS. */
@@ -94,13 +94,13 @@ const callNumbers: Record<string, Record<CallName, number>> = {
 
 export type CallMemory = {
   /**
-   * The list that each process begins with, to which more can be added, and space for so many bytes that its calls point
-   * at. It is released once the process has become a program or has ended.
+   * Returns a list with the first calls of every process and space for this number of data bytes. Release it once the
+   * process has executed a program or has ended.
    */
   beginList(dataBytes: number): CallList
 }
 
-/** `addFirst` adds what every process begins with: it is written only once. */
+/** `addFirst` adds the calls that every list begins with. They are written only once. */
 export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => void): CallMemory {
   const numbers = callNumbers[process.arch]
   if (!numbers)
@@ -131,7 +131,7 @@ export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => voi
   }
 }
 
-/** Not memory of V8: when the thread that started a process ends, that process may still need its list. */
+/** Memory outside of V8: a process may still need its list when the thread that started it has ended. */
 function mapMemory(libc: CLibrary): (bytes: number) => { address: Address; bytes: Buffer } {
   const mmap = libc.func(
     'void *mmap(void *where, size_t bytes, int access, int flags, int file, long offset)',
@@ -169,7 +169,7 @@ export class CallList {
     return this.#dataEnd
   }
 
-  /** What was added so far stays when the rest is taken back. */
+  /** Marks the calls added so far as the beginning, which `reset` does not remove. */
   keep(): void {
     this.#kept = { calls: this.#calls.length, dataEnd: this.#dataEnd }
   }
@@ -183,12 +183,12 @@ export class CallList {
     this.#add(call, values, false)
   }
 
-  /** The process goes on when this call fails. */
+  /** Adds a call that may fail: the process then goes on. */
   addOptional(call: CallName, ...values: (number | Address)[]): void {
     this.#add(call, values, true)
   }
 
-  /** A call beyond the last place would be written over the stack of the process, and text beyond the end is cut off. */
+  /** Throws if the list is full: a further call would overwrite the stack of the process, and a further text would be cut. */
   #add(call: CallName, values: number[], mayFail: boolean): void {
     if (this.#calls.length === mostCalls) throw tooLong(`more than ${mostCalls} system calls`)
     if (values.length > mostValues) throw tooLong(`a system call with more than ${mostValues} arguments`)
@@ -211,7 +211,7 @@ export class CallList {
     return this.address + at
   }
 
-  /** The address of a table of addresses that ends with none. */
+  /** The address of a table of addresses that ends with a zero. */
   addresses(addresses: readonly Address[]): Address {
     const at = this.#takeWords(addresses.length + 1)
     for (const [index, address] of addresses.entries()) this.#setWord(at / wordBytes + index, address)
@@ -225,7 +225,7 @@ export class CallList {
     return this.address + at
   }
 
-  /** Where so many words begin that nothing else will use. */
+  /** Reserves this number of words and returns where they begin. */
   #takeWords(count: number): number {
     this.#takeBytes(-this.#dataEnd & (wordBytes - 1))
     return this.#takeBytes(count * wordBytes)

@@ -14,7 +14,7 @@ import { runCommand } from './run-command.ts'
 const names = ['e2b.test', '*.e2b.test', 'localhost']
 const addresses = ['127.0.0.1', '::1', '2001:db8::7:0:1', '::ffff:10.1.2.3']
 
-it('a strict verifier takes a certificate for every name and address in it', async () => {
+it('a strict verifier accepts a certificate for every name and address in it', async () => {
   const authority = makeAuthority('Warren test, "quoted" – ümlaut')
   const leaf = issueCertificate(authority, { names, addresses, days: 90 })
   const folder = await mkdtemp(join(tmpdir(), 'certificates-'))
@@ -69,7 +69,7 @@ it('a certificate holds for the days asked, also past 2050, from an hour before'
   assert.equal(new X509Certificate(authority.certificate).validToDate.getUTCFullYear(), 2055)
 })
 
-it('no two certificates share a serial number, and none is for what is no name', () => {
+it('no two certificates share a serial number, and invalid names get none', () => {
   const authority = makeAuthority('serials')
   const serials = Array.from({ length: 50 }, () => {
     return new X509Certificate(issueCertificate(authority, { names, days: 1 }).certificate).serialNumber

@@ -1,6 +1,6 @@
 /**
- * Makes certificate authorities and the certificates they vouch for, as PEM text. Keys are P-256, which every
- * client takes and which cost a fraction of a millisecond to make, so that one can be issued per connection.
+ * Makes certificate authorities and their certificates, as PEM text. Keys are P-256: every client accepts them, and making
+ * one takes a fraction of a millisecond, so that one can be issued per connection.
  */
 import {
   createHash,
@@ -31,7 +31,7 @@ export type Leaf = {
   /** IP addresses. */
   addresses?: readonly string[]
   days: number
-  /** Whoever has it may also show it as a client. */
+  /** True if the certificate may also authenticate a client. */
   isClient?: boolean
 }
 
@@ -64,7 +64,7 @@ export function issueCertificate(
   const pair = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const subject = commonName(names[0] ?? addresses[0]!)
   const issuerKey = createPrivateKey(authority.key)
-  // The bytes as they are, since issuer and subject are compared byte by byte.
+  // The original bytes, because verifiers compare issuer and subject byte by byte.
   return signed(pair, issuerKey, der.subjectOf(issuer.raw), subject, { days, clock }, [
     extension('2.5.29.19', true, der.sequence()),
     extension('2.5.29.15', true, der.bits(Buffer.from([0b1000_0000]), 7)),
@@ -110,7 +110,7 @@ function extension(id: string, critical: boolean, content: der.Der): der.Der {
   return der.sequence(der.objectID(id), ...(critical ? [der.yes] : []), der.octets(content))
 }
 
-/** The field allows 64 characters; what counts for a leaf stands in its alternative names. */
+/** Cuts the name to 64 characters, the maximum of this field. Verifiers read the alternative names of a leaf instead. */
 function commonName(name: string): der.Der {
   return der.sequence(der.set(der.sequence(der.objectID('2.5.4.3'), der.utf8(name.slice(0, 64)))))
 }

@@ -1,4 +1,4 @@
-/** Where a request came from: what its connection says, unless a peer that passed the request on told otherwise. */
+/** The client address of a request: that of its connection or, if a peer passed the request on, the one that the peer names. */
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 
@@ -6,7 +6,7 @@ export type ClientOrigin = { address: string; protocol: 'http' | 'https' }
 
 const told = new WeakMap<IncomingMessage, ClientOrigin>()
 
-/** For requests of peers alone: nothing that a client sends may come here. */
+/** Call it for requests of peers only, never with a value that a client sent. */
 export function tellOrigin(request: IncomingMessage, origin: ClientOrigin): void {
   told.set(request, origin)
 }

@@ -17,8 +17,8 @@ export const systemClock: Clock = {
 }
 
 /**
- * For measuring how long something took: milliseconds with fractions, since some moment, never set back. Not by the
- * global `performance`, for which Node loads eight modules when it is first touched: an agent that boots would wait.
+ * A monotonic clock for durations, in milliseconds with fractions. It avoids the global `performance`, because its first use
+ * loads eight modules of Node, which would delay the boot of an agent.
  */
 export function monotonicMs(): number {
   const [seconds, nanoseconds] = process.hrtime()

@@ -10,7 +10,7 @@ const folder = mkdtempSync(join(tmpdir(), 'warren-copy-'))
 after(() => rmSync(folder, { recursive: true }))
 
 const blockBytes = 4096
-/** What `stat` counts in. */
+/** The unit of the blocks that `stat` counts. */
 const unitBytes = 512
 const at = (name: string) => join(folder, name)
 
@@ -23,7 +23,7 @@ function write(name: string, parts: Record<number, Uint8Array>): string {
 const bytesOnDisk = (path: string) => statSync(path).blocks * unitBytes
 
 describe('a sparse copy', () => {
-  it('has the same bytes, and holes where there are holes or zeroes', () => {
+  it('has the same bytes, and holes in place of holes or zeroes', () => {
     const source = write('source', {
       5000: Buffer.from('in the second block'),
       [8 * blockBytes]: Buffer.concat([
@@ -39,7 +39,7 @@ describe('a sparse copy', () => {
     assert.equal(bytesOnDisk(at('copy')), 7 * blockBytes)
   })
 
-  it('of a file that ends with a hole, or has nothing else, is as long', () => {
+  it('has the same length for a file that ends with a hole, or has nothing else', () => {
     for (const [name, content] of Object.entries({ empty: '', 'ends-with-hole': 'begin' })) {
       writeFileSync(at(name), content)
       execFileSync('truncate', ['--size=1G', at(name)])
@@ -49,19 +49,19 @@ describe('a sparse copy', () => {
     }
   })
 
-  it('of a disk takes no more than that of cp, and takes the place of what was there', () => {
+  it('of a disk uses no more blocks than cp, and replaces the target', () => {
     const disk = at('disk')
     execFileSync('mkfs.ext4', ['-q', '-F', '-E', 'lazy_itable_init=1,nodiscard', disk, '1G'])
     execFileSync('cp', ['--sparse=always', disk, at('disk-by-cp')])
     writeFileSync(at('disk-copy'), Buffer.alloc(10_000_000, 'z'))
     copySparsely(disk, at('disk-copy'))
     execFileSync('cmp', [disk, at('disk-copy')])
-    // Where blocks lie is written down in blocks too, once they lie somewhere.
+    // The file system needs blocks of its own to record where the blocks lie.
     execFileSync('sync', [at('disk-copy'), at('disk-by-cp')])
     assert.ok(bytesOnDisk(at('disk-copy')) <= bytesOnDisk(at('disk-by-cp')))
   })
 
-  it('says what is wrong', () => {
+  it('fails with the reason', () => {
     assert.throws(() => copySparsely(at('nowhere'), at('copy')), { code: 'ENOENT' })
     assert.throws(() => copySparsely(write('small', {}), at('nowhere/copy')), { code: 'ENOENT' })
     assert.throws(() => copySparsely(write('large', { 0: Buffer.from('x') }), '/dev/full'), /EINVAL|ENOSPC/)

@@ -1,4 +1,4 @@
-/** Copies a large file that holds little, as a disk does on which nothing was written: by calls, without a program. */
+/** Copies a large sparse file, such as an empty disk, by system calls and without a program. */
 import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
 import type { CFunction } from './c-library.ts'
 import { openNativeLibc } from './native.ts'
@@ -12,7 +12,7 @@ type FileSeek = (file: number, from: number, what: number) => number | undefined
 
 let seek: FileSeek | undefined
 
-/** What is a hole there, or holds zeroes only, is a hole in the copy. All at once: the caller waits. */
+/** Holes and blocks of zeroes become holes in the copy. Synchronous: the calling thread waits. */
 export function copySparsely(from: string, to: string): void {
   seek ??= openSeek()
   const source = openSync(from, 'r')
@@ -35,7 +35,7 @@ export function copySparsely(from: string, to: string): void {
 function copyBlocks(source: number, target: number, start: number, end: number): void {
   const block = Buffer.allocUnsafe(blockBytes)
   for (let at = start; at < end; ) {
-    // Up to the end of a block of the file, since holes begin and end there.
+    // Reads up to the end of a block, because holes begin and end at blocks.
     const count = readSync(source, block, 0, Math.min(end - at, blockBytes - (at % blockBytes)), at)
     if (count === 0) throw new Error('A file became shorter while it was copied.')
     const read = block.subarray(0, count)
@@ -50,7 +50,7 @@ function writeAll(target: number, bytes: Buffer, at: number): void {
   }
 }
 
-/** Undefined: there is no more data. */
+/** Undefined if there is no more data. */
 function openSeek(): FileSeek {
   const libc = openNativeLibc('Disks cannot be copied')
   const lseek: CFunction = libc.func('int64_t lseek(int file, int64_t offset, int whence)')

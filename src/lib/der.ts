@@ -64,7 +64,7 @@ export function subjectOf(certificate: Der): Der {
   return fields[0]![0] === 0xa0 ? fields[5]! : fields[4]!
 }
 
-/** What a value holds, without its tag and length. */
+/** The content of a value, without its tag and length. */
 export const contentOf = (der: Der): Buffer => der.subarray(headerLength(der, 0))
 
 function headerLength(der: Der, at: number): number {

@@ -8,7 +8,7 @@ const { parentPort } = require('node:worker_threads')
 import('${import.meta.dirname}/ending-worker.ts').then(({ hearMessages }) =>
   hearMessages((message) => parentPort.postMessage(message)))`
 
-test('a worker that is asked to end while it starts hears first what it was sent before, and then ends', async (t) => {
+test('a worker that is asked to end while it starts first handles its earlier messages, and then ends', async (t) => {
   const terminate = t.mock.method(Worker.prototype, 'terminate')
   const worker = new Worker(echo, { eval: true })
   const heard: string[] = []
@@ -21,7 +21,7 @@ test('a worker that is asked to end while it starts hears first what it was sent
   assert.equal(terminate.mock.callCount(), 0)
 })
 
-test('a worker that has ended already is not waited for', async () => {
+test('a worker that has already ended is not waited for', async () => {
   const worker = new Worker('', { eval: true })
   await new Promise((resolve) => worker.once('exit', resolve))
   await endWorker(worker)

@@ -1,13 +1,13 @@
 /**
- * Worker threads that end by themselves, between two messages. One that is terminated from outside while it loads the
- * addon for calls of the C library takes the whole process with it: the addon fails, and has no way left to say so.
+ * Worker threads that end by themselves, between two messages. A worker that is terminated from outside while it loads the
+ * addon for calls of the C library crashes the whole process: the addon fails and can report that to nobody.
  */
 import { parentPort, type Worker } from 'node:worker_threads'
 
-/** No message of any thread looks like it. */
+/** Different from every other message of any thread. */
 const endMessage = 'warren: end this thread'
 
-/** For the module of a worker: hears what the main thread sends until that asks the worker to end. */
+/** For the module of a worker: receives messages of the main thread until one asks the worker to end. */
 export function hearMessages<Message>(hear: (message: Message) => void): void {
   parentPort!.on('message', (message: Message | typeof endMessage) => {
     if (message === endMessage) process.exit()
@@ -15,7 +15,7 @@ export function hearMessages<Message>(hear: (message: Message) => void): void {
   })
 }
 
-/** For a worker that hears by `hearMessages`: it hears all that was sent to it before it ends. */
+/** For a worker that uses `hearMessages`: the worker receives all earlier messages before it ends. */
 export async function endWorker(worker: Worker): Promise<void> {
   if (worker.threadId === -1) return
   worker.ref()

@@ -1,6 +1,7 @@
-/** The program that moves GPU memory: what is shipped is what its source gives, and it asks the driver in the right order. */
+/** Tests that the shipped program for GPU memory is built from its source, and that it calls the driver in the right order. */
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -17,7 +18,7 @@ const shipped = (machine: string) => join(native, `built/gpu-checkpoint-${machin
 
 suite('the built program', () => {
   for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} has the bytes that its source gives`, (context) => {
+    test(`for ${machine} is byte for byte the build of its source`, (context) => {
       const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
       if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
       const file = join(folder, machine)
@@ -29,7 +30,7 @@ suite('the built program', () => {
     })
   }
 
-  test('runs with every C library that drivers run with', () => {
+  test('runs with every C library that the GPU driver supports', () => {
     for (const machine of Object.keys(compilers)) {
       const text = execFileSync('readelf', ['-W', '--dynamic', '--version-info', shipped(machine)], {
         encoding: 'utf8',
@@ -42,7 +43,7 @@ suite('the built program', () => {
   })
 })
 
-/** Stands for the driver's library: it notes what it is asked, and fails where it is told to. */
+/** A test double of the driver's library: it records its calls, and fails on demand. */
 const fakeDriver = `#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,28 +79,61 @@ suite('the program', () => {
     return { status, stdout, asked: readFileSync(notes, 'utf8').trim().split('\n').join(', ') }
   }
 
-  test('tells the state of a process, and fails for one that does not use CUDA', () => {
+  /** One that lives, since the program looks at that where the driver fails. */
+  const living = process.pid
+  const dead = spawnSync('true').pid
+
+  test('prints the state of a process, and fails for one that does not use CUDA', () => {
     assert.deepEqual(run('--get-state --pid 7'), { status: 0, stdout: 'running\n', asked: '' })
     assert.equal(run('--get-state --pid 7', { STATE: '2' }).stdout, 'checkpointed\n')
     assert.equal(run('--get-state --pid 99').status, 1)
   })
 
-  test('moves the memory to the host, and back', () => {
+  test('moves the GPU memory to the host, and back', () => {
     assert.deepEqual(run('--toggle --pid 7'), { status: 0, stdout: '', asked: 'lock 7, checkpoint 7' })
     assert.equal(run('--toggle --pid 7', { STATE: '2' }).asked, 'restore 7, unlock 7')
     assert.equal(run('--toggle --pid 7', { STATE: '1' }).asked, 'unlock 7')
   })
 
-  test('lets the process go on when its memory cannot be moved, and says why', () => {
-    const { status, stdout, asked } = run('--toggle --pid 7', { FAILS: 'checkpoint' })
-    assert.deepEqual([status, asked], [1, 'lock 7, checkpoint 7, unlock 7'])
+  test('lets the process continue if its memory cannot be moved, and says why', () => {
+    const { status, stdout, asked } = run(`--toggle --pid ${living}`, { FAILS: 'checkpoint' })
+    assert.deepEqual([status, asked], [1, `lock ${living}, checkpoint ${living}, unlock ${living}`])
     assert.equal(stdout, 'The driver cannot move the GPU memory of the process to the host: not supported\n')
-    assert.equal(run('--toggle --pid 7', { FAILS: 'lock' }).asked, 'lock 7')
+    assert.equal(run(`--toggle --pid ${living}`, { FAILS: 'lock' }).asked, `lock ${living}`)
+    assert.equal(run(`--toggle --pid ${living}`, { FAILS: 'restore', STATE: '2' }).status, 1)
   })
 
-  test('says what is wrong with the machine or with what it is asked', () => {
+  test('has nothing to do for a process that has ended meanwhile', () => {
+    for (const [FAILS, STATE] of [
+      ['lock', '0'],
+      ['checkpoint', '0'],
+      ['restore', '2'],
+      ['unlock', '1'],
+    ] as const) {
+      const { status, stdout } = run(`--toggle --pid ${dead}`, { FAILS, STATE })
+      assert.deepEqual([status, stdout], [0, ''], FAILS)
+    }
+    assert.equal(run(`--toggle --pid ${dead}`, { STATE: '3' }).status, 0)
+  })
+
+  test('counts a process that nobody has waited for as ended', async () => {
+    // The shell starts it and never waits.
+    const shell = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    try {
+      const pid = Number(String((await once(shell.stdout, 'data'))[0]))
+      assert.equal(run(`--toggle --pid ${pid}`, { FAILS: 'checkpoint' }).status, 1)
+      process.kill(pid, 'SIGKILL')
+      assert.equal(run(`--toggle --pid ${pid}`, { FAILS: 'restore', STATE: '2' }).status, 0)
+    } finally {
+      shell.kill('SIGKILL')
+    }
+  })
+
+  test('reports what is wrong with the machine or with its arguments', () => {
     assert.equal(run('--toggle --pid 7', { NO_GPU: '1' }).stdout, 'The GPU cannot be used: no device\n')
     for (const args of ['--toggle', '--toggle --pid x', '--pid 7 --other']) assert.equal(run(args).status, 1)
-    assert.match(run('--toggle --pid 7', { STATE: '3' }).stdout, /An earlier move .* failed/)
+    assert.match(run(`--toggle --pid ${living}`, { STATE: '3' }).stdout, /An earlier move .* failed/)
   })
 })

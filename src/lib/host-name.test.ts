@@ -26,7 +26,7 @@ describe('host names', () => {
     }
   })
 
-  it('are refused where they could be read in two ways', () => {
+  it('are rejected if they are ambiguous', () => {
     const bad = [
       '',
       '.',
@@ -69,7 +69,7 @@ describe('host names', () => {
     assert.deepEqual(readAuthority('x.com:8080'), { name: 'x.com', portSuffix: ':8080' })
   })
 
-  it('match as a slow, obviously right model says', () => {
+  it('match like a slow, obviously correct model', () => {
     const seed = newSeed()
     const random = seeded(seed)
     const labels = ['a', 'b', 'ab', 'x-a', '_a']

@@ -7,7 +7,7 @@ import { domainToASCII } from 'node:url'
 
 const longestName = 253
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
-/** They end or split a name in URLs, which is how the translation to ASCII reads it. */
+/** Characters that end or split a name in a URL, because the conversion to ASCII parses the name as one. */
 const unfit = /[\p{Cc}\p{Z}"#%/:<>?@[\\\]^`{|}]/u
 
 export type HostName = { name: string } | { address: string }
@@ -21,7 +21,7 @@ export function readHostName(text: string): HostName | null {
   const labels = name.split('.')
   if (!labels.every((part) => label.test(part))) return null
   if (isIP(name)) return { address: name }
-  // 127.1, 0x7f000001 and such: some resolvers take them for addresses, so they are neither.
+  // Some resolvers read 127.1 or 0x7f000001 as addresses, so these are rejected both as names and as addresses.
   return /^(?:\d+|0x[0-9a-f]*)$/.test(labels.at(-1)!) ? null : { name }
 }
 

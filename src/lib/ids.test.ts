@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { newSandboxID, newSecretID, newTemplateID, newUUID, randomHex, replaceRandomSource } from './ids.ts'
 
-test('ids have the forms that the wire knows', () => {
+test('ids have the forms that the API documents', () => {
   assert.match(newSandboxID(), /^i[a-z0-9]{20}$/)
   assert.match(newTemplateID(), /^[a-z0-9]{20}$/)
   assert.match(newUUID(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
@@ -22,7 +22,7 @@ test('every character of an id is as likely as any other', () => {
   assert.deepEqual(new Set(counts.values()), new Set([(252 * 20) / 36]))
 })
 
-test('a replaced source gives the same ids again, and gives way to true randomness', () => {
+test('a replaced source of randomness gives the same ids again, and can be removed', () => {
   const draw = () => {
     const restore = replaceRandomSource((count) => Buffer.alloc(count, 7))
     const drawn = [newSandboxID(), newUUID(), randomHex(4)]

@@ -1,12 +1,12 @@
 /**
- * The only source of randomness. Ids carry at least 100 bits, so none can be guessed,
- * but for those of requests, which open nothing.
+ * The only source of randomness. Ids have at least 100 random bits, so nobody can guess one. Ids of requests are shorter,
+ * because they give access to nothing.
  */
 
 /** Loaded when first needed: it takes an agent several milliseconds, and few of them ever need it. */
 let source = (count: number): Buffer => process.getBuiltinModule('node:crypto').randomBytes(count)
 
-/** Every id comes from this source until the returned function is called: a simulation repeats itself by its seed. */
+/** Makes every id come from this source until the returned function is called, so that a simulation can be repeated. */
 export function replaceRandomSource(bytes: (count: number) => Buffer): () => void {
   const before = source
   source = bytes
@@ -15,12 +15,12 @@ export function replaceRandomSource(bytes: (count: number) => Buffer): () => voi
   }
 }
 
-/** What `newUUID` gives. */
+/** The form of the ids that `newUUID` returns. */
 export const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const lowercaseAlphanumerics = 'abcdefghijklmnopqrstuvwxyz0123456789'
 
-/** Bytes from here on would make some characters more likely than others. */
+/** Bytes from this value on are skipped: they would make some characters more likely than others. */
 const firstUneven = 256 - (256 % lowercaseAlphanumerics.length)
 
 function randomText(length: number): string {
@@ -50,7 +50,7 @@ export const newUUID = (): string => randomUUID()
 let spare: { bytes: Buffer; at: number } | undefined
 const requestIDBytes = 8
 
-/** It guards nothing: long enough that no two in a log are the same. */
+/** A request id is not secret. It is long enough that no two in a log are the same. */
 export function newRequestID(): string {
   if (!spare || spare.at === spare.bytes.length) spare = { bytes: source(512 * requestIDBytes), at: 0 }
   const from = spare.at

@@ -5,12 +5,12 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { ifPresent } from './if-present.ts'
 
-test('only what the file system says is not there is absent', async () => {
+test('only an error that means "not found" counts as absent', async () => {
   assert.equal(await ifPresent(readFile(join(tmpdir(), 'warren-no-such-file'))), undefined)
   await assert.rejects(ifPresent(readFile(tmpdir())), { code: 'EISDIR' })
   await assert.rejects(ifPresent(readFile('/proc/version/below')), { code: 'ENOTDIR' })
 })
 
-test('what is there comes back', async () => {
+test('an existing value is returned', async () => {
   assert.ok(await ifPresent(readFile('/proc/version', 'utf8')))
 })

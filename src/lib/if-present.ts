@@ -1,6 +1,6 @@
 /**
- * Undefined only when the file system says that there is nothing (ENOENT). Any other failure says nothing about
- * what is there, so it is passed on.
+ * Undefined only if the file system reports that the file does not exist (ENOENT). Any other failure leaves that open, so it
+ * is passed on.
  */
 export async function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   try {
@@ -11,7 +11,7 @@ export async function ifPresent<T>(work: Promise<T>): Promise<T | undefined> {
   }
 }
 
-/** The same of what is read at once. */
+/** Like `ifPresent`, for synchronous I/O. */
 export function ifPresentNow<T>(read: () => T): T | undefined {
   try {
     return read()

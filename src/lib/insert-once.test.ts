@@ -8,7 +8,7 @@ import { insertOnce } from './insert-once.ts'
 const lost = () => new AppError('unavailable', 'The database cannot be reached; try again.')
 const taken = () => new AppError('already_exists', 'The name is taken.')
 
-/** Inserts by what each try is to do: first to the table, then to who asked. */
+/** Inserts with a script for each try: what happens in the table, and what the caller gets. */
 function insertBy(...tries: { takes?: boolean; ends: boolean | Error }[]) {
   const clock = new ManualClock()
   let isThere = false
@@ -34,22 +34,22 @@ describe('an insert', () => {
     assert.deepEqual([await ended, count()], [true, 1])
   })
 
-  it('is made again when it did not happen', async () => {
+  it('is made again if it did not take effect', async () => {
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: true }).ended, true)
     assert.equal(await insertBy({ ends: lost() }, { ends: false }).ended, false)
   })
 
-  it('counts when an earlier try takes effect in the middle of a later one', async () => {
+  it('succeeds if an earlier try takes effect during a later one', async () => {
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: taken() }).ended, true)
     assert.equal(await insertBy({ ends: lost() }, { takes: true, ends: false }).ended, true)
   })
 
-  it('is rejected when somebody else has the name', async () => {
+  it('is rejected if somebody else has the name', async () => {
     await assert.rejects(insertBy({ ends: taken() }).ended, /The name is taken/)
     await assert.rejects(insertBy({ ends: lost() }, { ends: taken() }).ended, /The name is taken/)
   })
 
-  it('is unknown when no answer comes', async () => {
+  it('is unknown if no answer comes', async () => {
     await assert.rejects(insertBy(...Array(5).fill({ ends: lost() })).ended, /cannot be reached/)
   })
 })

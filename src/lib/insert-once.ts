@@ -3,16 +3,16 @@ import type { Clock } from './clock.ts'
 import { retryPassing } from './retry-passing.ts'
 
 export type Insertion = {
-  /** False: it was not inserted, because there are as many as there may be. */
+  /** Returns false if a limit is reached and nothing was inserted. */
   insert: () => Promise<boolean>
-  /** Whether it is there, by an id that only this call knows. */
+  /** True if the row exists, by an id that only this call knows. */
   isThere: () => Promise<boolean>
 }
 
 /**
- * Inserts something under an id that only this call knows, and tries again where the answer was lost. An earlier try may
- * have taken effect, or do so as late as in the middle of a later one, which then finds the name or the place taken: so
- * what is there by that id counts, and not the answer.
+ * Inserts a row under an id that only this call knows, and tries again if the answer was lost. An earlier try may have taken
+ * effect, or may do so in the middle of a later try, which then finds the name or the limit taken. So the row with that id
+ * decides, and not the answer.
  */
 export function insertOnce(clock: Clock, { insert, isThere }: Insertion): Promise<boolean> {
   return retryPassing(clock, async (attempt) => {

@@ -2,8 +2,8 @@
 
 /**
  * Ranges where hosts of an internal network may be: this host, private and shared networks, the cloud's metadata, and
- * what is no unicast address. Nothing of a sandbox is sent there, and no image is fetched from there, unless the
- * operator opens a range.
+ * addresses that are not unicast. No sandbox may send there, and no image is fetched from there, unless the operator opens a
+ * range.
  */
 export const internalRanges: readonly string[] = [
   '0.0.0.0/8',
@@ -22,7 +22,7 @@ export const internalRanges: readonly string[] = [
 /**
  * Ranges that nobody on the public internet has: three for documentation and the retired 6to4 relays. A registry whose
  * name leads there is a mistake or a trick, so no image is fetched from them. A sandbox may send to them: the packets
- * reach nobody, and networks made for tests use these ranges for what stands in for the internet.
+ * reach nobody, and networks made for tests use these ranges in place of the internet.
  */
 export const unassignedRanges: readonly string[] = [
   '192.0.2.0/24',

@@ -10,7 +10,7 @@ import {
   parseRange,
 } from './ipv4.ts'
 
-test('addresses have one spelling, and come back as they went in', () => {
+test('addresses have one spelling, and are written as they were read', () => {
   for (const text of ['0.0.0.0', '10.0.0.1', '127.0.0.1', '255.255.255.255']) {
     assert.equal(numberToAddress(addressToNumber(text)!), text)
   }
@@ -32,7 +32,7 @@ test('addresses have one spelling, and come back as they went in', () => {
   }
 })
 
-test('a network is the range it spans, up to the last address there is', () => {
+test('a network is its range of addresses, up to the last possible one', () => {
   const range = (text: string) => {
     const found = parseRange(text)
     return found && `${numberToAddress(found.first)}-${numberToAddress(found.last)}`
@@ -55,7 +55,7 @@ test('a network is the range it spans, up to the last address there is', () => {
   }
 })
 
-test('merged ranges hold the same addresses as those they were made of', () => {
+test('merged ranges contain the same addresses as before', () => {
   let seed = 1
   const random = (below: number) => {
     seed = (seed * 48_271) % 2_147_483_647

@@ -1,9 +1,9 @@
 /** IPv4 arithmetic: addresses as numbers, networks as ranges of them. */
 
-/** Both ends are in it. */
+/** A range that includes both ends. */
 export type AddressRange = { first: number; last: number }
 
-/** Undefined: no dotted address in its one plain spelling. */
+/** Undefined if the text is not a dotted address in its canonical spelling. */
 export function addressToNumber(text: string): number | undefined {
   const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text)
   if (!match) return undefined

@@ -29,7 +29,7 @@ async function joined(t: TestContext, idleMs: number): Promise<{ client: Socket;
   return { client, service }
 }
 
-test('an end of one side leaves the other its say, for as long as it speaks', async (t) => {
+test('a side that has ended still receives, for as long as the other side sends', async (t) => {
   const { client, service } = await joined(t, 3000)
   const closed = once(client, 'close')
   let heard = ''
@@ -47,14 +47,14 @@ test('an end of one side leaves the other its say, for as long as it speaks', as
   assert.equal(heard, '....answer')
 })
 
-test('what one side has left and the other keeps open in silence is broken off', async (t) => {
+test('a connection that one side has ended and the other keeps open in silence is closed', async (t) => {
   const { client, service } = await joined(t, 100)
   client.resume().end()
   service.resume()
   await new Promise((resolve) => client.once('close', resolve))
 })
 
-test('silence alone breaks nothing off', async (t) => {
+test('silence alone closes nothing', async (t) => {
   const { client, service } = await joined(t, 100)
   await delay(400)
   client.write('still there')

@@ -1,9 +1,9 @@
-/** Two connections as one: bytes both ways as fast as their readers, an end as an end, a failure as a reset. */
+/** Joins two connections: copies bytes both ways at the speed of their readers, passes on an end, and a failure as a reset. */
 import type { Socket } from 'node:net'
 import { noteSpent } from './node-internals/spent-buffers.ts'
 
 const probeIdleMs = 60_000
-/** After one side has ended, silence of the other is a connection that somebody forgot. */
+/** After one side has ended, the other side may be silent for this long. */
 const halfOpenIdleMs = 120_000
 
 export function joinSockets(one: Socket, other: Socket, idleMs = halfOpenIdleMs): void {

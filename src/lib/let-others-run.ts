@@ -1,4 +1,4 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** Gives the event loop one turn. For loops over so much that everybody else would notice the wait. */
+/** Gives the event loop one turn. Use it in long loops that would delay other requests. */
 export const letOthersRun = (): Promise<void> => setImmediate()

@@ -1,20 +1,20 @@
-/** Starts a process that makes the calls of a list and becomes a program or ends, without a copy of this one. */
+/** Starts a process that makes the calls of a list and then executes a program or ends. This process is not copied. */
 import { getSystemErrorName } from 'node:util'
 import type { CLibrary } from './c-library.ts'
 import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
 
 /**
- * Gives the pid once the process has become the program. Throws the failure of the system call, by its name, when there
- * is no process, or it could not become one. `dataBytes` is how much the calls that are added point at.
+ * Returns the pid once the process has executed the program. Throws an error with the name of the system call that failed.
+ * `dataBytes` is the size of the data that the added calls point at.
  */
 export type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
 
-/** CLONE_VFORK: we wait until it has another memory, or has ended. */
+/** CLONE_VFORK: this thread waits until the new process has its own memory, or has ended. */
 const untilProgram = 0x4000
 const setMask = 2
 const maskBytes = 8
 const noSignals = Buffer.alloc(maskBytes)
-/** The `struct sigaction` of the kernel, all zero: what the signal does by default. */
+/** The `struct sigaction` of the kernel. All zeroes mean the default action. */
 const defaultAction = Buffer.alloc(32)
 export const ordinarySignals = Array.from({ length: 31 }, (_, index) => index + 1)
 const unchangeableSignals = [9, 19]
@@ -22,7 +22,7 @@ const currentFolder = -100
 const writeOnly = 1
 const lastDescriptor = 0xffffffff
 
-/** `addFirst` adds what every list begins with: it is written only once. */
+/** `addFirst` adds the calls that every list begins with. They are written only once. */
 export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => void): StartByList {
   const start = openListClone(libc, addFirst, untilProgram)
   const waitpid = libc.func('int waitpid(int pid, void *status, int options)')
@@ -39,13 +39,13 @@ export function openListProcess(libc: CLibrary, addFirst: (list: CallList) => vo
   }
 }
 
-/** The list is the caller's to release, once the process uses it no longer. */
+/** The caller must release the list when the process no longer uses it. */
 export type CloneByList = (
   dataBytes: number,
   addCalls: (list: CallList) => void,
 ) => { pid: number; list: CallList }
 
-/** Without a flag more, the process makes its calls beside us. */
+/** Without CLONE_VFORK the process makes its calls while this thread goes on. */
 export function openListClone(
   libc: CLibrary,
   addFirst: (list: CallList) => void,
@@ -66,7 +66,7 @@ export function openListClone(
   }
 }
 
-/** Our handlers go before signals may come; `signals` are those that can have any. */
+/** Resets our handlers before signals may arrive. `signals` are those that can have a handler. */
 export function addDefaultSignals(list: CallList, signals: readonly number[] = ordinarySignals): void {
   const byDefault = list.bytes(defaultAction)
   for (const signal of signals) {
@@ -74,7 +74,7 @@ export function addDefaultSignals(list: CallList, signals: readonly number[] = o
   }
 }
 
-/** From here on signals come. */
+/** Unblocks signals. */
 export function addSignalMask(list: CallList): void {
   list.add('rt_sigprocmask', setMask, list.bytes(noSignals), 0, maskBytes)
 }
@@ -84,7 +84,7 @@ export function addCloseFrom(list: CallList, first: number): void {
   list.add('close_range', first, lastDescriptor)
 }
 
-/** Standard input is closed then: a file that is opened afterwards takes its number. */
+/** Closes standard input. A file that is opened next gets its number. */
 export function addOomScore(list: CallList, score: number): void {
   const text = String(score)
   list.add('close', 0)

@@ -35,7 +35,7 @@ test('connections to a machine that has vanished end', async () => {
   assert.equal(connection.ended, 'the other machine is silent')
 })
 
-test('nothing is tried for a connection that is watched for a moment', async () => {
+test('a connection that is watched only for a moment is not probed', async () => {
   const { world, probe, advance, connect } = setUp()
   for (let count = 0; count < 10; count++) {
     const stop = probe.watch(connect())
@@ -47,7 +47,7 @@ test('nothing is tried for a connection that is watched for a moment', async () 
   assert.ok(probe.isIdle)
 })
 
-test('a connection that is not watched any more when the answer fails to come is left alone', async () => {
+test('a connection that is no longer watched when the answer fails to come is left alone', async () => {
   const { world, probe, advance, connect } = setUp()
   const connection = connect()
   world.isThere = false
@@ -58,7 +58,7 @@ test('a connection that is not watched any more when the answer fails to come is
   assert.equal(connection.ended, '')
 })
 
-test('a connection that is watched again after all was idle is looked after again', async () => {
+test('a connection that is watched again after a break is probed again', async () => {
   const { world, probe, advance, connect } = setUp()
   probe.watch(connect())()
   await advance(10_000)

@@ -1,19 +1,19 @@
 /**
- * Ends connections whose far end has vanished without a word, as a machine does that loses its power or its network: TCP
- * itself gives up what it has sent after a quarter of an hour, and waits for an answer for ever. While any connection is
- * watched for longer than a moment, a new one to the same place is tried now and then.
+ * Ends connections whose far end has vanished silently, such as a machine that lost its power or its network. TCP itself
+ * gives up unacknowledged data only after a quarter of an hour, and waits for an answer forever. While a connection is
+ * watched for longer than a moment, this tries a new connection to the same address now and then.
  */
 import { connect } from 'node:net'
 import type { Clock } from './clock.ts'
 
 const tryEveryMs = 3000
-/** Time for the first packet and for two more, should it be lost. */
+/** Time for the first packet and two retransmissions. */
 const answerWithinMs = 5000
-/** A refusal, in contrast, comes from a machine that is there, and ends the connections that it knows nothing of. */
+/** Errors that mean silence. ECONNREFUSED is none: that machine is alive, and resets connections that it does not know. */
 const silences = new Set(['EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ETIMEDOUT'])
 
 export type LivenessProbeParts = {
-  /** Whether the machine at the far end is there, however busy. */
+  /** True if the machine at the far end is alive, however busy. */
   isThere: () => Promise<boolean>
   clock: Clock
 }
@@ -22,7 +22,7 @@ type ProbedConnection = { destroy(error: Error): unknown }
 
 export class LivenessProbe {
   readonly #parts: LivenessProbeParts
-  /** With the time since when. */
+  /** The watched connections, with the time when each watch began. */
   readonly #watched = new Map<ProbedConnection, number>()
   #isTicking = false
 
@@ -34,7 +34,7 @@ export class LivenessProbe {
     return this.#watched.size === 0
   }
 
-  /** Until the returned function is called. */
+  /** Watches the connection until the returned function is called. */
   watch(connection: ProbedConnection): () => void {
     this.#watched.set(connection, this.#parts.clock.now())
     if (!this.#isTicking) this.#tickSoon()
@@ -62,7 +62,7 @@ export class LivenessProbe {
   }
 }
 
-/** The kernel of the other machine answers this, so it says nothing of a process there that is slow. */
+/** The other machine's kernel accepts the connection, so a slow process there does not matter. */
 export function isMachineThere(target: { host: string; port: number }): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ ...target, timeout: answerWithinMs })

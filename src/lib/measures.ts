@@ -1,7 +1,7 @@
 /**
- * Figures that the process keeps of itself. They are plain numbers, so that counting costs a hot path next to nothing;
- * whoever shows them reads them. Labels are words of this code or members of closed lists: nothing that a client chooses
- * may become one, or the number of series would have no bound.
+ * Metrics of this process. They are plain numbers, so that counting costs a hot path next to nothing; `/metrics` reads
+ * them. Labels are constants of this code or members of closed lists. A text that a client chooses must not become a label,
+ * because the number of series would have no bound.
  */
 
 export class Counter {
@@ -13,9 +13,9 @@ export class Counter {
 }
 
 export class Histogram {
-  /** The upper ends of all buckets but the last, which has none. */
+  /** The upper bounds of all buckets but the last, which has none. */
   readonly bounds: readonly number[]
-  /** How many values fell into each bucket, not counting those of the buckets before it. */
+  /** The number of values in each bucket, without those of the buckets before it. */
   readonly counts: Float64Array
   sum = 0
 
@@ -39,7 +39,7 @@ export const durationBounds = [
   ...[1, 2.5, 5, 10, 30, 60, 300],
 ]
 
-/** All figures of one name, told apart by the values of their labels. */
+/** All metrics of one name, distinguished by the values of their labels. */
 export class Family<Figure> {
   readonly name: string
   readonly help: string
@@ -54,7 +54,7 @@ export class Family<Figure> {
     this.#make = make
   }
 
-  /** In the order of the label names. In a hot path, keep what comes back. */
+  /** Takes the values in the order of the label names. A hot path should store the result. */
   of(...labels: string[]): Figure {
     const key = labels.join('\n')
     const known = this.#series.get(key)
@@ -69,7 +69,7 @@ export class Family<Figure> {
   }
 }
 
-/** A figure that is looked up when somebody asks for it. */
+/** A metric that is read only when somebody asks for it. */
 export type Gauge = {
   name: string
   help: string

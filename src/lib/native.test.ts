@@ -1,4 +1,4 @@
-/** The sources in `native/`: what is built from them is what Warren ships, and it holds under the sanitizers. */
+/** Tests that the shipped files are built from the sources in `native/`, and runs these under the sanitizers. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
@@ -25,7 +25,7 @@ function build(machine: string, file: string, options: string[] = []): void {
 
 suite('the built addon', () => {
   for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} has the bytes that its source gives`, (context) => {
+    test(`for ${machine} is byte for byte the build of its source`, (context) => {
       const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
       if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
       const file = join(folder, `${machine}.node`)
@@ -38,7 +38,7 @@ suite('the built addon', () => {
     })
   }
 
-  test('asks for no library, and for nothing but Node-API and a few functions that every C library has', () => {
+  test('needs no library, and only Node-API and a few functions that every C library has', () => {
     for (const machine of Object.keys(compilers)) {
       const shipped = join(native, `built/linux-${machine}.node`)
       const read = (what: string) => execFileSync('readelf', ['-W', what, shipped], { encoding: 'utf8' })
@@ -59,9 +59,9 @@ suite('a process that makes a list of steps', () => {
     assert.deepEqual([status, stderr], [0, ''])
   }
 
-  test('does as its list says, on little stack', () => run('plain', ['-O2', '-DMOST_STACK_BYTES=512']))
+  test('makes the calls of its list, on little stack', () => run('plain', ['-O2', '-DMOST_STACK_BYTES=512']))
 
-  test('touches no memory that is not its own', () =>
+  test('touches only its own memory', () =>
     run('sanitized', ['-O1', ...sanitizers, '-DMOST_STACK_BYTES=8192']))
 })
 
@@ -90,7 +90,7 @@ const work = `
   }
   console.log(JSON.stringify(ends))`
 
-test('the addon touches no memory that is not its own', () => {
+test('the addon touches only its own memory', () => {
   const file = join(folder, 'sanitized.node')
   build(process.arch, file, sanitizers)
   const runtimes = ['libasan.so', 'libubsan.so'].map((name) =>

@@ -16,7 +16,7 @@ const builtFile = `native/built/linux-${process.arch}.node`
 
 let builtPath: string | undefined
 
-/** Undefined: there is none for this machine. */
+/** Undefined if there is no addon for this machine. */
 export function addonFile(): string | undefined {
   builtPath ??= join(dirname(findPackageJSON(import.meta.url)!), builtFile)
   return existsSync(builtPath) ? builtPath : undefined

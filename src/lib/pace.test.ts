@@ -9,14 +9,14 @@ suite('a pace', () => {
     return { clock, pace: new Pace({ bytesPerSecond: 1000, burstBytes: 5000, clock }) }
   }
 
-  test('lets a burst pass, and makes wait for what is beyond it', () => {
+  test('lets a burst pass, and delays what exceeds it', () => {
     const { pace } = open()
     assert.equal(pace.spend(5000), 0)
     assert.equal(pace.spend(250), 250)
     assert.equal(pace.spend(250), 500)
   })
 
-  test('earns with time, and never more than a burst', () => {
+  test('accumulates with time, and never more than a burst', () => {
     const { clock, pace } = open()
     pace.spend(5000)
     clock.advance(1000)
@@ -25,7 +25,7 @@ suite('a pace', () => {
     assert.equal(pace.spend(5001), 1)
   })
 
-  test('owes nothing for a clock that is set back', () => {
+  test('does not wait longer because a clock is set back', () => {
     const { clock, pace } = open()
     clock.advance(-3_600_000)
     assert.equal(pace.spend(5000), 0)

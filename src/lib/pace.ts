@@ -2,14 +2,14 @@ import { type Clock, systemClock } from './clock.ts'
 
 export type PaceOptions = {
   bytesPerSecond: number
-  /** So much may be spent at once after a pause. */
+  /** Maximum amount that may be spent at once after a pause. */
   burstBytes: number
   clock?: Clock
 }
 
 /**
- * Bounds what is spent over time. Spending more than there is makes a debt, which is waited off: so several that share
- * a pace and wait after each spending get the same share.
+ * Limits spending over time. A caller that spends more than is available makes a debt and must wait until it is paid off.
+ * So callers that share a pace and wait after each spending get equal shares.
  */
 export class Pace {
   readonly #bytesPerMs: number
@@ -26,10 +26,10 @@ export class Pace {
     this.#at = clock.now()
   }
 
-  /** Gives the milliseconds to wait before anything more is spent. */
+  /** Returns the milliseconds to wait before the next spending. */
   spend(bytes: number): number {
     const now = this.#clock.now()
-    // A clock that is set back earns nothing, and nothing is owed for it.
+    // A clock that is set back adds neither budget nor debt.
     const earned = Math.max(0, now - this.#at) * this.#bytesPerMs
     this.#at = now
     this.#left = Math.min(this.#burstBytes, this.#left + earned) - bytes

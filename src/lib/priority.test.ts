@@ -12,13 +12,13 @@ describe('the thread of the event loop', () => {
   beforeEach(() => assert.equal(raisePriority(), undefined))
   afterEach(restorePriority)
 
-  it('comes before the programs that it starts', async () => {
+  it('has a higher priority than the programs that it starts', async () => {
     assert.ok(getPriority() < usual)
     assert.equal((await runCommand('nice', [])).stdout, `${usual}\n`)
     assert.ok(getPriority() < usual)
   })
 
-  it('comes before the threads that it starts', async () => {
+  it('has a higher priority than the threads that it starts', async () => {
     const ask = `require('node:worker_threads').parentPort.postMessage(require('node:os').getPriority())`
     const worker = atUsualPriority(() => new Worker(ask, { eval: true }))
     const told = await new Promise((resolve) => worker.once('message', resolve))
@@ -26,12 +26,12 @@ describe('the thread of the event loop', () => {
     await worker.terminate()
   })
 
-  it('goes on as before when nothing could be started', () => {
+  it('keeps its priority if nothing could be started', () => {
     assert.throws(() => atUsualPriority(() => assert.fail('none')), /none/)
     assert.ok(getPriority() < usual)
   })
 
-  it('comes before the groups of sandboxes, with its session, and gives that back', () => {
+  it('has a higher priority than the groups of sandboxes, with its session, and restores that', () => {
     if (usualOfSession === undefined) assert.equal(sessionNiceness(), undefined)
     else assert.equal(sessionNiceness(), Math.min(usualOfSession, -10))
     restorePriority()

@@ -1,11 +1,11 @@
 /**
- * The thread of the event loop comes before the programs and threads that it starts: everybody's requests wait for it,
- * and a burst of boots starts hundreds of them. Linux keeps a priority for each thread and hands it on to what the thread
- * starts, so that is started at the one this process was started with.
+ * Gives the thread of the event loop a higher priority than the programs and threads that it starts: every request waits
+ * for it, and a burst of boots starts hundreds of programs. On Linux each thread has a priority, which the programs and
+ * threads that it starts inherit. So these are started with the original priority of this process.
  *
- * That counts only within the group of processes that the kernel's scheduler weighs as one. The groups of the sandboxes
- * are weighed against the group of this process: its own cgroup or, where it has none, its session (`autogroup`). So the
- * session is raised as well.
+ * That priority counts only within a group of processes that the kernel's scheduler treats as one. The scheduler weighs the
+ * groups of the sandboxes against the group of this process: its own cgroup or, if it has none, its session (`autogroup`). So
+ * the session's priority is raised as well.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
@@ -14,8 +14,8 @@ import { isMissing } from './if-present.ts'
 /** Steps of niceness: with them, one thread gets about as much CPU as five others. */
 const ahead = 7
 /**
- * With this niceness the session weighs as much as nine others. It does not depend on the niceness before: a server that
- * was killed could not give its session back, and the next one of that session would raise it further.
+ * With this niceness the session weighs as much as nine others. The value is absolute: a server that was killed could not
+ * reset its session, and with a relative value the next server of that session would raise it further.
  */
 const raisedSession = -10
 
@@ -25,7 +25,7 @@ const sessionFile = '/proc/self/autogroup'
 let usual: number | undefined
 let usualOfSession: number | undefined
 
-/** To be called by the thread of the event loop. Gives back why it cannot be done here. */
+/** Call it in the thread of the event loop. Returns the reason if the priority cannot be raised here. */
 export function raisePriority(): string | undefined {
   const before = getPriority()
   try {
@@ -45,7 +45,7 @@ export function restorePriority(): void {
   usualOfSession = undefined
 }
 
-/** Gives back the session's niceness before; undefined where sessions have none. */
+/** Returns the session's previous niceness; undefined if sessions have none. */
 function raiseSession(): number | undefined {
   const before = sessionNiceness()
   if (before === undefined) return undefined
@@ -53,7 +53,7 @@ function raiseSession(): number | undefined {
   return before
 }
 
-/** The file has one line, `/autogroup-128 nice 0`, and none in a session that the kernel has made no group for. */
+/** The file has one line, `/autogroup-128 nice 0`. It is empty if the kernel has made no group for the session. */
 export function sessionNiceness(): number | undefined {
   try {
     const niceness = / nice (-?\d+)$/m.exec(readFileSync(sessionFile, 'utf8'))?.[1]
@@ -64,7 +64,7 @@ export function sessionNiceness(): number | undefined {
   }
 }
 
-/** For `start` that starts a program or a thread before it returns. */
+/** Calls `start` with the original priority. `start` must start its program or thread before it returns. */
 export function atUsualPriority<T>(start: () => T): T {
   if (usual === undefined) return start()
   setPriority(usual)

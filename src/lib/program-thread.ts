@@ -1,13 +1,13 @@
 /**
- * A thread that starts programs for the thread of the event loop. Node waits until a program is loaded before it goes on:
- * on a machine whose CPUs are taken that is tens of milliseconds each time, and all requests would wait with it.
+ * A thread that starts programs for the thread of the event loop. Node waits until a program is loaded before it goes on.
+ * On a machine with busy CPUs that takes tens of milliseconds each time, and all requests would wait.
  */
 import { Worker } from 'node:worker_threads'
 import { endWorker } from './ending-worker.ts'
 import { siblingModule } from './sibling-module.ts'
 import type { ProgramEnd, ProgramRequest } from './spawn-program.ts'
 
-/** What the thread can be asked for; `abort` names the earlier question that it is about. */
+/** The requests to the thread. `abort` names the earlier request that it cancels. */
 export type ProgramQuestion = { run: ProgramRequest } | { abort: number }
 export type ToProgramThread = { number: number; question: ProgramQuestion }
 export type FromProgramThread = { number: number; answer: unknown; failure?: string }
@@ -28,7 +28,7 @@ export class ProgramThread {
     this.#worker.on('exit', () => this.#fail('it ended'))
   }
 
-  /** False: it can start nothing any more. */
+  /** False if the thread can start no more programs. */
   get isUsable(): boolean {
     return !this.#hasEnded
   }
@@ -54,7 +54,7 @@ export class ProgramThread {
     const answer = new Promise<T>((resolve, reject) => {
       this.#waiting.set(number, { resolve: resolve as Waiting['resolve'], reject })
     })
-    // Whoever waits for a program keeps the process alive, and a thread that only waits does not.
+    // A pending program keeps this process alive; an idle thread does not.
     this.#worker.ref()
     this.#worker.postMessage({ number, question } satisfies ToProgramThread)
     if (this.#hasEnded) this.#fail('it ended')

@@ -5,7 +5,7 @@ import { currentRequestID, onBehalfOf, requestIDOf } from './request-id.ts'
 
 const asking = (id?: string | string[]) => ({ headers: id === undefined ? {} : { 'x-request-id': id } })
 
-test('a request keeps the id that it was given first', () => {
+test('a request keeps its first id', () => {
   const request = asking()
   const requestID = requestIDOf(request)
   assert.match(requestID, /^[0-9a-f]{16}$/)
@@ -13,14 +13,14 @@ test('a request keeps the id that it was given first', () => {
   assert.notEqual(requestIDOf(asking()), requestID)
 })
 
-test("a client's own id is taken over when it can stand in a log as it is", () => {
+test("a client's own id is used if it can be written to a log unchanged", () => {
   assert.equal(requestIDOf(asking('order-17.b')), 'order-17.b')
   for (const bad of ['', 'a b', 'a\n{"level":30}', '<b>', 'x'.repeat(65), ['a', 'b']]) {
     assert.match(requestIDOf(asking(bad as string)), /^[0-9a-f]{16}$/, JSON.stringify(bad))
   }
 })
 
-test('what is done on behalf of a request knows it, also later, and nothing else does', async () => {
+test('work on behalf of a request knows its id, also later, and other work does not', async () => {
   const seen = onBehalfOf('one', async () => {
     await delay(1)
     return currentRequestID()

@@ -8,7 +8,7 @@ import { newRequestID } from './ids.ts'
 
 export const requestIDHeader = 'x-request-id'
 
-/** A client's own id is taken over if it is one that can stand in a log as it is. */
+/** Uses the client's own id if it contains only characters that are safe in a log. */
 const sane = /^[\w.-]{1,64}$/
 
 const ofRequest = Symbol('requestID')
@@ -25,10 +25,10 @@ export function requestIDOf(request: Identified): string {
 
 const current = new AsyncLocalStorage<string>()
 
-/** What `work` does, also after it has returned, is done on behalf of the request. */
+/** Runs `work` on behalf of the request, including all that it does after it has returned. */
 export function onBehalfOf<T>(requestID: string, work: () => T): T {
   return current.run(requestID, work)
 }
 
-/** Undefined where nobody's request is behind it. */
+/** Undefined if no request has caused this work. */
 export const currentRequestID = (): string | undefined => current.getStore()

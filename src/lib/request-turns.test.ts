@@ -75,7 +75,7 @@ describe('a connection that sends too far ahead', () => {
     assert.equal(received, 17, 'Node handed on more than the first request and those that may wait')
   })
 
-  it('is left open for a while, unread and unanswered, so that its client does not come back at once', async () => {
+  it('stays open for a while, unread and unanswered, so that its client does not return at once', async () => {
     let handled = 0
     handle = (_, response) => {
       handled += 1
@@ -87,7 +87,7 @@ describe('a connection that sends too far ahead', () => {
       isClosed = true
     })
     while (received < 17) await nextTurn()
-    // Whatever it still sends stays where it is: the kernel takes so much and no more.
+    // Its further bytes stay unread: the kernel's buffer fills up and accepts no more.
     while (socket.writableLength > 0 && socket.write(get('/').repeat(5000))) await nextTurn()
     for (let turn = 0; turn < 50; turn++) await nextTurn()
     clock.advance(1999)
@@ -97,7 +97,7 @@ describe('a connection that sends too far ahead', () => {
     await closed
   })
 
-  it('is closed at once where many are left open already', async () => {
+  it('is closed at once if many are open already', async () => {
     handle = () => {}
     const left = Array.from({ length: 256 }, flood)
     while (received < 256 * 17) await nextTurn()
@@ -112,7 +112,7 @@ describe('a connection that sends too far ahead', () => {
   })
 })
 
-it('connections take turns: one that sends ahead holds nobody else up', async () => {
+it('connections take turns, so one that pipelines does not delay others', async () => {
   const order: string[] = []
   handle = ({ url = '' }, response) => {
     order.push(url)
@@ -128,7 +128,7 @@ it('connections take turns: one that sends ahead holds nobody else up', async ()
   other.destroy()
 })
 
-it('what waits is dropped with the connection', async () => {
+it('waiting requests are dropped with the connection', async () => {
   let first: ServerResponse | undefined
   let handled = 0
   handle = (_, response) => {

@@ -7,11 +7,11 @@ import type { Socket } from 'node:net'
 import { type Clock, systemClock } from './clock.ts'
 import { resetSocket } from './join-sockets.ts'
 
-/** Clients that send ahead at all send about ten. */
+/** Maximum number of pipelined requests. Clients that pipeline at all send about ten. */
 const mostAhead = 16
-/** How long one that sent more is left open, unread: a client that is cut off at once comes back at once. */
+/** How long a connection with more requests stays open, unread: a client that is cut off at once comes back at once. */
 const stallMs = 2000
-/** So many at a time; what comes on top of them is cut off at once, so that nobody fills the server with them. */
+/** Maximum number of such connections. Further ones are closed at once, so that nobody fills the server with them. */
 const mostStalled = 256
 
 type Turn = { response: ServerResponse; handle: () => void }
@@ -63,7 +63,7 @@ export class RequestTurns {
       this.#stalled--
       cancel()
     })
-    // Before the next read, and once more after Node has asked for the bytes behind a request.
+    // Paused before the next read, and again because Node may resume the socket to read past a request.
     process.nextTick(() => socket.pause())
     setImmediate(() => socket.pause())
   }
@@ -83,13 +83,13 @@ function begin(socket: Socket, line: Line, { response, handle }: Turn): void {
 
 type Parser = { onIncoming?: ((request: IncomingMessage, keepAlive: boolean) => number) | null }
 
-/** What tells Node's parser to leave the rest of its bytes alone, as behind a request to upgrade. */
+/** Makes Node's parser leave the rest of its bytes alone, as after an upgrade request. */
 const parseNoFurther = 2
 
 /**
- * Calls `onTooMany` as soon as one more request comes while `isFull`; the connection takes no other one then. This leans
- * on a field of Node's own parser, since nothing else stops it in the middle of what it has read; the test beside this
- * file tells when that has changed.
+ * Calls `onTooMany` when a request comes while `isFull`; the connection then accepts no further request. This uses a private
+ * field of Node's parser, because nothing else stops the parser in the middle of a read. The test beside this file fails if
+ * that field changes.
  */
 function stopParsing(socket: Socket, isFull: () => boolean, onTooMany: () => void): void {
   const { parser } = socket as { parser?: Parser | null }

@@ -17,14 +17,14 @@ for (const [mode, begin] of Object.entries(modes)) {
     })
     after(() => end())
 
-    it('gets its input, and what it printed comes back', async () => {
+    it('gets its input, and its output is returned', async () => {
       assert.deepEqual(await runCommand('sh', ['-c', 'cat; echo err >&2'], { input: 'in' }), {
         stdout: 'in',
         stderr: 'err\n',
       })
     })
 
-    it('is quoted when it fails, with its exit code', async () => {
+    it('is quoted with its exit code if it fails', async () => {
       await assert.rejects(runCommand('sh', ['-c', 'echo why >&2; exit 3']), (error) => {
         assert.ok(error instanceof CommandFailed)
         assert.deepEqual([error.exitCode, error.message.includes('why')], [3, true])
@@ -34,11 +34,11 @@ for (const [mode, begin] of Object.entries(modes)) {
       await assert.rejects(runCommand('true', ['a\0b']), /null bytes/)
     })
 
-    it('is killed when it takes too long', async () => {
+    it('is killed if it takes too long', async () => {
       await assert.rejects(runCommand('sleep', ['60'], { timeoutMs: 50 }), CommandFailed)
     })
 
-    it('is killed when the signal aborts, and the reason of the signal is told', async () => {
+    it("is killed when the signal aborts, and the call fails with the signal's reason", async () => {
       const reason = new Error('not wanted any more')
       const abort = new AbortController()
       const ran = runCommand('sleep', ['60'], { signal: abort.signal })
@@ -47,7 +47,7 @@ for (const [mode, begin] of Object.entries(modes)) {
       await assert.rejects(runCommand('sleep', ['60'], { signal: abort.signal }), (error) => error === reason)
     })
 
-    it('is seen while it prints', async () => {
+    it('has its output delivered while it prints', async () => {
       const seen: string[] = []
       await runCommand('echo', ['now'], { onOutput: (chunk) => seen.push(String(chunk)) })
       assert.deepEqual(seen, ['now\n'])
@@ -56,10 +56,10 @@ for (const [mode, begin] of Object.entries(modes)) {
 }
 
 describe('the thread that starts programs', () => {
-  /** The thread of the kernel that a program was started by, where the kernel tells. */
+  /** The kernel thread that started a program, if the kernel shows it. */
   const starter = 'cat /proc/$PPID/task/*/children | tr " " "\\n" | grep -cx $$'
 
-  it('is another one than that of the event loop', async () => {
+  it('is not the thread of the event loop', async () => {
     const end = startProgramsInThread()
     const ofEventLoop = `tr " " "\\n" < /proc/$PPID/task/$PPID/children | grep -cx $$ || true`
     assert.equal((await runCommand('sh', ['-c', `${starter}; ${ofEventLoop}`])).stdout, '1\n0\n')
@@ -68,7 +68,7 @@ describe('the thread that starts programs', () => {
     assert.equal(threadId, 0)
   })
 
-  it('fails what it was asked for when it ends by itself, and starts nothing more', async (t) => {
+  it('fails pending starts if it ends by itself, and starts nothing more', async (t) => {
     const terminate = t.mock.method(Worker.prototype, 'terminate')
     const thread = new ProgramThread()
     const failed = assert.rejects(thread.run({ program: 'sleep', args: ['1'] }), /thread .* failed: it ended/)

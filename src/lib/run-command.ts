@@ -1,4 +1,4 @@
-/** Runs a program without a shell and gives back what it printed; a failure quotes the program's own words. */
+/** Runs a program without a shell and returns its output. An error quotes the program's own message. */
 import { AppError } from './app-error.ts'
 import { atUsualPriority } from './priority.ts'
 import { ProgramThread } from './program-thread.ts'
@@ -7,7 +7,7 @@ import { type ProgramOptions, spawnProgram } from './spawn-program.ts'
 export type CommandOptions = ProgramOptions & {
   /** When this aborts, the program is killed, and the command rejects with the signal's reason. */
   signal?: AbortSignal
-  /** Sees standard output and error as they arrive; nothing is kept for the result then. */
+  /** Called with standard output and error as they arrive. The result then has no output. */
   onOutput?: (chunk: Buffer) => void
 }
 
@@ -27,7 +27,7 @@ export class CommandFailed extends AppError {
 
 let thread: ProgramThread | undefined
 
-/** From now on programs are started by a thread of their own, until the function that comes back is called. */
+/** Lets a separate thread start all programs until the returned function is called. */
 export function startProgramsInThread(): () => Promise<void> {
   const started = atUsualPriority(() => new ProgramThread())
   thread = started

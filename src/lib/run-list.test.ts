@@ -33,18 +33,18 @@ const waitAndMake = (pipe: string, file: string) => (list: CallList) => {
 const childrenOf = (pid: number) =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number)
 
-/** What the work started at once: other tests of this process may have children too. */
+/** The child that the work started: other tests of this process may have children too. */
 function startedBy<T>(work: () => T): [ran: T, processes: number[]] {
   const before = new Set(childrenOf(process.pid))
   const ran = work()
   return [ran, childrenOf(process.pid).filter((pid) => !before.has(pid))]
 }
 
-/** The process of a list waits in `openat`, with nothing open but what its list opened. */
+/** True if the process of a list waits in `openat` and has only the files open that its list opened. */
 const assertHoldsNothing = (pid: number) => assert.deepEqual(readdirSync(`/proc/${pid}/fd`), [])
 
 describe('a list of system calls in a process of its own', () => {
-  it('is run to its end beside others, and holds nothing of ours open', async () => {
+  it('runs to its end beside others, and holds none of our files open', async () => {
     const pipes = ['first', 'second'].map(fifo)
     const files = pipes.map((pipe) => `${pipe}-made`)
     const [ran, processes] = startedBy(() =>
@@ -79,7 +79,7 @@ describe('a list of system calls in a process of its own', () => {
     assert.ok(existsSync(file))
   })
 
-  it('with more calls or longer texts than its memory holds is rejected before a process is started', async () => {
+  it('is rejected before a process is started if it has more calls or longer texts than its memory holds', async () => {
     // The list closes what is open first, and exits last.
     const most = 64 - 2
     const closing = (count: number) => (list: CallList) => {
@@ -101,7 +101,7 @@ describe('a list of system calls in a process of its own', () => {
     await runList(0, closing(most))
   })
 
-  it('that a signal ends is a failure', async () => {
+  it('fails if a signal ends it', async () => {
     const pipe = fifo('of-killed')
     const [ran, processes] = startedBy(() =>
       runList(enoughBytes, waitAndMake(pipe, join(folder, 'never-made'))),
@@ -134,7 +134,7 @@ describe('a list of system calls in a process of its own', () => {
     assert.deepEqual([exitCode, said], [0, 'done\n'])
   })
 
-  it('goes on when the one who started it is killed', async () => {
+  it('continues if the process that started it is killed', async () => {
     const [pipe, file] = [fifo('of-orphan'), join(folder, 'made-by-orphan')]
     const child = inAnotherProcess(pipe, file)
     let orphan = 0

@@ -1,6 +1,6 @@
 /**
- * Runs system calls that may take long in a process of their own. It shares our memory, becomes no program and holds
- * nothing of ours open; when this process is killed it goes on to the end of its list.
+ * Runs system calls that may take long in a separate process. It shares our memory, executes no program and has none of our
+ * files open. If this process is killed, it still goes on to the end of its list.
  */
 import { awaitChild } from './await-child.ts'
 import { openCLibrary } from './c-library.ts'
@@ -12,8 +12,8 @@ import { atUsualPriority } from './priority.ts'
 let start: CloneByList | undefined
 
 /**
- * For the main thread, as `awaitChild` is. Rejects with the failure of the first call that may not fail. `dataBytes` is how
- * much the calls point at.
+ * Call it in the main thread, like `awaitChild`. Rejects with the failure of the first call that must not fail. `dataBytes`
+ * is the size of the data that the calls point at.
  */
 export async function runList(dataBytes: number, addCalls: (list: CallList) => void): Promise<void> {
   start ??= openListClone(openCLibrary(requireAddonFile('System calls cannot be run')), (list) =>

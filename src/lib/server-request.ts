@@ -1,4 +1,4 @@
-/** Requests to a Warren that runs, over TLS too where its certificate does not name this machine. */
+/** Sends requests to a running Warren, also over TLS if its certificate does not name this machine. */
 import http, { type ClientRequest, type OutgoingHttpHeaders } from 'node:http'
 import https from 'node:https'
 
@@ -16,7 +16,7 @@ export type ServerRequestOptions = {
   signal?: AbortSignal
 }
 
-/** `target` is a path on the server, or an address of its own. The caller ends the request and hears its errors. */
+/** `target` is a path on the server, or a full URL. The caller ends the request and handles its errors. */
 export function requestServer(
   { url, certificate }: ServerAddress,
   target: string,

@@ -1,5 +1,5 @@
 import { extname } from 'node:path'
 
-/** A module in the folder of the one that asks: a source beside a source, or a file of the bundle beside another of it. */
+/** The path of a module in the folder of the calling module: a source beside a source, or a bundled file beside another. */
 export const siblingModule = (name: string, asker: string): URL =>
   new URL(`./${name}${extname(asker)}`, asker)

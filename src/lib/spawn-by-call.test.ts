@@ -16,7 +16,7 @@ describe('a program that the C library starts', () => {
     return { stdout, stderr, code }
   }
 
-  it('gets its words, its variables and its folder', async () => {
+  it('gets its arguments, its variables and its folder', async () => {
     const script = 'echo "$1|$2|$#|$NAME|$(pwd)"; echo wrong >&2; exit 3'
     const { PATH } = process.env
     assert.deepEqual(await run(script, { env: { NAME: 'a=b', PATH }, cwd: '/proc' }), {
@@ -26,7 +26,7 @@ describe('a program that the C library starts', () => {
     })
   })
 
-  it('has nothing of ours open, and every signal does what it does by default', async () => {
+  it('has none of our files open, and every signal has its default action', async () => {
     const script = 'echo /proc/self/fd/*; grep -E "SigIgn|SigBlk" /proc/self/status'
     const other = spawn('cat', [], { hasInput: true })
     const beside = await run(script)
@@ -37,7 +37,7 @@ describe('a program that the C library starts', () => {
     assert.equal(beside.stdout.match(/0{16}/g)?.length, 2)
   })
 
-  it('reads what it is given, and has no exit code when it is killed', async () => {
+  it('reads its input, and has no exit code if it is killed', async () => {
     const child = spawn('sh', ['-c', 'read line; echo $line; exec sleep 60'], { hasInput: true })
     child.stdin!.write('hello\n')
     const [first] = await child.stdout.take(1).toArray()
@@ -46,11 +46,11 @@ describe('a program that the C library starts', () => {
     child.stdout.resume()
     child.stderr.resume()
     assert.equal(await child.exited, null)
-    // Its end is known, and its pid may be another's.
+    // Its end has been read, so its pid may belong to another process.
     child.kill()
   })
 
-  it('gets thousands of words and long ones, and too many are an error', async () => {
+  it('may have thousands of arguments and long ones, and too many are an error', async () => {
     const words = Array.from({ length: 10_000 }, (_, number) => `word ${number} of many`)
     const count = async (given: string[]) => {
       const child = spawn('sh', ['-c', 'echo $# $(expr length "$1")', 'sh', ...given], { hasInput: false })
@@ -60,7 +60,7 @@ describe('a program that the C library starts', () => {
     await assert.rejects(count(Array.from({ length: 100 }, () => 'x'.repeat(120_000))), /sh E2BIG/)
   })
 
-  it('that is not there is an error with its name', async () => {
+  it('is an error with its name if it does not exist', async () => {
     const started = async () => spawn('/nowhere/program', [], { hasInput: false }).exited
     await assert.rejects(started, /\/nowhere\/program ENOENT/)
   })

@@ -1,7 +1,7 @@
 /**
  * Starts programs for the server. Node makes a copy of itself for each (`fork`): the kernel copies the page tables of a
- * large process, and afterwards every page that it writes to. The C library's `posix_spawn` copies nothing. Where it
- * cannot be called, Node has to start the program.
+ * large process, and afterwards every page that it writes to. The C library's `posix_spawn` copies nothing. If it
+ * cannot be called, Node starts the program.
  */
 import { closeSync } from 'node:fs'
 import { Socket } from 'node:net'
@@ -24,7 +24,7 @@ export type SpawnedProgram = {
   stdout: Readable
   stderr: Readable
   kill(): void
-  /** With its exit code, or null where a signal ended it, once its output has ended too: somebody has to read that. */
+  /** Resolves with the exit code, or null after a signal, when the output has ended too. So somebody must read the output. */
   exited: Promise<number | null>
 }
 
@@ -42,7 +42,7 @@ type SpawnNatively = (program: string, args: readonly string[], options: SpawnOp
 
 let native: SpawnNatively | null | undefined
 
-/** Throws where the program cannot be started. Undefined: there is no such call here, and Node has to start it. */
+/** Throws if the program cannot be started. Undefined if this machine lacks the call, so that Node must start it. */
 export function spawnByCall(
   program: string,
   args: readonly string[],
@@ -113,7 +113,7 @@ function spawnBy(libc: CLibrary, calls: Calls): SpawnNatively {
       const stdin = hasInput ? open(true) : undefined
       const pid = start(calls, program, args, { env, cwd, stdio: [theirs[2], theirs[0]!, theirs[1]!] })
       const followed = follow(pid, calls.waitpid, [stdout, stderr])
-      // Nobody else would notice that nothing reads from it any more.
+      // Closes standard input after the program's end: nothing else notices that nobody reads it any more.
       void followed.exited.then(() => stdin?.destroy())
       return { pid, stdin, stdout, stderr, ...followed }
     } catch (error) {
@@ -126,8 +126,8 @@ function spawnBy(libc: CLibrary, calls: Calls): SpawnNatively {
 }
 
 /**
- * Signals of ends reach one thread only, so the program is asked for: at its end its output ends too, and only one that
- * gave up its output before is asked for again and again.
+ * SIGCHLD reaches the main thread only, so this thread calls waitpid when the program's output ends. It polls only a program
+ * that closed its output before its end.
  */
 function follow(
   pid: number,
@@ -147,7 +147,7 @@ function follow(
     return found === pid ? exitCodeOf(status.readInt32LE()) : null
   })()
   const kill = () => {
-    // Until its end is known the pid is nobody else's.
+    // No other process can get the pid before waitpid has returned its end.
     if (!hasEnded) process.kill(pid, 'SIGKILL')
   }
   return { exited, kill }

@@ -1,9 +1,9 @@
-/** Runs a program without a shell until it ends, in the thread that calls. */
+/** Runs a program without a shell until it ends, in the calling thread. */
 import { spawn } from 'node:child_process'
 import { errorText } from './app-error.ts'
 import { type SpawnedProgram, type SpawnOptions, spawnByCall } from './spawn-by-call.ts'
 
-/** What can be told to another thread of how to run a program. */
+/** Options for running a program that can be sent to another thread. */
 export type ProgramOptions = {
   input?: string
   env?: Record<string, string>
@@ -14,10 +14,10 @@ export type ProgramOptions = {
 
 export type ProgramRequest = ProgramOptions & { program: string; args: readonly string[] }
 
-/** `exitCode` is null where a signal ended the program, or where it could not be started: `stderr` says why. */
+/** `exitCode` is null if a signal ended the program, or if it could not be started; `stderr` then says why. */
 export type ProgramEnd = { exitCode: number | null; stdout: string; stderr: string }
 
-/** When `signal` aborts, the program is killed and not waited for. */
+/** When `signal` aborts, this kills the program and does not wait for its end. */
 export async function spawnProgram(
   { program, args, input, timeoutMs, ...options }: ProgramRequest,
   signal?: AbortSignal,
@@ -50,10 +50,10 @@ export async function spawnProgram(
   return killOnAbort(child, ended, signal).finally(() => clearTimeout(timer))
 }
 
-/** Where Node started it, its `exited` may reject: then it could not be started. */
+/** If Node starts the program, `exited` rejects if it could not be started. */
 type Child = Omit<SpawnedProgram, 'pid'>
 
-/** Throws, or gives a program whose `exited` rejects, when it cannot be started. */
+/** If the program cannot be started, throws or returns a program whose `exited` rejects. */
 function spawnChild(program: string, args: readonly string[], options: SpawnOptions): Child {
   return spawnByCall(program, args, options) ?? spawnByNode(program, args, options)
 }

@@ -30,7 +30,7 @@ function recorder() {
   return { seen, tracer }
 }
 
-test('a traced object does what it did, and its named methods are told', async () => {
+test('a traced object behaves as before, and its named methods are traced', async () => {
   const { seen, tracer } = recorder()
   const machine = traced(new Machine(), 'machine', tracer, ['start', 'fail'], (id?: string) => ({
     id: id ?? '',
@@ -45,12 +45,12 @@ test('a traced object does what it did, and its named methods are told', async (
   ])
 })
 
-test('a method that the object lacks is left out', () => {
+test('a method that the object lacks is skipped', () => {
   const { tracer } = recorder()
   const some: { start?: () => Promise<void> } = {}
   assert.equal(traced(some, 'some', tracer, ['start']).start, undefined)
 })
 
-test('the methods of a class are found, its constructor is not among them', () => {
+test('the methods of a class are found, without its constructor', () => {
   assert.deepEqual(methodNames(new Machine()), ['start', 'fail', 'starts'])
 })

@@ -1,13 +1,13 @@
 /**
- * Following operations: how long each takes, how it ends, and which others it is made of. Rooms know only this; the app
- * makes histograms and, where the operator wants them, traces of it.
+ * Traces operations: how long each takes, how it ends, and which other operations it contains. Folders depend only on this
+ * interface; the app turns it into histograms and, if the operator wants them, traces.
  */
 export type TraceAttributes = Readonly<Record<string, string | number | boolean>>
 
 export interface Tracer {
   /**
-   * Calls `work` at once and passes on what comes of it. `operation` is a name of this code, such as `driver.start`;
-   * what clients choose belongs into the attributes, which no figure is labelled with.
+   * Calls `work` at once and returns its result. `operation` is a constant name, such as `driver.start`. Texts that clients
+   * choose belong into the attributes, which never become labels of metrics.
    */
   trace<T>(operation: string, attributes: TraceAttributes, work: () => Promise<T>): Promise<T>
 }
@@ -17,8 +17,8 @@ export const noTracer: Tracer = { trace: (_operation, _attributes, work) => work
 type Method = (...args: unknown[]) => unknown
 
 /**
- * The same object with the named methods traced as `prefix.method`; all of them must return promises. What the object
- * calls on itself is not traced.
+ * Returns the same object with the named methods traced as `prefix.method`; all of them must return promises. Calls of the
+ * object to itself are not traced.
  */
 export function traced<T extends object>(
   target: T,
@@ -30,7 +30,7 @@ export function traced<T extends object>(
   const wrapped = new Map<PropertyKey, Method>()
   for (const name of methods) {
     const method = target[name] as Method | undefined
-    // A power that this object does not have.
+    // This object lacks the optional method.
     if (method === undefined) continue
     const operation = `${prefix}.${name}`
     wrapped.set(name, (...args) =>
@@ -46,7 +46,7 @@ export function traced<T extends object>(
       const known = wrapped.get(key)
       if (known) return known
       const value = Reflect.get(target, key, target)
-      // Private fields are those of the object itself.
+      // Private fields exist on the original object only.
       return typeof value === 'function' ? value.bind(target) : value
     },
   })

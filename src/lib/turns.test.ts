@@ -20,7 +20,7 @@ describe('turns', () => {
     assert.equal(turns.has('a'), false)
   })
 
-  it('of other ids do not wait, and a failed one lets the next come', async () => {
+  it('of other ids do not wait, and a failed turn lets the next one run', async () => {
     const turns = new Turns(async (id) => id)
     const stuck = Promise.withResolvers<void>()
     const failing = turns.take('a', async () => {
@@ -34,7 +34,7 @@ describe('turns', () => {
     assert.equal(await next, 'a')
   })
 
-  it('are refused to who takes only a free one', async () => {
+  it('are refused to a caller that takes only a free one', async () => {
     const turns = new Turns(async (id) => id)
     const held = Promise.withResolvers<void>()
     const holder = turns.begin('a', () => held.promise)
@@ -47,7 +47,7 @@ describe('turns', () => {
     assert.equal(await turns.takeIfFree('a', async () => 'mine'), 'mine')
   })
 
-  it('are called off with everybody who waits at that moment, and nobody later', async () => {
+  it('are cancelled together with all that wait at that moment, and with none later', async () => {
     const turns = new Turns(async (id) => id)
     const reason = new Error('killed')
     const signals: AbortSignal[] = []
@@ -68,7 +68,7 @@ describe('turns', () => {
     assert.equal(signals[0]!.reason, reason)
   })
 
-  it('are waited for by who asks until all are over', async () => {
+  it('can be awaited until all are over', async () => {
     const turns = new Turns(async (id) => id)
     let isDone = false
     void turns.take('a', async () => {

@@ -12,9 +12,9 @@ declare const readInTurn: unique symbol
 export type InTurn<Row> = Row & { readonly [readInTurn]: true }
 
 export type Turn<Row> = {
-  /** Undefined: there is no row. */
+  /** Undefined if there is no row. */
   row: InTurn<Row> | undefined
-  /** Aborts when somebody who may overtake calls the work off. */
+  /** Aborts when a caller that may overtake cancels the work. */
   signal: AbortSignal
 }
 
@@ -22,7 +22,7 @@ type Work = { abort: AbortController; finished: Promise<void> }
 
 export class Turns<Row> {
   readonly #read: (id: string) => Promise<Row | undefined>
-  /** By id: who has the turn, then who waits for it, in order. */
+  /** By id: the holder of the turn, then those who wait for it, in order. */
   readonly #queues = new Map<string, Set<Work>>()
 
   constructor(read: (id: string) => Promise<Row | undefined>) {
@@ -39,7 +39,7 @@ export class Turns<Row> {
     return this.#queue(id, async (signal) => work({ row: await this.read(id), signal }))
   }
 
-  /** The same if nobody has the turn or waits for it; else undefined, because whoever has it leaves the row right. */
+  /** Like `take`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
   takeIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
     return this.has(id) ? undefined : this.take(id, work)
   }
@@ -49,12 +49,12 @@ export class Turns<Row> {
     return this.#queue(id, work)
   }
 
-  /** Resolves once all that has the turn, or waits for it now, has ended, well or not. */
+  /** Resolves when the holder and all who wait for the turn now have ended, successfully or not. */
   async finished(id: string): Promise<void> {
     await Promise.all([...(this.#queues.get(id) ?? [])].map(({ finished }) => finished))
   }
 
-  /** Calls off whoever has the turn or waits for it now. */
+  /** Cancels the holder and all who wait for the turn now. */
   cancel(id: string, reason: Error): void {
     for (const { abort } of this.#queues.get(id) ?? []) abort.abort(reason)
   }
@@ -63,12 +63,12 @@ export class Turns<Row> {
     await Promise.all([...this.#queues.keys()].map((id) => this.finished(id)))
   }
 
-  /** The row as it is now. To be called only by the work that has the turn. */
+  /** Reads the current row. Only the holder of the turn may call this. */
   protected async read(id: string): Promise<InTurn<Row> | undefined> {
     return (await this.#read(id)) as InTurn<Row> | undefined
   }
 
-  /** The work is known from this call on, before its first step. */
+  /** Registers the work at once, before its first step. */
   #queue<T>(id: string, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const abort = new AbortController()
     const queue = this.#queues.get(id) ?? new Set()

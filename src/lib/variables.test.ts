@@ -28,7 +28,7 @@ for (const [text, wanted] of expanded) {
   test(`'${text}' is '${wanted}'`, () => assert.equal(expandVariables(text, values), wanted))
 }
 
-test('the names in a text are found, however deep, and none that is escaped', () => {
+test('the names in a text are found at any depth, except escaped ones', () => {
   assert.deepEqual(variablesIn('$A ${B} ${C:-$D${E}} \\$F $'), ['A', 'B', 'C', 'D', 'E'])
 })
 
@@ -44,7 +44,7 @@ test('a hostile text takes no longer than a plain one', () => {
   assert.ok(performance.now() - startedAt < 20_000)
 })
 
-test('a text that its variables make too long is rejected before it is made', () => {
+test('a text whose variables make it too long is rejected before it is built', () => {
   const half = { HALF: 'x'.repeat(largestExpansion / 2) }
   assert.equal(expandVariables('$HALF$HALF', half).length, largestExpansion)
   for (const text of ['$HALF$HALF.', '${NONE:-$HALF$HALF.}', '$HALF'.repeat(200_000)]) {

@@ -4,16 +4,16 @@
  */
 import { AppError } from './app-error.ts'
 
-/** In characters. Linux hands no longer variable to a program, so a longer text has no use. */
+/** In characters. Linux passes no longer variable to a program, so a longer text is useless. */
 export const largestExpansion = 128 * 1024
-/** In characters, of all names and values. Programs take little more in all. */
+/** In characters, of all names and values together. Linux passes little more to a program. */
 export const largestEnvironment = 1024 * 1024
 
 const variable = /\\\$|\$(?:(\w+)|\{(\w+)(?:(:?[-+])((?:[^{}]|\$\{\w+\})*))?\})/g
 
 /**
- * What is not set is nothing. A few lines, each of which repeats the one before ten times, would fill the memory: a text
- * that its variables make longer than `largestExpansion` is rejected.
+ * A variable that is not set expands to an empty text. Rejects a text that expands to more than `largestExpansion`: a few
+ * lines that each repeat the one before ten times would fill the memory.
  */
 export function expandVariables(text: string, values: Readonly<Record<string, string>>): string {
   const most = Math.max(largestExpansion, text.length)
@@ -44,7 +44,7 @@ function tooLong(): AppError {
   return new AppError('invalid_argument', message)
 }
 
-/** Every name that the text asks for, also those in what stands in for another. */
+/** Every name that the text uses, including those inside a default of another variable. */
 export function variablesIn(text: string): string[] {
   return [...text.matchAll(variable)].flatMap(([, plain, braced, , other]) => {
     const name = plain ?? braced

@@ -28,7 +28,7 @@ const forward = { direction: 'forward', limit: 1000 } as const
 const messages = (entries: { message: string }[]) => entries.map(({ message }) => message)
 
 describe('logs on disk', () => {
-  it('come back oldest first or newest first, up to the limit', async () => {
+  it('are returned oldest first or newest first, up to the limit', async () => {
     using place = openFolder()
     await place.logs.append('ia', [entry(1), entry(2)])
     await place.logs.append('ia', [entry(3)])
@@ -46,7 +46,7 @@ describe('logs on disk', () => {
     ])
   })
 
-  it('give their newest entries within so many bytes, with their numbers', async () => {
+  it('return their newest entries within a number of bytes, with their numbers', async () => {
     using place = openFolder()
     const entries = [entry(1), entry(2), entry(3)]
     await place.logs.append('ia', entries)
@@ -70,13 +70,13 @@ describe('logs on disk', () => {
     assert.deepEqual(await read({ search: 'BUG' }), [])
   })
 
-  it('of a sandbox nobody has heard of are empty', async () => {
+  it('of an unknown sandbox are empty', async () => {
     using place = openFolder()
     assert.deepEqual(await place.logs.read('inone', forward), [])
     assert.equal(await place.logs.lastSequence('inone'), 0)
   })
 
-  it('survive a restart, with their last number, also after a line cut off by a crash', async () => {
+  it('survive a restart, with their last number, even after a line that a crash cut off', async () => {
     using place = openFolder()
     await place.logs.append('ia', [entry(1), entry(41)])
     appendFileSync(join(place.folder, 'ia.jsonl'), '{"sequence":42,"at":17')
@@ -84,7 +84,7 @@ describe('logs on disk', () => {
     assert.deepEqual(messages(await place.again().read('ia', forward)), ['line 1', 'line 41'])
   })
 
-  it('of a chatty sandbox lose their oldest part, never more than half of what is allowed', async () => {
+  it('of a chatty sandbox lose their oldest part, never more than half of the limit', async () => {
     using place = openFolder({ perSandbox: 20_000 })
     for (let at = 0; at < 1000; at++) await place.logs.append('ia', [entry(at)])
     const kept = await place.logs.read('ia', { direction: 'forward', limit: 10_000 })
@@ -97,7 +97,7 @@ describe('logs on disk', () => {
     assert.ok(total <= 20_000 + 200)
   })
 
-  it('of the longest silent sandboxes go first when there are too many', async () => {
+  it('of the longest silent sandboxes are removed first if there are too many', async () => {
     using place = openFolder({ perSandbox: 4000, total: 2300 })
     for (const id of ['iold', 'inew']) {
       for (let at = 0; at < 30; at++) await place.logs.append(id, [entry(at)])
@@ -110,7 +110,7 @@ describe('logs on disk', () => {
     assert.notDeepEqual(await place.logs.read('inew', forward), [])
   })
 
-  it('older than asked for are forgotten', async () => {
+  it('older than the given time are removed', async () => {
     using place = openFolder()
     await place.logs.append('ia', [entry(1)])
     utimesSync(join(place.folder, 'ia.jsonl'), 1, 1)
@@ -119,14 +119,14 @@ describe('logs on disk', () => {
     assert.deepEqual(readdirSync(place.folder), ['ib.jsonl'])
   })
 
-  it('with lines longer than a piece of reading, and letters of several bytes, come back whole', async () => {
+  it('are returned whole with lines longer than a read, and with characters of several bytes', async () => {
     using place = openFolder()
     const long = 'ä'.repeat(100_000)
     await place.logs.append('ia', [entry(1), entry(2, { message: long }), entry(3)])
     assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', long, 'line 3'])
   })
 
-  it('are readable by nobody else', async () => {
+  it('are readable by their owner only', async () => {
     using place = openFolder()
     await place.logs.append('ia', [entry(1)])
     assert.equal(statSync(join(place.folder, 'ia.jsonl')).mode & 0o077, 0)
@@ -142,7 +142,7 @@ describe('logs on disk', () => {
     assert.deepEqual(messages(await again.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
   })
 
-  it('do not take what the control plane tells for the last entry of the agent', async () => {
+  it('distinguish entries of the control plane from those of the agent', async () => {
     using place = openFolder()
     await place.logs.append('ia', [entry(0, { message: 'created' })])
     assert.equal(await place.logs.lastSequence('ia'), 0)
@@ -150,7 +150,7 @@ describe('logs on disk', () => {
     assert.equal(await place.logs.lastSequence('ia'), 7)
   })
 
-  it('stay within the total also when no sandbox tells much', async () => {
+  it('stay within the total even if no single sandbox writes much', async () => {
     using place = openFolder({ perSandbox: 1e6, total: 20_000 })
     for (let sandbox = 0; sandbox < 60; sandbox++) {
       await place.logs.append(`i${sandbox}`, [entry(1, { message: 'x'.repeat(1000) })])
@@ -160,7 +160,7 @@ describe('logs on disk', () => {
     assert.ok(total < 22_000, `${total} bytes`)
   })
 
-  it('of a sandbox that speaks again are not removed for its long silence', async () => {
+  it('of a sandbox that writes again are not removed for its long silence', async () => {
     using place = openFolder()
     for (let round = 0; round < 100; round++) {
       const id = `i${round}`
@@ -174,7 +174,7 @@ describe('logs on disk', () => {
     }
   })
 
-  it('are not taken for absent when the disk fails', async () => {
+  it('do not count as absent if the disk fails', async () => {
     using place = openFolder()
     // A folder in the place of the file can be opened and not be read.
     mkdirSync(join(place.folder, 'ia.jsonl'))

@@ -26,7 +26,7 @@ test('a repository of GitHub, and any other command, is run as the client says',
   assert.equal(recipeFor('mine', { runCmd: 'serve' }).source, null)
 })
 
-test('a server that nobody knows is told with those that are known', () => {
+test('an unknown server is rejected with the known ones', () => {
   for (const name of ['nothing', 'toString', '__proto__', 'github/a/b'])
     assert.throws(() => recipeFor(name, {}), /There is no MCP server '.*' here\. Give a runCmd .* memory/)
 })

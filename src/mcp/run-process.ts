@@ -65,7 +65,7 @@ export async function runProcess(
     await follow(response, outcome, request.background)
     return outcome
   } catch (error) {
-    // Nobody listens to the command any more.
+    // The command has lost its only reader.
     if (outcome.pid > 0) await kill(client, agent, outcome.pid)
     throw error
   } finally {

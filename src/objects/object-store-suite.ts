@@ -1,4 +1,4 @@
-/** What every object store must do alike. */
+/** The tests that every object store must pass. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { suite, test } from 'node:test'
@@ -11,11 +11,11 @@ export function objectStoreSuite(name: string, open: () => Promise<ObjectStore>)
       await body(store).finally(() => store.close())
     })
   suite(`the object store: ${name}`, () => {
-    storeTest('an object is read back as it was put, in any range', readsRanges)
-    storeTest('of two that put the same name, the second changes nothing', keepsTheFirst)
+    storeTest('an object is read back unchanged, in any range', readsRanges)
+    storeTest('of two writers of the same name, the second changes nothing', keepsTheFirst)
     storeTest('a large stream in parts is put only if the name is free', putsStreams)
-    storeTest('an upload that fails or is called off leaves no object', leavesNothing)
-    storeTest('what is not there is told as absent, and removed without a complaint', knowsAbsence)
+    storeTest('an upload that fails or is aborted leaves no object', leavesNothing)
+    storeTest('a missing object is reported as absent, and its removal is no error', knowsAbsence)
     storeTest('objects are listed by prefix', listsByPrefix)
   })
 }

@@ -71,7 +71,7 @@ test('a stream of any length comes back in order', async (t) => {
   assert.ok(Buffer.concat(got).equals(bytes))
 })
 
-test('who reads a pack is told of its note first, and leaves out what is not wanted', async (t) => {
+test('a reader of a pack gets its note first, and skips the files that it does not want', async (t) => {
   const { packs, at } = world(t)
   const files = ['one', 'other'].map((name) => ({ name, path: at(name) }))
   for (const { name, path } of files) writeFileSync(path, name)
@@ -82,7 +82,7 @@ test('who reads a pack is told of its note first, and leaves out what is not wan
   assert.equal(readFileSync(at('loaded'), 'utf8'), 'other')
 })
 
-test('a pack that is there is not made again, and one that is not there is told', async (t) => {
+test('a pack that exists is not written again, and a missing one is reported', async (t) => {
   const { packs, at, load } = world(t)
   writeFileSync(at('file'), 'one')
   assert.equal(await packs.store('k', [{ name: 'file', path: at('file') }], {}), true)
@@ -104,7 +104,7 @@ test('a single wrong bit anywhere is found', async (t) => {
   assert.deepEqual(await load('k'), { some: 'note' })
 })
 
-test('a store that fails in the middle fails the load, and nothing writes after that', async (t) => {
+test('a store that fails half-way fails the load, and nothing is written after that', async (t) => {
   const { store, packs, at, load } = world(t)
   writeFileSync(at('file'), randomBytes(40 * mebibyte))
   await packs.store('k', [{ name: 'file', path: at('file') }], {})

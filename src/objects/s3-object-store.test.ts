@@ -27,7 +27,7 @@ const open = async (changes: Partial<S3Options> = {}) => {
 
 objectStoreSuite('a real S3 server', () => open())
 
-test('wrong credentials, a missing bucket and a server that is gone are unavailable, never absence', async () => {
+test('wrong credentials, a missing bucket and an unreachable server are unavailable, never absence', async () => {
   const wrong = { accessKeyId: 'tester', secretAccessKey: 'of-somebody-else' }
   for (const changes of [
     { credentials: wrong },
@@ -50,7 +50,7 @@ test('wrong credentials, a missing bucket and a server that is gone are unavaila
   }
 })
 
-test('the place is a bucket, with or without a prefix', () => {
+test('the location is a bucket, with or without a prefix', () => {
   assert.deepEqual(parseS3Url('s3://bucket'), { bucket: 'bucket', prefix: '' })
   assert.deepEqual(parseS3Url('s3://my.bucket/a//b/'), { bucket: 'my.bucket', prefix: 'a/b/' })
   for (const text of ['bucket', 's3://', 's3://UPPER', 'https://x/y', 's3://bucket/a b']) {

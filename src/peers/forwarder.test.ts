@@ -43,7 +43,7 @@ test('a request reaches the owner through another door, with its body, and the a
   )
 })
 
-test('the owner knows a request by the id that the door gave it, or by that of its client', async (t) => {
+test('the owner sees a request under the id from the door, or from the client', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other')
@@ -55,7 +55,7 @@ test('the owner knows a request by the id that the door gave it, or by that of i
   assert.equal(second, 'mine')
 })
 
-test('what a client says of the hop is taken out, and the owner learns where the client is', async (t) => {
+test("a client's hop headers are removed, and the owner learns the client's address", async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other')
@@ -71,7 +71,7 @@ test('what a client says of the hop is taken out, and the owner learns where the
   assert.ok(!request!.rawHeaders.some((name) => /^warren-/i.test(name)))
 })
 
-test('a client that forges the hop at a public door is no peer', async (t) => {
+test('a client that forges the hop headers at a public door is no peer', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   peers.owners.set('a', owned('one'))
@@ -82,7 +82,7 @@ test('a client that forges the hop at a public door is no peer', async (t) => {
   assert.equal(one.forwarder.roomNeeded(request!), undefined)
 })
 
-test('the inner door opens to certificates of the cluster alone', async (t) => {
+test('the inner door accepts certificates of the cluster only', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const ask = (options: object) =>
@@ -109,7 +109,7 @@ test('the inner door opens to certificates of the cluster alone', async (t) => {
   assert.equal(await ask(known), 200)
 })
 
-test('a node at the address of another one is not taken for it', async (t) => {
+test('a node at the address of another one is recognized as another', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other')
@@ -120,7 +120,7 @@ test('a node at the address of another one is not taken for it', async (t) => {
   assert.equal(other.answered.length, 0)
 })
 
-test('where the owner has changed, the door looks again, and the new owner gets the same request', async (t) => {
+test('if the owner has changed, the door looks again, and the new owner gets the same request', async (t) => {
   const peers = new TestPeers(t)
   const [one, other] = [await peers.start('one'), await peers.start('other')]
   const third = await peers.start('third', (request, response) => {
@@ -140,7 +140,7 @@ test('where the owner has changed, the door looks again, and the new owner gets 
   )
 })
 
-test('a long body that the earlier owner did not want is not sent twice', async (t) => {
+test('a long body that the earlier owner did not read is not sent twice', async (t) => {
   const peers = new TestPeers(t)
   const [one] = [await peers.start('one'), await peers.start('other'), await peers.start('third')]
   peers.owners.set('a', owned('other'))
@@ -152,7 +152,7 @@ test('a long body that the earlier owner did not want is not sent twice', async 
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`, long)).text(), 'third')
 })
 
-test('what an away node has is answered with 503 and a time; what the object store has of it is taken over', async (t) => {
+test('a request for a sandbox of an absent node gets 503 with a time to retry, or is taken over from the object store', async (t) => {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other')
@@ -181,7 +181,7 @@ test('an answer that breaks off at the owner breaks off at the door', async (t) 
   await assert.rejects(answer.text())
 })
 
-test('a node with other secrets may not join, and is told which file to copy', async (t) => {
+test('a node with other secrets may not join, and the error names the file to copy', async (t) => {
   const nodes = new TestPeers(t)
   const secrets = { seed: 'seed', adminToken: 'token' }
   await requireSharedSecrets(nodes, secrets, { keyID: 'k' })
@@ -193,7 +193,7 @@ test('a node with other secrets may not join, and is told which file to copy', a
   await assert.rejects(requireSharedSecrets(nodes, secrets, { keyID: 'other' }), /secret-key\.json is not/)
 })
 
-test('a request waits at its owner until the sandbox is not on its way any more, and goes where it is then', async (t) => {
+test('a request waits at its owner until the sandbox has moved, and follows it', async (t) => {
   const peers = new TestPeers(t)
   const [one] = [await peers.start('one'), await peers.start('other')]
   peers.owners.set('a', owned('one'))
@@ -201,7 +201,7 @@ test('a request waits at its owner until the sandbox is not on its way any more,
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'other')
 })
 
-test('memory of an away node that does not fit here is left where it is, until who owns it wants its files alone', async (t) => {
+test('memory of an absent node that does not fit here stays there, until its owner asks for the files only', async (t) => {
   const peers = new TestPeers(t)
   const [one] = [await peers.start('one'), await peers.start('other')]
   peers.owners.set('a', owned('other', true))

@@ -24,7 +24,7 @@ async function open(t: test.TestContext, take: (offered: OfferedSandbox) => Prom
   return { peers, one, other, handOver: () => createHandOver(connections)(node, offered, signal) }
 }
 
-test('a node offers another one a sandbox, and learns what became of it', async (t) => {
+test('a node offers another one a sandbox, and learns the outcome', async (t) => {
   const got: OfferedSandbox[] = []
   const answers = [undefined, new AppError('unprocessable', 'Not here.'), new Error('Something else.')]
   const { handOver } = await open(t, async (one) => {
@@ -41,7 +41,7 @@ test('a node offers another one a sandbox, and learns what became of it', async 
   await assert.rejects(handOver(), (error) => isAppError(error, 'unavailable'))
 })
 
-test('a client cannot, neither at the door of that node nor through another one', async (t) => {
+test('a client cannot offer a sandbox, neither at the door of that node nor through another one', async (t) => {
   const { peers, one, other } = await open(t, async () => assert.fail('a client was obeyed'))
   peers.owners.set('a', { nodeID: 'other', isMovable: false })
   const forged = { method: 'POST', headers: { [hopHeader.operation]: 'take offered sandbox' }, body: '{}' }
@@ -50,7 +50,7 @@ test('a client cannot, neither at the door of that node nor through another one'
   }
 })
 
-test('a node that does not answer is told as such', async (t) => {
+test('a node that does not answer is reported as such', async (t) => {
   const { handOver, other } = await open(t, async () => {})
   other.inner.server.close().closeAllConnections()
   await assert.rejects(handOver(), (error) => isAppError(error, 'unavailable'))

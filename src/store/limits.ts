@@ -39,7 +39,7 @@ export async function exceededLimit(
   return undefined
 }
 
-/** Of sandboxes that are active on all nodes. */
+/** Number of GPUs of the team's active sandboxes on all nodes. */
 async function gpusOfTeam(transaction: Transaction<Tables>, teamID: string): Promise<number> {
   const { total } = await transaction
     .selectFrom('sandboxes')

@@ -40,7 +40,7 @@ test('every migration file is in the list, under its own name', () => {
   assert.deepEqual(Object.keys(known).sort(), files.sort())
 })
 
-test('a database of a newer build is refused, and says which migration this build does not know', async (context) => {
+test('a database of a newer build is rejected, with the migration that this build does not know', async (context) => {
   const { options, db } = await open(context)
   await migrate(db, { ...known, '9999-later': addsTable })
   await assert.rejects(openStores(options), (error) => {
@@ -49,7 +49,7 @@ test('a database of a newer build is refused, and says which migration this buil
   })
 })
 
-test('a Warren that runs goes on beside a newer one, whose migrations only add', async (context) => {
+test('a running Warren keeps working beside a newer one, whose migrations only add', async (context) => {
   const { options, db } = await open(context)
   const stores = await openStores(options)
   context.after(() => stores.close())
@@ -97,7 +97,7 @@ test('a migration that fails leaves nothing of itself or of those that ran with 
   assert.equal(await hasTable(plain, 'later'), true)
 })
 
-test('an upgrade keeps the rows of a database from before snapshots, and the file forgets what lay open', async (context) => {
+test('an upgrade keeps the rows of a database from before snapshots, and the file no longer contains plain secrets', async (context) => {
   const { db, options } = await open(context, async ({ dataFolder }) => {
     return new Kysely<Tables>({ dialect: sqliteDialect(join(dataFolder, 'warren.db')) })
   })

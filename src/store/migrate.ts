@@ -22,6 +22,7 @@ import * as departures from './migrations/0022-departures.ts'
 import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
 import * as gpus from './migrations/0025-gpus.ts'
+import * as olderClients from './migrations/0026-older-clients.ts'
 import type { Tables } from './tables.ts'
 
 /** Ordered by name. A released migration is never changed, only followed by another. */
@@ -47,6 +48,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
   '0023-condemned-objects': condemnedObjects,
   '0024-auto-pause': autoPause,
   '0025-gpus': gpus,
+  '0026-older-clients': olderClients,
 })
 
 /**

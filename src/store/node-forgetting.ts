@@ -54,7 +54,7 @@ async function loseSandboxes(
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have stored the sandbox since it was listed.
+      // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
       columns: { state: 'ended', ended_at: at, end_reason: 'lost', run_until: null } as const,
       named: { moveID: newUUID(), at },

@@ -34,6 +34,8 @@ import { SqlWebhookStore } from './webhooks.ts'
 export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
   url: string | undefined
+  /** The most connections to PostgreSQL at once. */
+  connections?: number
   dataFolder: string
   /** Seals credentials in rows. */
   vault: SecretVault
@@ -88,9 +90,10 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
   }
 }
 
-async function dialectFor({ url, dataFolder, syncLog }: StoreOptions): Promise<Dialect> {
+async function dialectFor({ url, connections, dataFolder, syncLog }: StoreOptions): Promise<Dialect> {
   if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'), syncLog)
-  if (/^postgres(ql)?:\/\//.test(url)) return (await import('./postgres.ts')).postgresDialect(url)
+  if (/^postgres(ql)?:\/\//.test(url))
+    return (await import('./postgres.ts')).postgresDialect(url, connections)
   throw new AppError(
     'invalid_argument',
     'The database URL must begin with postgres:// or postgresql://; leave WARREN_DATABASE_URL unset to use ' +

@@ -121,7 +121,7 @@ export class SqlOwnerStore implements OwnerStore {
     return sandboxIDs.filter((id) => own.has(id))
   }
 
-  /** Of an ended sandbox only the log still has an owner. */
+  /** An ended sandbox has no owner any more, but its log still has one. */
   async #ownerOfSandbox(sandboxID: string, kind: 'sandbox' | 'log'): Promise<Owner | undefined> {
     const row = await this.#db
       .selectFrom('sandboxes')

@@ -58,7 +58,7 @@ storeSuite('PostgreSQL', async () => (await storesOfOne())[0]!, options)
 const storesOfTwo = sharedStores('one', 'other')
 ownerSuite('PostgreSQL', async () => (await storesOfTwo()) as [Stores, Stores], options)
 
-test('two servers over one database do not pass a limit together', options, async () => {
+test('two servers over one database together stay within a limit', options, async () => {
   const url = await server.createDatabase()
   // Both bring the empty database up to date at the same time.
   const both = await Promise.all([
@@ -77,7 +77,20 @@ test('two servers over one database do not pass a limit together', options, asyn
   await Promise.all(both.map((stores) => stores.close()))
 })
 
-test('values that pg would turn into text of its own are refused', options, async () => {
+test(
+  'no more connections are open at once than allowed, and every statement gets its turn',
+  options,
+  async () => {
+    const db = await openDatabase({ url: await server.createDatabase(), connections: 2, dataFolder, vault })
+    const open = sql<{ open: number }>`select count(*) as open, pg_sleep(0.01) from pg_stat_activity
+    where datname = current_database() and backend_type = 'client backend'`
+    const seen = await Promise.all(Array.from({ length: 20 }, () => open.execute(db)))
+    assert.equal(Math.max(...seen.map(({ rows }) => rows[0]!.open)), 2)
+    await db.destroy()
+  },
+)
+
+test('values that pg would turn into text are rejected', options, async () => {
   const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], undefined, Number.NaN]) {
     const query = sql`select ${bad}`.execute(db)
@@ -87,7 +100,7 @@ test('values that pg would turn into text of its own are refused', options, asyn
 })
 
 test(
-  'connections that the server ends give unavailable, and the next query works again',
+  'connections that the server closes give unavailable, and the next query works again',
   options,
   async () => {
     const url = await server.createDatabase()
@@ -104,27 +117,23 @@ test(
   },
 )
 
-test(
-  'a database, user or server that is not there gives unavailable, with what to check',
-  options,
-  async () => {
-    const url = await server.createDatabase()
-    const refused = [
-      url.replace(/\w+$/, 'no_such_database'),
-      url.replace('warren@', 'nobody-we-know:secret@'),
-      'postgres://warren:secret@127.0.0.1:1/warren',
-    ]
-    for (const bad of refused) {
-      await assert.rejects(openStores({ url: bad, dataFolder, vault }), (error) => {
-        assert.ok(isAppError(error, 'unavailable'), String(error))
-        assert.doesNotMatch(error.message, /secret/)
-        return error.message.includes('WARREN_DATABASE_URL')
-      })
-    }
-  },
-)
+test('a missing database, user or server gives unavailable, with what to check', options, async () => {
+  const url = await server.createDatabase()
+  const refused = [
+    url.replace(/\w+$/, 'no_such_database'),
+    url.replace('warren@', 'nobody-we-know:secret@'),
+    'postgres://warren:secret@127.0.0.1:1/warren',
+  ]
+  for (const bad of refused) {
+    await assert.rejects(openStores({ url: bad, dataFolder, vault }), (error) => {
+      assert.ok(isAppError(error, 'unavailable'), String(error))
+      assert.doesNotMatch(error.message, /secret/)
+      return error.message.includes('WARREN_DATABASE_URL')
+    })
+  }
+})
 
-test('a database URL that cannot be read is refused with the form it should have', async () => {
+test('an invalid database URL is rejected with the expected form', async () => {
   await assert.rejects(openStores({ url: 'postgres://warren:se cret@[::', dataFolder, vault }), (error) => {
     assert.ok(isAppError(error, 'invalid_argument'), String(error))
     assert.doesNotMatch(error.message, /cret/)
@@ -132,7 +141,7 @@ test('a database URL that cannot be read is refused with the form it should have
   })
 })
 
-test('a database of a newer build is refused', options, async () => {
+test('a database of a newer build is rejected', options, async () => {
   const url = await server.createDatabase()
   const db = await openDatabase({ url, dataFolder, vault })
   await migrate(db, { ...migrationsWith(vault), '9999-later': { up: async () => {} } })
@@ -144,7 +153,7 @@ test('a database of a newer build is refused', options, async () => {
 })
 
 test(
-  'an upgrade keeps the rows of a database from before snapshots, and seals what lay open',
+  'an upgrade keeps the rows of a database from before snapshots, and seals plain secrets',
   options,
   async () => {
     const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
@@ -153,13 +162,13 @@ test(
   },
 )
 
-test('what of a network may hold credentials lies sealed', options, async () => {
+test('parts of a network that may contain credentials are sealed', options, async () => {
   const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
   await networksAreSealed(db)
   await db.destroy()
 })
 
-test('times and counts come back as numbers', options, async () => {
+test('times and counts are returned as numbers', options, async () => {
   const url = await server.createDatabase()
   const db = await openDatabase({ url, dataFolder, vault })
   const { rows } = await sql`select 1700000000000::int8 as moment, count(*) as total from teams`.execute(db)

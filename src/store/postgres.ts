@@ -6,18 +6,19 @@ import { systemClock } from '../lib/clock.ts'
 import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 
-const poolSize = 10
+const defaultConnections = 10
 /** How long a query waits for a new or free connection of the pool. */
 const connectTimeoutMs = 10_000
 
-export function postgresDialect(url: string): PostgresDialect {
-  return new PostgresDialect({ pool: adapt(openPool(url)) })
+/** `connections`: the most that this process opens at once. */
+export function postgresDialect(url: string, connections = defaultConnections): PostgresDialect {
+  return new PostgresDialect({ pool: adapt(openPool(url, connections)) })
 }
 
-function openPool(url: string): Pool {
+function openPool(url: string, connections: number): Pool {
   const pool = new Pool({
     connectionString: url,
-    max: poolSize,
+    max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     application_name: 'warren',

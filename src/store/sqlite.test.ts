@@ -52,7 +52,7 @@ test('a limit is part of the text of a statement, so that SQLite compiles it onc
   await db.destroy()
 })
 
-test('what was stored is there after reopening, and only the owner may read the files', async (context) => {
+test('stored rows exist after reopening, and only the owner may read the files', async (context) => {
   const dataFolder = join(emptyFolder(context), 'new', 'folder')
   const stores = await openStores({ url: undefined, dataFolder, vault })
   const team = await insertTeam(stores)
@@ -67,7 +67,7 @@ test('what was stored is there after reopening, and only the owner may read the 
   await again.close()
 })
 
-test('values that node:sqlite would store as NULL are refused, wherever they stand', async (context) => {
+test('values that node:sqlite would store as NULL are rejected, at any position', async (context) => {
   const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], true, undefined, Number.NaN]) {
     const refused = (error: unknown) => isAppError(error, 'internal')
@@ -77,7 +77,7 @@ test('values that node:sqlite would store as NULL are refused, wherever they sta
   await db.destroy()
 })
 
-test('names come in the order of their positions, not in that of their rows', async (context) => {
+test('names are ordered by their positions, not by their rows', async (context) => {
   const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   const stores = storesOver(db, vault)
   const { templateID } = await insertTemplate(stores)
@@ -94,7 +94,7 @@ test('names come in the order of their positions, not in that of their rows', as
   await db.destroy()
 })
 
-test('what of a network may hold credentials lies sealed', async (context) => {
+test('parts of a network that may contain credentials are sealed', async (context) => {
   const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
   await networksAreSealed(db)
   await db.destroy()
@@ -111,7 +111,7 @@ async function openFailure(dataFolder: string, url?: string): Promise<AppError> 
   assert.fail('it opened')
 }
 
-test('a file that is no database is refused, left as it was, and the message names it', async (context) => {
+test('a file that is no database is rejected and not changed, and the message names it', async (context) => {
   const dataFolder = emptyFolder(context)
   const file = join(dataFolder, 'warren.db')
   writeFileSync(file, 'once upon a time '.repeat(1000))
@@ -144,13 +144,13 @@ test('a damaged page gives one clear error when it is read', async (context) => 
   await damaged.close()
 })
 
-test('a folder in place of the file is refused as unavailable', async (context) => {
+test('a folder in place of the file is rejected as unavailable', async (context) => {
   const dataFolder = emptyFolder(context)
   mkdirSync(join(dataFolder, 'warren.db'))
   assert.equal((await openFailure(dataFolder)).code, 'unavailable')
 })
 
-test('an unknown kind of database URL is refused with the fix, its secrets unquoted, and nothing is made', async (context) => {
+test('an unknown kind of database URL is rejected with the remedy, without its secrets, and nothing is created', async (context) => {
   const dataFolder = emptyFolder(context)
   const failure = await openFailure(dataFolder, 'mysql://root:secret@127.0.0.1/x')
   assert.equal(failure.code, 'invalid_argument')
@@ -159,7 +159,7 @@ test('an unknown kind of database URL is refused with the fix, its secrets unquo
   assert.equal(existsSync(join(dataFolder, 'warren.db')), false)
 })
 
-test('a database held by another process for too long gives unavailable, with a retry', async (context) => {
+test('a database that another process locks for too long gives unavailable, with a retry', async (context) => {
   const dataFolder = emptyFolder(context)
   const db = await openDatabase({ url: undefined, dataFolder, vault })
   await sql`pragma busy_timeout = 1`.execute(db)

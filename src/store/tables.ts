@@ -18,6 +18,7 @@ export type TeamRow = {
   max_memory_mb: number
   max_lifetime_hours: number
   max_gpus: number
+  older_clients: Flag
   created_at: number
 }
 
@@ -201,7 +202,7 @@ export type SandboxMetricRow = {
   memory_total_bytes: number
   disk_used_bytes: number
   disk_total_bytes: number
-  /** Null: it has no GPU, or what that did is not known. */
+  /** Null if the sandbox has no GPU, or if the GPU's use is unknown. */
   gpu_busy_pct: number | null
   gpu_memory_used_bytes: number | null
   gpu_memory_total_bytes: number | null

@@ -73,6 +73,20 @@ export class SqlTeamMetricStore implements TeamMetricStore {
     }))
   }
 
+  async countNow(teamID: string, startedSince: number): Promise<Omit<TeamMetric, 'at' | 'teamID'>> {
+    const { running, started } = await this.#db
+      .selectFrom('sandboxes')
+      .select(({ fn }) => [
+        fn.countAll<number>().as('running'),
+        fn.countAll<number>().filterWhere('started_at', '>=', startedSince).as('started'),
+      ])
+      .where('team_id', '=', teamID)
+      .where(isUnended)
+      .where('state', 'in', wireStates.running)
+      .executeTakeFirstOrThrow()
+    return { concurrentSandboxes: Number(running), startedSandboxes: Number(started) }
+  }
+
   async countRunning(): Promise<{ teamID: string; count: number }[]> {
     const rows = await this.#db
       .selectFrom('sandboxes')

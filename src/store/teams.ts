@@ -48,6 +48,15 @@ export class SqlTeamStore implements TeamStore {
     if (updated.numUpdatedRows === 0n) throw unknownTeam(teamID)
   }
 
+  async setOlderClients(teamID: string, allowed: boolean): Promise<void> {
+    const updated = await this.#db
+      .updateTable('teams')
+      .set({ older_clients: allowed ? 1 : 0 })
+      .where('id', '=', teamID)
+      .executeTakeFirstOrThrow()
+    if (updated.numUpdatedRows === 0n) throw unknownTeam(teamID)
+  }
+
   deleteUnused(teamID: string) {
     return deleteUnusedTeam(this.#db, teamID)
   }
@@ -69,6 +78,7 @@ function rowOf(team: Team): TeamRow {
     slug: team.slug,
     name: team.name,
     ...limitColumns(team.limits),
+    older_clients: team.olderClients ? 1 : 0,
     created_at: team.createdAt,
   }
 }
@@ -85,6 +95,7 @@ export function teamOf(row: TeamRow): Team {
       maxLifetimeHours: row.max_lifetime_hours,
       maxGPUs: row.max_gpus,
     },
+    olderClients: row.older_clients === 1,
     createdAt: row.created_at,
   }
 }

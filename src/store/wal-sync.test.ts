@@ -11,7 +11,7 @@ import { logOf } from './wal-sync.ts'
 
 type Notes = { notes: { text: string } }
 
-/** A database whose disk is this test: each sync ends when it is told to. */
+/** A database whose syncs end when the test lets them. */
 async function openNotes(context: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-wal-'))
   const syncs: PromiseWithResolvers<void>[] = []
@@ -47,7 +47,7 @@ async function untilSyncs(syncs: readonly unknown[], count: number): Promise<voi
   while (syncs.length < count) await nextTurn()
 }
 
-test('a commit is answered once it is on disk, and the event loop goes on meanwhile', async (context) => {
+test('a commit resolves once it is on disk, and the event loop runs meanwhile', async (context) => {
   const { syncs, add } = await openNotes(context)
   const written = watched(add('one'))
   await untilSyncs(syncs, 1)
@@ -91,7 +91,7 @@ test('commits that are made during a sync share the next one', async (context) =
   assert.equal(syncs.length, 2)
 })
 
-test('nobody reads what a power cut could still take back; what is on disk is read at once', async (context) => {
+test('a read sees only commits that are on disk', async (context) => {
   const { syncs, add, all } = await openNotes(context)
   assert.deepEqual(await all(), [])
   const written = add('one')
@@ -109,7 +109,7 @@ test('nobody reads what a power cut could still take back; what is on disk is re
   assert.equal(syncs.length, 1)
 })
 
-test('after a sync that failed nothing is answered any more: later commits may hang on a lost one', async (context) => {
+test('after a failed sync all later commits fail, because they may depend on a lost one', async (context) => {
   const { syncs, add, all } = await openNotes(context)
   const written = add('one')
   await untilSyncs(syncs, 1)
@@ -121,7 +121,7 @@ test('after a sync that failed nothing is answered any more: later commits may h
   assert.equal(syncs.length, 1)
 })
 
-test('what is synced is the log that SQLite keeps beside the database while it is open', async (context) => {
+test('the synced file is the log that SQLite keeps beside the open database', async (context) => {
   const folder = mkdtempSync(join(tmpdir(), 'warren-wal-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'notes.db')

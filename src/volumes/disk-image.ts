@@ -12,8 +12,8 @@ export const filesFolder = 'files'
 export const incomingFolder = 'incoming'
 
 /**
- * The same for every mount. A volume holds no devices and no setuid programs. Without `discard`, blocks of
- * deleted files stay with the volume.
+ * Every mount of a volume has these options. They give no power to devices and setuid programs. Without `discard`, blocks
+ * of deleted files stay with the volume.
  */
 export const mountOptions = 'noatime,nodev,nosuid,nodiscard,noinit_itable,errors=remount-ro'
 

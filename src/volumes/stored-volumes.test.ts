@@ -47,7 +47,7 @@ const pieces = (data: string | Buffer) => Readable.from([Buffer.from(data)]) as 
 const whole = (size: number) => ({ start: 0, length: size })
 
 describe('stored volumes', () => {
-  it('keep what is in them over a new process, and take no device that nobody uses', async () => {
+  it('keep their content over a new process, and occupy no device while unused', async () => {
     await using stored = await openVolumes()
     const { volumes, devices, clock } = stored
     await volumes.create('one', 16)
@@ -69,7 +69,7 @@ describe('stored volumes', () => {
     await eventually(async () => assert.deepEqual(await devices(), []))
   })
 
-  it('have one device for everybody who mounts them, however many ask at once', async () => {
+  it('have one device for all that mount them, however many ask at once', async () => {
     await using stored = await openVolumes()
     const { volumes, devices } = stored
     await volumes.create('one', 16)
@@ -83,7 +83,7 @@ describe('stored volumes', () => {
     for (const { release } of held) await release()
   })
 
-  it('that are full reject with no_space, keep what they have, and leave no half file', async () => {
+  it('reject with no_space when they are full, keep their content, and leave no half-written file', async () => {
     await using stored = await openVolumes()
     const { volumes } = stored
     await volumes.create('one', 16)
@@ -117,7 +117,7 @@ describe('stored volumes', () => {
     assert.equal(await volumes.promisedBytes(), 0)
   })
 
-  it('that the disk has no space for are rejected, and leave nothing', async () => {
+  it('are rejected if the disk has no space for them, and leave nothing behind', async () => {
     await using stored = await openVolumes()
     const { volumes, folder, disk } = stored
     disk.free = 15 * 1024 * 1024
@@ -127,7 +127,7 @@ describe('stored volumes', () => {
     await volumes.create('one', 16)
   })
 
-  it('of an earlier version get their blocks when they are opened, or tell that there are too few', async () => {
+  it('of an earlier version get their blocks when they are opened, or report that there are too few', async () => {
     await using stored = await openVolumes()
     const { volumes, folder, disk, told } = stored
     await volumes.create('one', 64)
@@ -148,7 +148,7 @@ describe('stored volumes', () => {
     assert.ok(statSync(image).blocks * 512 >= 64 * 1024 * 1024)
   })
 
-  it('are removed while somebody still reads; who comes later is told that the disk is missing', async () => {
+  it('are removed while somebody still reads, and a later reader gets an error', async () => {
     await using stored = await openVolumes()
     const { volumes, folder, devices } = stored
     await volumes.create('one', 16)
@@ -167,7 +167,7 @@ describe('stored volumes', () => {
     await eventually(async () => assert.deepEqual(await devices(), []))
   })
 
-  it('that a crash left half-made are removed at the next start', async () => {
+  it('are removed at the next start if a crash left them half-made', async () => {
     await using stored = await openVolumes()
     writeFileSync(join(stored.folder, 'making-x'), '')
     await (await stored.open()).close()

@@ -63,7 +63,7 @@ async function listed(content: VolumeContent, path: string, depth = 1): Promise<
 }
 
 describe('the content of a volume', () => {
-  it('has owners as sandboxes see them, and usual ones for what is new', async () => {
+  it('has owners as sandboxes see them, and default ones for new files', async () => {
     await using volume = await openVolume()
     const written = await volume.write('/file', 'x')
     assert.deepEqual([written.uid, written.gid, written.mode], [1000, 1000, 0o644])
@@ -100,7 +100,7 @@ describe('the content of a volume', () => {
     assert.deepEqual(volume.leftovers(), [])
   })
 
-  it('of writers at once without force, exactly one wins', async () => {
+  it('is written by exactly one of several writers at once without force', async () => {
     await using volume = await openVolume()
     const all = await Promise.allSettled(
       Array.from({ length: 10 }, (_, at) => volume.write('/file', String(at))),
@@ -191,7 +191,7 @@ describe('the content of a volume', () => {
     assert.deepEqual(readdirSync(volume.outside), ['secret'])
   })
 
-  it('has special files that are shown and removed, but neither read nor waited for', async () => {
+  it('has special files that are listed and removed, but never opened', async () => {
     await using volume = await openVolume()
     execFileSync('mkfifo', [volume.inside('fifo')])
     execFileSync('mknod', [volume.inside('device'), 'c', '1', '5'])
@@ -205,7 +205,7 @@ describe('the content of a volume', () => {
     assert.equal(await volume.read('/device'), 'a file now')
   })
 
-  it('is read to the length it had, while the file grows; a file that becomes shorter fails', async () => {
+  it('is read to its length at the start while the file grows, and a file that shrinks fails', async () => {
     await using volume = await openVolume()
     const size = 2 * 1024 * 1024
     writeFileSync(volume.inside('grows'), Buffer.alloc(size))
@@ -220,7 +220,7 @@ describe('the content of a volume', () => {
     assert.equal(await text(part.stream), 'more')
   })
 
-  it('is listed to the depth that is asked for, whatever the names', async () => {
+  it('is listed to the requested depth, for any names', async () => {
     await using volume = await openVolume()
     mkdirSync(volume.inside('a/b/c'), { recursive: true })
     writeFileSync(
@@ -241,7 +241,7 @@ describe('the content of a volume', () => {
     }
   })
 
-  it('lists and removes a huge folder and a tree of a thousand levels', async () => {
+  it('may be a huge folder or a tree of a thousand levels, which is listed and removed', async () => {
     await using volume = await openVolume()
     mkdirSync(volume.inside('many'))
     for (let at = 0; at < 3000; at++) writeFileSync(volume.inside(`many/${at}`), '')
@@ -255,7 +255,7 @@ describe('the content of a volume', () => {
     await assert.rejects(volume.content.remove('/many'), { code: 'not_found' })
   })
 
-  it('loses what a dead process was writing or removing, and nothing else', async () => {
+  it('loses unfinished writes and removals of a dead process, and nothing else', async () => {
     await using volume = await openVolume()
     writeFileSync(join(volume.root, 'incoming/upload'), 'half')
     mkdirSync(volume.inside('folder/below'), { recursive: true })

@@ -25,7 +25,7 @@ async function receive(listener: RequestListener) {
 const toLoopback = { lookup: async () => ['127.0.0.1'], isClosed: () => false, extraCA: undefined }
 
 describe('a request to a receiver', () => {
-  it('goes to the address that was checked, whatever the name says afterwards', async () => {
+  it('goes to the address that was checked, whatever the name resolves to afterwards', async () => {
     const seen: { host: string | undefined; method: string | undefined; body: string; id: unknown }[] = []
     await using receiver = await receive(async (request, response) => {
       const chunks: Buffer[] = []
@@ -52,7 +52,7 @@ describe('a request to a receiver', () => {
     assert.equal(seen.length, 1)
   })
 
-  it('is not made when one of the addresses is closed, and the words do not tell it', async () => {
+  it('is not made if one of the addresses is closed, and the message does not reveal it', async () => {
     const sender = new HttpWebhookSender({
       ...toLoopback,
       lookup: async () => ['198.51.100.7', '10.1.2.3'],
@@ -83,7 +83,7 @@ describe('a request to a receiver', () => {
     assert.equal(requests, 1)
   })
 
-  it('reads nothing of an answer without end', async () => {
+  it('does not read an endless answer', async () => {
     let isClosed = false
     await using receiver = await receive((_, response) => {
       response.writeHead(200)
@@ -100,7 +100,7 @@ describe('a request to a receiver', () => {
     while (!isClosed) await new Promise((resolve) => setImmediate(resolve))
   })
 
-  it('fails in words when nobody listens, when the answer is no HTTP, and when it does not come in time', async () => {
+  it('fails with a reason if nobody listens, if the answer is not HTTP, and if it does not come in time', async () => {
     const sender = new HttpWebhookSender(toLoopback)
     const sockets = new Set<Socket>()
     const server = createTcpServer((socket) => {

@@ -3,6 +3,7 @@
  * filesystem. Each is made on first use and taken down at the end, also after Ctrl-C.
  */
 import { readdirSync, statSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { basename, join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
@@ -15,10 +16,11 @@ import { startPodman } from './contenders/podman.ts'
 import { shareTemplates, workSettings, workWarren } from './contenders/work-root.ts'
 
 /**
- * Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. Work: its base
+ * Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. GPU: its
+ * sandboxes may have the machine's GPU, four of them at once, and all CPUs, as what is started by hand has. Work: its base
  * template is the root of the benchmark `work`.
  */
-export type WarrenMode = 'cold' | 'trusting' | 'work'
+export type WarrenMode = 'cold' | 'trusting' | 'gpu' | 'work'
 
 type Settings = Record<string, string>
 
@@ -29,7 +31,7 @@ export type BenchMachine = {
   /** One that remembers nothing and has made nothing ahead, for as long as the work takes. One of them at a time. */
   withNewWarren<T>(isolation: Isolation, work: (warren: Warren) => Promise<T>): Promise<T>
   /** The root folder of the base template. */
-  rootFolder(): Promise<string>
+  rootFolder(mode?: WarrenMode): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
   docker(): Promise<ContainerEngine | undefined>
   /** A Docker of its own with another root. */
@@ -57,7 +59,22 @@ const modes: Record<
   cold: { name: 'bench-cold', number: 220, settings: () => noWarmPool },
   trusting: { name: 'bench-trusting', number: 221, settings: trustSettings },
   new: { name: 'bench-new', number: 222 },
-  work: { name: workWarren, number: 223, settings: workSettings },
+  work: { name: workWarren, number: 218, settings: workSettings },
+  gpu: { name: 'bench-gpu', number: 223, settings: gpuSettings },
+}
+
+function gpuSettings(): Settings {
+  const cpuCount = String(Math.max(1, availableParallelism() & ~1))
+  return {
+    ...noWarmPool,
+    WARREN_GPUS: 'all',
+    WARREN_GPU_SHARE: '4',
+    WARREN_DEFAULT_CPU: cpuCount,
+    WARREN_MAX_CPU: cpuCount,
+    WARREN_DEFAULT_MEMORY_MB: '8192',
+    // The machines with cards of our trials have no network to fetch a base from.
+    ...(process.env.WARREN_BASE_IMAGE && { WARREN_BASE_IMAGE: process.env.WARREN_BASE_IMAGE }),
+  }
 }
 
 function startFor(isolation: Isolation, mode: keyof typeof modes): Promise<Warren> {
@@ -113,7 +130,7 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
         await stopWarren(warren)
       }
     },
-    rootFolder: async () => baseRoot(await machine.warren(options.isolations[0]!)),
+    rootFolder: async (mode) => baseRoot(await machine.warren(options.isolations[0]!, mode)),
     network: (number = 0) =>
       once(
         `network namespace ${number}`,

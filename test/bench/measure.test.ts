@@ -6,7 +6,7 @@ const signal = new AbortController().signal
 const upTo = (count: number) => Array.from({ length: count }, (_, index) => count - index)
 
 describe('statistics', () => {
-  it('takes the middle, or the mean of the two middle ones', () => {
+  it('takes the middle value, or the mean of the two middle ones', () => {
     assert.equal(median([9, 1, 5]), 5)
     assert.equal(median([4, 1, 3, 2]), 2.5)
     assert.ok(Number.isNaN(median([])))
@@ -26,7 +26,7 @@ describe('statistics', () => {
 })
 
 describe('taking turns', () => {
-  it('gives each contender one try per round, and another one the first turn', async () => {
+  it('gives each contender one try per round, and the first turn to another one each time', async () => {
     const calls: string[] = []
     const contender = (name: string): Contender => ({
       name,
@@ -43,7 +43,7 @@ describe('taking turns', () => {
     )
   })
 
-  it('keeps what failed apart from what was measured', async () => {
+  it('separates failures from measurements', async () => {
     let tries = 0
     const sample = async () => {
       if (++tries === 3) throw new Error('broken pipe')

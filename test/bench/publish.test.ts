@@ -24,7 +24,7 @@ function measured(ms: Record<string, number>): KeptReport {
 }
 
 describe('the figures of the README', () => {
-  it('become those that were measured last, and what others published stays', () => {
+  it('are replaced by the latest measurements, and figures published by others stay', () => {
     const page = withFigures(
       readme,
       measured({
@@ -62,7 +62,7 @@ describe('the figures of the README', () => {
     ])
   })
 
-  it('stay where nothing was measured', () => {
+  it('stay unchanged if nothing was measured', () => {
     assert.equal(withFigures(readme, measured({ 'docker · another': 1 })), readme)
   })
 })

@@ -26,7 +26,7 @@ const settings = {
 
 for (const isolation of isolations) {
   describe(`a burst of ${creates} creates, ${isolation}`, () => {
-    it('starts what the machine may take; the rest get 503, what runs goes on, and nothing is left behind', async (t) => {
+    it('starts as many as the machine can carry; the rest get 503, running ones continue, and nothing is left behind', async (t) => {
       const warren = await startWarren(isolation, { settings })
       try {
         await allow(warren, creates + 1)

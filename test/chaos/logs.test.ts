@@ -14,7 +14,7 @@ describe('logs through restarts', () => {
   })
   after(() => warren?.stop())
 
-  it('lose and double nothing when Warren stops, and when it crashes', async () => {
+  it('lose and repeat nothing when Warren stops, and when it crashes', async () => {
     const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
     const count = 'for i in $(seq 1 400); do echo "number $i"; sleep 0.03; done'
     const counting = await own.commands.run(count, { background: true, timeoutMs: 0 })

@@ -19,7 +19,7 @@ for (const isolation of isolations) {
     let warren: Warren
     after(() => warren?.stop())
 
-    it('a sandbox outlives a crash while a command streams, answers again, and still ends at its timeout', async () => {
+    it('a sandbox survives a crash while a command streams, answers again, and still ends at its timeout', async () => {
       warren = await startWarren(isolation, { settings })
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const background = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
@@ -54,7 +54,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('a create cut short at any moment leaves no trace', async () => {
+    it('a create that is cut off at any moment leaves no trace', async () => {
       const clean = await settledTraces(warren.dataFolder)
       for (const afterMs of momentsOf({ short: 3, long: 49 }, longestMs[isolation])) {
         const creating = Sandbox.create('base', { ...warren.client, requestTimeoutMs: 5000 }).catch(

@@ -87,7 +87,7 @@ function heldBy(pid: number): Held {
   return { sockets, pipes, files, other, threads: figure('Threads'), memoryMB: figure('VmRSS') / 1024 }
 }
 
-/** Once connections that nobody uses have been closed: the counts have stood still for three seconds. */
+/** Waits until unused connections are closed: the counts have not changed for three seconds. */
 async function settledServer({ pid }: Warren): Promise<Held> {
   let before = heldBy(pid)
   for (let same = 0; same < 10; ) {

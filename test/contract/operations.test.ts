@@ -40,7 +40,7 @@ function expected(fields: string | undefined, { leftOut = {} }: Operation): stri
   )
 }
 
-describe('an operation that is served', () => {
+describe('a served operation', () => {
   for (const operation of listed.filter(({ notServed }) => notServed === undefined)) {
     it(`${operation.call} has the parameters, the body and the answers of the contract`, () => {
       const found = documented.get(operation.call)
@@ -79,7 +79,7 @@ describe('the table', () => {
     assert.equal(new Set(calls).size, calls.length)
   })
 
-  it('says of nothing that we serve that it is not served', () => {
+  it('marks no served operation as not served', () => {
     const wrong = listed.filter(({ call, notServed }) => notServed !== undefined && documented.has(call))
     assert.deepEqual(wrong, [])
   })

@@ -25,6 +25,12 @@ export const ours: readonly Operation[] = [
     answers: { 204: '' },
   },
   {
+    call: 'PATCH /admin/teams/{teamID}',
+    does: 'allow a team older clients',
+    body: 'olderClients*',
+    answers: { 200: shape.team },
+  },
+  {
     call: 'PATCH /admin/teams/{teamID}/limits',
     does: "change a team's limits",
     body: 'maxSandboxes maxCPU maxMemoryMB maxLifetimeHours maxGPUs',

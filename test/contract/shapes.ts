@@ -95,7 +95,7 @@ export const secret = 'secretID* name* currentVersion* metadata* createdAt* upda
 
 const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours* maxGPUs*'
 export const ownTeam = `teamID* name* apiKey* isDefault* slug limits ${under('limits.', limits)}`
-export const team = `teamID* slug* name* createdAt* limits* ${under('limits.', limits)}`
+export const team = `teamID* slug* name* createdAt* olderClients* limits* ${under('limits.', limits)}`
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
 export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', mask)}`

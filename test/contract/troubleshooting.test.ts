@@ -10,7 +10,7 @@ const repoFolder = join(import.meta.dirname, '../..')
 const read = (path: string) => readFileSync(join(repoFolder, path), 'utf8')
 const page = read('docs/troubleshooting.md')
 
-test('every code of a failure has its status and its remedy', () => {
+test('every error code has its status and its remedy', () => {
   const table = /const statusOf: Record<ErrorCode, number> = \{([^}]+)\}/.exec(
     read('src/api/error-handler.ts'),
   )![1]!
@@ -35,7 +35,7 @@ test('every check of the doctor is explained', () => {
   for (const { name } of allChecks) assert.ok(page.includes(`\`${name}\``), name)
 })
 
-test('every message that the sources have is listed, with what to do for its code', () => {
+test('every message in the sources is listed, with the remedy for its code', () => {
   const texts = errorTexts(repoFolder)
   const known = remedies(repoFolder)
   assert.deepEqual(
@@ -47,7 +47,7 @@ test('every message that the sources have is listed, with what to do for its cod
   assert.ok(all.includes("Sandbox '…' is paused and cannot be forked; resume it first"))
 })
 
-test('messages are found in whatever way they are put together', () => {
+test('messages are found however the source composes them', () => {
   const source = `
     const closed: string = 'It is closed.'
     const gone = (what: string) => new AppError('not_found', what)

@@ -6,7 +6,7 @@ import type { DashboardFixture } from './fixture.ts'
 import { hostile } from './scene.ts'
 
 export function credentialSuite(dashboard: DashboardFixture): void {
-  it('tells whoever comes without a valid key what is wrong', async () => {
+  it('tells a visitor without a valid key what is wrong', async () => {
     const { warren, openPage } = dashboard
     const { context: other, page: stranger } = await openPage()
     await goTo(stranger, warren.url)
@@ -16,7 +16,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
     await other.close()
   })
 
-  it('keeps the key where no other origin and no later visit finds it, and forgets it on request', async () => {
+  it('stores the key where no other origin and no later visit finds it, and forgets it on request', async () => {
     const { warren, context, page, open } = dashboard
     await open('sandboxes')
     assert.deepEqual(await context.cookies(), [])
@@ -27,7 +27,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
     assert.equal(await page.evaluate('sessionStorage.length'), 0)
   })
 
-  it('shows hostile texts as texts, runs none of them, and asks nobody else for anything', async () => {
+  it('shows hostile texts as texts, runs none of them, and sends no request elsewhere', async () => {
     const { warren, page, problems } = dashboard
     const { headers } = await fetch(`${warren.url}/dashboard`)
     const policy = headers.get('content-security-policy') ?? ''

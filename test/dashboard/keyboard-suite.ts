@@ -39,7 +39,7 @@ export function keyboardSuite(dashboard: DashboardFixture): void {
     await page.getByRole('dialog').waitFor({ state: 'detached' })
   })
 
-  it('goes from part to part with Tab in the order of the screen, or past them to the content', async () => {
+  it('moves from part to part with Tab in the order of the screen, or past them to the content', async () => {
     const { page, open } = dashboard
     await open('templates')
     const order: string[] = []
@@ -65,7 +65,7 @@ export function keyboardSuite(dashboard: DashboardFixture): void {
     assert.equal(await page.evaluate('document.activeElement.tagName'), 'MAIN')
   })
 
-  it('goes to the search with a slash and back with Escape, and from a dialog to the button that opened it', async () => {
+  it('moves to the search with a slash and back with Escape, and from a dialog to the button that opened it', async () => {
     const { page, open } = dashboard
     await open('sandboxes')
     const search = page.getByLabel('Search sandboxes')

@@ -25,7 +25,7 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await other.close()
   })
 
-  it('asks the server to undrain, to forget, to recover and to prune, and tells the operator why it refuses', async () => {
+  it('sends undrain, forget, recover and prune to the server, and shows the operator why it rejects them', async () => {
     const { warren, openPage } = dashboard
     const { context: other, page: operator } = await openPage()
     // Other tests use this server too: it looks like a drained one of two, and what would be pruned and recovered is made up.

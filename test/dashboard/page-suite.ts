@@ -18,7 +18,7 @@ const aPage = 500
 const mostFirstBytes = 300 * 1024
 
 export function pageSuite(dashboard: DashboardFixture): void {
-  it('is quick to arrive: the first view is small, and all of it is kept by its name', async () => {
+  it('loads quickly: the first view is small, and all files are cached by their name', async () => {
     const { warren, openPage } = dashboard
     const { context: other, page: fresh } = await openPage()
     const sizes: number[] = []

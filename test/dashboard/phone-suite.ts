@@ -6,7 +6,7 @@ import { logIn } from './browser.ts'
 import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
 
 export function phoneSuite(dashboard: DashboardFixture): void {
-  it('leads on a phone from the menu over the list to everything of one sandbox', async () => {
+  it('leads on a phone from the menu over the list to everything about one sandbox', async () => {
     const { warren, scene, browser } = dashboard
     const context = await browser.newContext({
       viewport: phoneSize,

@@ -114,7 +114,7 @@ export function sandboxSuite(dashboard: DashboardFixture): void {
     assert.deepEqual(detail.network?.denyOut, ['203.0.113.0/24'])
   })
 
-  it('sends again what a broken connection cut off, and says of a fork that it may be done', async () => {
+  it('repeats requests that a broken connection cut off, and says of a fork that it may have happened', async () => {
     const { warren, scene, page, open } = dashboard
     const path = `sandboxes/${scene.paused.sandboxId}`
     const broken: string[] = []

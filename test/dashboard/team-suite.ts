@@ -10,7 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { type DashboardFixture, enterName } from './fixture.ts'
 
 export function teamSuite(dashboard: DashboardFixture): void {
-  it('starts one sandbox from a template, and tells why the template cannot be deleted then', async () => {
+  it('starts one sandbox from a template, and shows why the template cannot be deleted then', async () => {
     const { warren, things, page, open } = dashboard
     const template = `templates/${things.templateID}`
     await open(template)
@@ -31,7 +31,7 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await page.getByRole('dialog').getByText('because there are running sandboxes using it').waitFor()
   })
 
-  it('shows a key once, never again, and renames it', async () => {
+  it('shows a key once and never again, and renames it', async () => {
     const { warren, page, open } = dashboard
     await open('keys')
     await page.getByRole('button', { name: 'New key' }).click()
@@ -49,7 +49,7 @@ export function teamSuite(dashboard: DashboardFixture): void {
     assert.ok(keys.some(({ name }) => name === 'of the robot'))
   })
 
-  it('stores a secret of which only the name is shown, and browses a volume', async () => {
+  it('stores a secret and shows only its name, and browses a volume', async () => {
     const { things, page, open } = dashboard
     await open('secrets')
     await page.getByRole('button', { name: 'New secret' }).click()
@@ -64,7 +64,7 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await page.getByText('This folder is empty').waitFor()
   })
 
-  it('makes a webhook, shows what became of its deliveries, and turns it off and away', async () => {
+  it('creates a webhook, shows the outcome of its deliveries, disables it and deletes it', async () => {
     const { warren, scene, page, open } = dashboard
     const dialog = page.getByRole('dialog')
     await open('webhooks')

@@ -203,13 +203,13 @@ describe('bad input', () => {
     })
   }
 
-  it('no refused request left a sandbox, and the server still works', async () => {
+  it('no rejected request left a sandbox, and the server still works', async () => {
     const list = await warren.api('/v2/sandboxes')
     assert.deepEqual(await list.json(), [])
     assert.equal((await warren.api('/health')).status, 200)
   })
 
-  it('a connection cut in the middle of a body leaves nothing', async () => {
+  it('a connection that is cut in the middle of a body leaves nothing behind', async () => {
     const { hostname, port } = new URL(warren.url)
     await new Promise<void>((done, fail) => {
       const socket = net.connect(Number(port), hostname, () => {
@@ -225,7 +225,7 @@ describe('bad input', () => {
     assert.deepEqual(await (await warren.api('/v2/sandboxes')).json(), [])
   })
 
-  it('traffic for a dead sandbox gets 502 and its reason', async () => {
+  it('traffic for an ended sandbox gets 502 with the reason', async () => {
     const answer = await fetch(`${warren.url}/health`, {
       headers: { 'E2b-Sandbox-Id': unknownID, 'E2b-Sandbox-Port': '49983' },
     })
@@ -237,7 +237,7 @@ describe('bad input', () => {
     })
   })
 
-  it('a repeated idempotency key gives the first sandbox again, also at the same moment', async () => {
+  it('a repeated idempotency key returns the first sandbox again, also at the same moment', async () => {
     const headers = { 'Idempotency-Key': `key-${Date.now()}` }
     const request = { body: { templateID: 'base', timeout: 60 }, headers }
     const answers = await Promise.all([1, 2, 3].map(() => warren.api('/v2/sandboxes', request)))
@@ -260,7 +260,7 @@ describe('bad input', () => {
     await warren.api(`/sandboxes/${[...ids][0]}`, { method: 'DELETE' })
   })
 
-  it('parallel creates cannot pass the limit of the team together', async () => {
+  it('parallel creates cannot exceed the limit of the team together', async () => {
     const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
     const limit = (maxSandboxes: number) =>
       warren.api(`/admin/teams/${warren.team}/limits`, {

@@ -1,4 +1,4 @@
-/** The base template stands on a layer of the store like any other, also on a data folder of an older Warren. */
+/** The base template is a layer of the store like any other, also in a data folder of an older Warren. */
 import assert from 'node:assert/strict'
 import { readdirSync, readlinkSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +26,7 @@ describe('the base template', () => {
   let warren: Warren
   afterEach(() => warren?.stop())
 
-  it('has its root as a layer, not copied, and what an older Warren made goes on', async () => {
+  it('has its root as a layer without a copy, and sandboxes of an older Warren keep running', async () => {
     warren = await startWarren(anyIsolation, { settings: noWarmPool })
     const [first, ...more] = baseBuilds(warren)
     assert.deepEqual([more, first?.root_folder], [[], null])

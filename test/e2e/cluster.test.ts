@@ -135,7 +135,7 @@ suite('three Warrens as three machines', () => {
     for (const index of [0, 1, 2]) assert.deepEqual(await (await door(index).api('/v2/sandboxes')).json(), [])
   })
 
-  test('a node without the database goes on with its sandboxes and with known ones of others', async () => {
+  test('a node without the database still serves its sandboxes and known ones of other nodes', async () => {
     const { sandbox, other } = await onNode(0)
     await reach(other, sandbox.sandboxId)
     const same = await Sandbox.connect(sandbox.sandboxId, other.client)
@@ -155,7 +155,7 @@ suite('three Warrens as three machines', () => {
     await Promise.all([sandbox.kill(), elsewhere.kill()])
   })
 
-  test('a node that was killed is away: its sandboxes are shown, and are back with it', async () => {
+  test('a killed node counts as absent: its sandboxes are listed, and return with it', async () => {
     const { sandbox, member, other } = await onNode(2)
     await sandbox.files.write('/tmp/kept', 'kept')
     await member.warren.crash()
@@ -169,7 +169,7 @@ suite('three Warrens as three machines', () => {
     await sandbox.kill()
   })
 
-  test('a machine that is cut off is away; what runs there goes on, and is reached again with the network', async () => {
+  test('a machine that is cut off counts as absent; its sandboxes keep running, and are reachable again with the network', async () => {
     const { sandbox, member, other } = await onNode(2)
     const { sandboxId } = sandbox
     const beats = 'while sleep 0.2; do echo beat >> /tmp/beats; done'
@@ -199,7 +199,7 @@ suite('three Warrens as three machines', () => {
     await same.kill()
   })
 
-  test('others restart one after the other while a command streams', async () => {
+  test('other nodes restart one after the other while a command streams', async () => {
     const { sandbox, other } = await onNode(0)
     const same = await Sandbox.connect(sandbox.sandboxId, door(0).client)
     const seen: string[] = []
@@ -217,7 +217,7 @@ suite('three Warrens as three machines', () => {
     await Sandbox.kill(sandbox.sandboxId, again.client)
   })
 
-  test('a drained node gets nothing new, and one whose machine is gone and forgotten takes what it had with it', async () => {
+  test('a draining node gets no new sandboxes, and a forgotten node takes its sandboxes with it', async () => {
     const { sandbox, member, other } = await onNode(2)
     assert.equal(
       (await asAdmin(other, 'POST', `/nodes/${member.nodeID}`, { status: 'draining' })).status,

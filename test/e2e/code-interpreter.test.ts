@@ -61,7 +61,7 @@ for (const isolation of order) {
       await warren?.stop()
     })
 
-    it('runs every language, and keeps what each knows', async () => {
+    it('runs every language, and keeps the state of each', async () => {
       await sandbox.runCode('x = 20')
       assert.equal((await sandbox.runCode('x + 1')).text, '21')
       await sandbox.runCode('const y: number = 3', { language: 'ts' })
@@ -79,7 +79,7 @@ for (const isolation of order) {
       )
     }
 
-    it('has contexts to make, list, restart and remove', async () => {
+    it('has contexts to create, list, restart and remove', async () => {
       const context = await sandbox.createCodeContext({ cwd: '/root', language: 'python' })
       await sandbox.runCode('z = 1', { context })
       assert.equal((await sandbox.runCode('import os; os.getcwd()', { context })).text, '/root')
@@ -90,13 +90,13 @@ for (const isolation of order) {
       await assert.rejects(sandbox.runCode('1', { context }), /Context ID not found/)
     })
 
-    it('interrupts a cell whose client gave up, and goes on with what it knew', async () => {
+    it('interrupts a cell whose client left, and keeps its state', async () => {
       await sandbox.runCode('kept = 7')
       await assert.rejects(sandbox.runCode('import time\ntime.sleep(100)', { timeoutMs: 500 }))
       assert.equal((await sandbox.runCode('kept')).text, '7')
     })
 
-    it('runs nothing for who knows the id of the sandbox and not its token', async () => {
+    it('runs nothing for a client that knows the id of the sandbox but not its token', async () => {
       const headers = { 'e2b-sandbox-id': sandbox.sandboxId, 'e2b-sandbox-port': '49999' }
       for (const token of [undefined, 'wrong']) {
         const answer = await fetch(`${warren.url}/execute`, {
@@ -109,7 +109,7 @@ for (const isolation of order) {
       assert.equal(await sandbox.files.exists('/tmp/stranger'), false)
     })
 
-    it('comes back when its server is killed', async () => {
+    it('restarts when its server is killed', async () => {
       const other = await Sandbox.create({ ...warren.client, timeoutMs: 3_600_000 })
       await other.commands.run('pkill -9 -f server.cjs', { user: 'root' })
       const healthy =
@@ -119,7 +119,7 @@ for (const isolation of order) {
       await other.kill()
     })
 
-    it('goes on in forks: where memory is kept with all that its contexts know, and else anew', async () => {
+    it('continues in forks, with the state of its contexts if snapshots have memory, and otherwise from the start', async () => {
       const context = await sandbox.createCodeContext({ cwd: '/tmp' })
       await sandbox.runCode('own = 1', { context })
       await sandbox.runCode('let own = 10', { language: 'js' })
@@ -140,7 +140,7 @@ for (const isolation of order) {
       await sandbox.removeCodeContext(context)
     })
 
-    it('keeps what it knows over pause and resume where memory is kept, and answers after it anyway', async () => {
+    it('keeps its state over pause and resume if snapshots have memory, and answers afterwards in any case', async () => {
       await sandbox.runCode('over = 5')
       await sandbox.pause()
       const back = await Sandbox.connect(sandbox.sandboxId, warren.client)
@@ -153,13 +153,13 @@ for (const isolation of order) {
 
 /** What packages make of data, which is the same under any isolation. */
 function packageTests(sandbox: () => Sandbox): void {
-  it('holds its packages compiled, so that a first import is not slow', async () => {
+  it('has compiled packages, so that a first import is not slow', async () => {
     const compiled =
       'import importlib.util, os; os.path.exists(importlib.util.find_spec("scipy.optimize").cached)'
     assert.equal((await sandbox().runCode(compiled)).text, 'True')
   })
 
-  it('gives tables and charts their data', async () => {
+  it('returns the data of tables and charts', async () => {
     const table = await sandbox().runCode('import pandas as pd\npd.DataFrame({"a": [1, 2]})')
     assert.deepEqual(table.results[0]?.data, { a: [1, 2] })
     assert.match(table.results[0]?.html ?? '', /<table/)
@@ -179,7 +179,7 @@ function packageTests(sandbox: () => Sandbox): void {
     )
   })
 
-  it('gives every kind of chart its data', async () => {
+  it('returns the data of every kind of chart', async () => {
     const drawn = await sandbox().runCode(chartsCell)
     const charts = drawn.results.map(({ chart }) => JSON.parse(JSON.stringify(chart ?? null)))
     assert.equal(charts.length, 1, drawn.error?.traceback)
@@ -213,7 +213,7 @@ function packageTests(sandbox: () => Sandbox): void {
 
 /** Other clients send what the JavaScript client sends: what depends on the isolation is proved with that one. */
 function clientTests(warren: () => Warren, sandbox: () => Sandbox): void {
-  it('serves the tool run_code of MCP', async () => {
+  it('serves the MCP tool run_code', async () => {
     const client = new Client({ name: 'test', version: '1' })
     const requestInit = { headers: { Authorization: `Bearer ${warren().client.apiKey}` } }
     const url = new URL('/mcp', warren().url)

@@ -57,7 +57,7 @@ describe('signing in the command line', () => {
       redirect: 'manual',
     })
 
-  it('goes through the page, and everything works without a key in the environment', async () => {
+  it('works through the page, and then without a key in the environment', async () => {
     const login = startCommandLine('auth', 'login')
     await eventually(async () => assert.match(login.printed(), /\/api\/cli\?next=/))
     const page = new URL(/http\S+\/api\/cli\?next=\S+/.exec(login.printed())![0])
@@ -98,7 +98,7 @@ describe('signing in the command line', () => {
     )
   })
 
-  it('sends a token nowhere but to a port of the same machine, and never to a sandbox', async () => {
+  it('sends a token only to a port of the same machine, and never to a sandbox', async () => {
     const key = warren.environment.E2B_API_KEY!
     const sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 60_000 })
     const signed = new URL(await sandbox.downloadUrl('/home/user/any', { useSignatureExpiration: 600 }))

@@ -42,7 +42,7 @@ describe('templates of the command line', () => {
     assert.deepEqual(JSON.parse(await e2b(warren, 'template', 'list', '--format', 'json')), [])
   })
 
-  it('of its first releases are built from the text of a Dockerfile', async () => {
+  it('are built from the text of a Dockerfile by its first releases', async () => {
     const dockerfile = 'FROM e2bdev/base\nENV FROM=first\nRUN echo made > /made\n'
     const asked = await warren.api('/templates', { body: { dockerfile, alias: 'by-first' } })
     assert.equal(asked.status, 202)

@@ -77,7 +77,7 @@ describe('the dashboard of a cluster', () => {
     await recovered.kill()
   })
 
-  it('drains a machine, which gets nothing new then, and lets it back', async () => {
+  it('drains a machine, which then gets no new sandboxes, and undrains it', async () => {
     await operator.getByRole('button', { name: `Drain ${secondName}`, exact: true }).click()
     await operator.getByText(`${secondName} gets no new sandboxes.`).waitFor()
     assert.equal(await statusOfSecond(), 'draining')
@@ -92,7 +92,7 @@ describe('the dashboard of a cluster', () => {
     assert.equal(await statusOfSecond(), 'ready')
   })
 
-  it('forgets a machine that does not come back, and says what is lost with it', async () => {
+  it('forgets a machine that does not come back, and lists what is lost with it', async () => {
     const { sandboxId } = await createOnSecond()
     await second.warren.stop()
     await operator.getByRole('button', { name: `Forget ${secondName}` }).click()

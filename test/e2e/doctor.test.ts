@@ -14,7 +14,7 @@ const trialMounts = (): string[] =>
   readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-doctor-\S+/g) ?? []
 
 for (const isolation of isolations) {
-  test(`${isolation}: a runtime that works is found to work, and nothing of the trial stays mounted`, async () => {
+  test(`${isolation}: the doctor finds that a working runtime works, and leaves nothing mounted`, async () => {
     await testMachine()
     const before = trialMounts()
     const config = loadConfig({ WARREN_ISOLATION: isolation })

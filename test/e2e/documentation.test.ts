@@ -38,7 +38,7 @@ function allBlocks(): Block[] {
   })
 }
 
-test('every block of code in the documentation is run, or says why not', () => {
+test('every block of code in the documentation is run, or has a reason why not', () => {
   const shown = new Set(['text', 'json', 'yaml'])
   const unmarked = allBlocks()
     .filter(({ language, mark }) => !shown.has(language) && !/^(run|start)$|^skip: \w.{5}/.test(mark))
@@ -54,7 +54,7 @@ const parsers: Record<string, (code: string) => unknown> = {
     execFileSync('python3', ['-c', 'import ast, sys; ast.parse(sys.stdin.read())'], { input }),
 }
 
-test('what is not run is written as its language is', () => {
+test('blocks that are not run have the syntax of their language', () => {
   for (const { page, language, mark, code } of allBlocks()) {
     if (mark.startsWith('skip')) assert.doesNotThrow(() => parsers[language]!(code), page)
   }
@@ -72,7 +72,7 @@ npm() { [ "$*" = start ] && bin/warren start; }
 describe('with a server', () => {
   let warren: Warren
   let folder: string
-  /** That which pages call SANDBOX_ID. */
+  /** The sandbox that pages call SANDBOX_ID. */
   let sandbox: Sandbox
   before(async () => {
     warren = await joinWarren(anyIsolation)
@@ -133,7 +133,7 @@ describe('with a server', () => {
     python: (code) => run(pythonWith(`e2b==${pythonReleases(anyIsolation, 'same')[0]![0]}`), ['-c', code]),
   }
 
-  it('the blocks of the documentation that say so run, and print what their comments promise', async () => {
+  it('blocks of the documentation for a server run, and print what their comments promise', async () => {
     const blocks = allBlocks().filter(({ mark }) => mark === 'run' || mark === 'start')
     assert.deepEqual([...new Set(blocks.map(({ language }) => language))].sort(), ['js', 'python', 'sh'])
     // Those of a page one after another, since they build on each other; three pages beside each other.
@@ -177,7 +177,7 @@ describe('with a server', () => {
     assert.equal((await run('bin/warren', ['sandbox', 'nix'])).code, 2)
   })
 
-  it('every command answers --help, and shells complete what there is', async () => {
+  it('every command answers --help, and shells complete the existing commands', async () => {
     const names = [...(await command('help')).matchAll(/^ {2}warren (\w+)/gm)].map(([, name]) => name!)
     assert.ok(names.length > 15)
     const others = names.filter((name) => name !== 'version')
@@ -189,7 +189,7 @@ describe('with a server', () => {
     assert.match(completed.stdout, /"list".*"info".*"logs".*"shell"/)
   })
 
-  it('the figures of the server tell what was done, and by its parts', async () => {
+  it('the metrics of the server count the work that was done, by its parts', async () => {
     const headers = { authorization: `Bearer ${warren.adminToken}` }
     const text = await (await fetch(`${warren.url}/metrics`, { headers })).text()
     const countOf = (operation: string) => {

@@ -69,7 +69,7 @@ describe('clients with a domain', () => {
       run(join(repoFolder, 'bin/node'), [join(programs, 'client.ts'), packageName]))
   }
 
-  it('the dashboard: works from its own host, and a page of a sandbox neither frames it nor reads what it keeps', async () => {
+  it('the dashboard: works from its own host, and a page of a sandbox can neither frame it nor read its storage', async () => {
     const { publicKey } = new X509Certificate(readFileSync(certificateFile))
     const trusted = createHash('sha256')
       .update(publicKey.export({ type: 'spki', format: 'der' }))

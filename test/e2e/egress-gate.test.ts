@@ -36,7 +36,7 @@ for (const isolation of isolations) {
       return stdout.startsWith('{') ? (JSON.parse(stdout) as Seen) : undefined
     }
 
-    it('let through what is allowed by name, and lead nowhere else', async () => {
+    it('allow connections by name, and lead nowhere else', async () => {
       const sandbox = await create({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
       assert.equal((await visit(sandbox, 'http://allowed.test/'))?.at, internet)
       assert.equal((await visit(sandbox, '-k', 'https://allowed.test/'))?.at, internet)
@@ -57,7 +57,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('follow wildcards, and never lead inside', async () => {
+    it('match wildcards, and never lead to internal addresses', async () => {
       const sandbox = await create({ allowOut: ['*.allowed.test', 'inside.test'], denyOut: [ALL_TRAFFIC] })
       assert.equal((await visit(sandbox, 'http://deep.allowed.test/'))?.at, internet)
       assert.equal(await visit(sandbox, 'http://allowed.test/'), undefined)
@@ -65,7 +65,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('change while it runs, and are kept over a pause', async () => {
+    it('change while the sandbox runs, and are kept over a pause', async () => {
       const sandbox = await create({ denyOut: [] })
       assert.equal((await visit(sandbox, 'http://other.test/'))?.at, elsewhere)
       await sandbox.updateNetwork({ allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] })
@@ -79,7 +79,7 @@ for (const isolation of isolations) {
       await again.kill()
     })
 
-    it('put a secret into requests that the sandbox never sees, and are trusted inside', async () => {
+    it('add a secret to requests that the sandbox never sees, with an authority that is trusted inside', async () => {
       const value = `hidden-${isolation}`
       await Secret.create('gate-key', value, warren.client)
       const headers = { 'X-Key': Secret.fill('gate-key') }
@@ -109,7 +109,7 @@ for (const isolation of isolations) {
       await Promise.all([sandbox.kill(), later.kill()])
     })
 
-    it('send everything through a proxy, and nothing when it is down', async () => {
+    it('send everything through a proxy, and nothing if it is down', async () => {
       const proxy = (port: number) => ({ egressProxy: { address: `proxy.test:${port}` } })
       const inside = { egressProxy: { address: `inside.test:${socksPort}` } }
       await assert.rejects(create(inside), /address of an internal network/)
@@ -123,7 +123,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('show the password of a proxy and the values of headers to nobody but those they are for', async () => {
+    it('hide the password of a proxy and the values of headers from everybody else', async () => {
       const [password, value] = [`password-${newUUID()}`, `header-${newUUID()}`]
       const rule = { transform: { headers: { 'X-Key': value }, allowPlainHttp: true } }
       const sandbox = await create({

@@ -53,7 +53,7 @@ describe('events and webhooks', () => {
       .filter((line) => line.startsWith('{') && line.endsWith('}'))
       .map((line) => JSON.parse(line))
 
-  it('tell a life in its order, signed, although the receiver fails and Warren is killed meanwhile', async () => {
+  it('report a life in its order, signed, although the receiver fails and Warren is killed meanwhile', async () => {
     const body = { name: 'w', url: `${receiver}/hook`, signatureSecret: secret }
     const events = ['created', 'updated', 'paused', 'resumed', 'killed'].map(
       (one) => `sandbox.lifecycle.${one}`,
@@ -95,7 +95,7 @@ describe('events and webhooks', () => {
     assert.deepEqual(filesWith(warren.dataFolder, secret), [])
   })
 
-  it('go to no internal network', async () => {
+  it('reach no internal network', async () => {
     for (const host of ['127.0.0.1', '169.254.169.254', '10.231.0.7']) {
       const body = {
         name: 'w',

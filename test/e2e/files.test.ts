@@ -89,7 +89,7 @@ function filesTests(client: typeof current, warren: () => Warren): void {
     )
   })
 
-  it('tells links, owners, modes and times of entries', async () => {
+  it('returns links, owners, modes and times of entries', async () => {
     await shell('mkdir entries && cd entries && echo x > target && ln -s target link && ln -s nowhere broken')
     await shell('chown root entries/target && chmod 4750 entries/target', 'root')
     const [broken, link, target] = await sandbox.files.list('entries')
@@ -105,7 +105,7 @@ function filesTests(client: typeof current, warren: () => Warren): void {
     assert.ok(Math.abs(target!.modifiedTime!.getTime() - Date.now()) < 60_000)
   })
 
-  it('lists ten thousand entries, and a deep tree as deep as asked', async () => {
+  it('lists ten thousand entries, and a deep tree to the requested depth', async () => {
     await shell(
       'mkdir wide && cd wide && seq 10000 | xargs touch && mkdir -p ../d/a/b/c && ln -s .. ../d/a/up',
     )
@@ -122,7 +122,7 @@ function filesTests(client: typeof current, warren: () => Warren): void {
     )
   })
 
-  it('refuses in the words of the client', async () => {
+  it('rejects with the messages of the client', async () => {
     await sandbox.files.makeDir('folder')
     await assert.rejects(sandbox.files.read('nothing'), client.NotFoundError)
     await assert.rejects(sandbox.files.read('folder'), client.InvalidArgumentError)
@@ -134,7 +134,7 @@ function filesTests(client: typeof current, warren: () => Warren): void {
     await assert.rejects(sandbox.files.read('pipe'), client.InvalidArgumentError)
   })
 
-  it('says so when the disk is full, and leaves nothing half written', async () => {
+  it('reports a full disk, and leaves nothing half written', async () => {
     await shell('fallocate -l $(($(df --output=avail -B1 . | tail -1) - 2000000)) filler')
     await sandbox.files.makeDir('crowded')
     await sandbox.files.write('crowded/old', 'old')
@@ -190,7 +190,7 @@ function filesTests(client: typeof current, warren: () => Warren): void {
     )
   })
 
-  it('gives out signed URLs for one file, one use and some time', async () => {
+  it('returns signed URLs for one file, one operation and a limited time', async () => {
     await sandbox.files.write('signed.txt', 'secret')
     const options = { useSignatureExpiration: 600 }
     const download = await sandbox.downloadUrl('signed.txt', options)

@@ -30,7 +30,7 @@ for (const isolation of isolations) {
     after(() => warren?.stop())
 
     for (const [version, client] of javaScriptReleases(isolation, 'same')) {
-      it(`e2b ${version} forks ten, all different and all right`, async () => {
+      it(`e2b ${version} forks ten, all different and all correct`, async () => {
         const options = { ...warren.client, timeoutMs: 3_600_000, envs: { GIVEN: 'at create' } }
         const origin = await client.Sandbox.create('base', { ...options, metadata: { of: 'origin' } })
         await origin.files.write('/home/user/kept', 'kept')
@@ -81,7 +81,7 @@ while True: signal.pause()"`
       })
     }
 
-    it('a token of the origin opens no fork, nor the other way round', async () => {
+    it('a token of the original opens no fork, nor the other way round', async () => {
       const origin = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const [fork] = (await origin.fork()) as [current.Sandbox]
       const tokenOf = async (sandboxId: string) =>

@@ -54,7 +54,7 @@ for (const isolation of isolations) {
       await warren?.stop()
     })
 
-    it('needs no token where a sandbox is not secure, though it is asleep', async () => {
+    it('needs no token if a sandbox is not secure, even if it is paused', async () => {
       const body = { templateID: 'base', secure: false, autoResume: { enabled: true } }
       const made = await warren.api('/sandboxes', { body })
       assert.equal(made.status, 201)
@@ -84,7 +84,7 @@ for (const isolation of isolations) {
       text: `localhost:${port} for ${sandbox.getHost(port)} with None`,
     })
 
-    it('needs its token on every port but the agent, and the service sees neither token nor outer name', async () => {
+    it("needs its token on every port but the agent's, and the service sees neither the token nor the outer name", async () => {
       await eventually(async () => assert.deepEqual(await ask(8000), answered(8000)))
       for (const [token, words] of [
         ['', /is missing/],
@@ -97,7 +97,7 @@ for (const isolation of isolations) {
       assert.equal((await sandbox.commands.run('echo the agent')).stdout, 'the agent\n')
     })
 
-    it('is carried in TLS to a port that speaks it, and stays so over a pause', async () => {
+    it('is carried over TLS to a port that speaks it, also after a pause', async () => {
       await eventually(async () => assert.deepEqual(await ask(8443), answered(8443)))
       await sandbox.pause()
       await sandbox.connect()

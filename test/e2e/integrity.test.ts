@@ -1,4 +1,4 @@
-/** What is in memory and on disk stays whole over many pauses, and an agent that is stuck is told of. */
+/** Memory and files survive many pauses unchanged, and an agent that hangs is reported. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
@@ -41,7 +41,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    it(`of memory and files over ${cycles} pauses under load, asked for and by themselves`, async () => {
+    it(`of memory and files over ${cycles} pauses under load, requested and automatic`, async () => {
       const options = { ...warren.client, timeoutMs: 3_600_000, lifecycle: { onTimeout: 'pause' } as const }
       let sandbox = await Sandbox.create('base', options)
       const { pid } = await sandbox.commands.run(worker, { background: true, timeoutMs: 0 })
@@ -58,7 +58,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('of the answer when the agent is stuck: refused where asked, marked otherwise, and rebooted', async () => {
+    it('of the answer if the agent hangs: rejected if requested so, otherwise marked and rebooted', async () => {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const id = sandbox.sandboxId
       await sandbox.files.write('/home/user/kept', 'kept')

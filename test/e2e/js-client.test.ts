@@ -27,7 +27,7 @@ for (const isolation of isolations) {
         })
         after(() => sandbox?.kill())
 
-        it('runs a command and tells its output, errors and exit code', async () => {
+        it('runs a command and returns its output, errors and exit code', async () => {
           const good = await sandbox.commands.run('echo out; echo err >&2')
           assert.deepEqual([good.stdout, good.stderr, good.exitCode], ['out\n', 'err\n', 0])
           await assert.rejects(sandbox.commands.run('echo partial; exit 7'), (error: unknown) => {
@@ -46,7 +46,7 @@ for (const isolation of isolations) {
           assert.equal(overridden.stdout, 'bye\n')
         })
 
-        it('runs as the default user in its home, as root, and where it is told to', async () => {
+        it('runs as the default user in its home, as root, and in a given folder', async () => {
           assert.equal((await sandbox.commands.run('whoami; pwd')).stdout, 'user\n/home/user\n')
           assert.equal(
             (await sandbox.commands.run('whoami; pwd', { user: 'root' })).stdout,
@@ -162,7 +162,7 @@ for (const isolation of isolations) {
           }
         })
 
-        it('can be connected to again, and tells its information', async () => {
+        it('can be connected to again, and returns its information', async () => {
           const same = await Sandbox.connect(sandbox.sandboxId, warren.client)
           assert.equal((await same.commands.run('echo same')).stdout, 'same\n')
           const details = await same.getInfo()
@@ -170,7 +170,7 @@ for (const isolation of isolations) {
           assert.deepEqual([details.state, details.metadata], ['running', { suite: version }])
         })
 
-        it('keeps its lifetime on connect, and set-timeout moves the end both ways', async () => {
+        it('keeps its timeout on connect, and set-timeout moves the end both ways', async () => {
           const endOf = async () => (await sandbox.getInfo()).endAt.getTime()
           const long = await endOf()
           await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 10_000 })
@@ -181,7 +181,7 @@ for (const isolation of isolations) {
           assert.ok((await endOf()) > long)
         })
 
-        it('ends at its timeout and is gone for every call', async () => {
+        it('ends at its timeout and is not found by any call afterwards', async () => {
           const brief = await Sandbox.create('base', { ...warren.client, timeoutMs: 5000 })
           assert.equal(await brief.isRunning(), true)
           await eventually(async () => assert.equal(await brief.isRunning(), false))
@@ -223,7 +223,7 @@ for (const isolation of isolations) {
       })
     }
 
-    it('keeps teams apart', async () => {
+    it('keeps the sandboxes of teams apart', async () => {
       const operator = { 'X-Admin-Token': warren.adminToken }
       const made = await warren.api('/admin/teams', {
         body: { name: `other-${Date.now()}` },

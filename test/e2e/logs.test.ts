@@ -34,7 +34,7 @@ for (const isolation of isolations) {
       await warren?.stop()
     })
 
-    it('tell the life of the sandbox, its processes with their output, and its files', async () => {
+    it('contain the life of the sandbox, its processes with their output, and its files', async () => {
       const entries = await readLog(warren, sandbox.sandboxId)
       assert.deepEqual(
         entries.map(({ level, message, fields }) => [level, fields.event_type, message]),
@@ -54,7 +54,7 @@ for (const isolation of isolations) {
       assert.ok(Math.abs(Date.now() - Date.parse(times.at(-1)!)) < 60_000)
     })
 
-    it('hold no secrets', async () => {
+    it('contain no secrets', async () => {
       await sandbox.commands.run('true', { envs: { OWN: 'value-of-its-own' } })
       const url = await sandbox.downloadUrl('note.txt', { useSignatureExpiration: 60 })
       assert.equal((await fetch(url)).status, 200)
@@ -87,7 +87,7 @@ for (const isolation of isolations) {
       assert.deepEqual(paged, all)
     })
 
-    it('cannot be had from the agent, neither through the edge nor from inside', async () => {
+    it('cannot be read from the agent, neither through the edge nor from inside', async () => {
       const { envdAccessToken } = sandbox as unknown as { envdAccessToken: string }
       const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' }
       const outside = await fetch(`${warren.url}/logs`, {
@@ -121,7 +121,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       assert.deepEqual(await get(`/sandboxes/metrics?sandbox_ids=${id}`), { sandboxes: {} })
     })
 
-    it('are there after the sandbox has ended, to its last words', async () => {
+    it('exist after the sandbox has ended, to its last entry', async () => {
       const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       await own.commands.run('echo last words')
       await own.kill()
@@ -133,7 +133,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       })
     })
 
-    it('tell how a sandbox ended whose agent was killed inside of it, and streams of it break at once', async () => {
+    it('contain the end of a sandbox whose agent was killed inside, and its streams break at once', async () => {
       const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const ticked = Promise.withResolvers<void>()
       const streaming = own.commands.run('echo tick; exec sleep 600', {
@@ -152,7 +152,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       await assert.rejects(Sandbox.connect(own.sandboxId, warren.client), SandboxNotFoundError)
     })
 
-    it('stay small in a flood and tell what is missing', async () => {
+    it('stay small in a flood and report what is missing', async () => {
       const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const run = await own.commands.run('yes | head -c 20M | tee /dev/null | wc -c; yes | head -c 20M')
       assert.equal(run.stdout.length, 20 * mebibyte + '20971520\n'.length)
@@ -164,7 +164,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       const missing = leftOut.reduce((sum, { fields }) => sum + Number(fields.bytes), 0)
       const kept = entries.filter(({ fields }) => fields.event_type === 'stdout')
       const keptBytes = kept.reduce((sum, { message }) => sum + message.length + 1, 0)
-      // Where the machine is so busy that nobody collects in time, entries of a piece each are told as dropped.
+      // On a very busy machine the log is not read in time, and the log reports dropped entries.
       const dropped = entries.filter(({ fields }) => fields.event_type === 'dropped')
       const droppedPieces = dropped.reduce((sum, { fields }) => sum + Number(fields.entries), 0)
       // The last newline of each piece is not kept.
@@ -175,7 +175,7 @@ except urllib.error.HTTPError as error: print(error.code)"`,
 
     // Under runc the kernel itself ends a process, and the sandbox sees only that it was killed.
     if (isolation === 'gvisor') {
-      it('tell which process was ended when memory ran out', async () => {
+      it('contain the process that was ended when memory ran out', async () => {
         const own = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
         // Not so fast that the host ends the whole sandbox where a busy machine keeps the agent from looking.
         const each = 'held.append(bytearray(1024 * 1024)); time.sleep(0.002)'

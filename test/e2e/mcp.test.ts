@@ -47,7 +47,7 @@ describe('tools of the Model Context Protocol', () => {
 
   const idIn = (text: string) => /\bi[a-z0-9]{20}\b/g.exec(text.replace(/.*: /s, ''))![0]
 
-  it('are the same both ways, each with words and a shape', async () => {
+  it('are the same both ways, each with a description and a schema', async () => {
     const [one, other] = [await overStdio.listTools(), await overHttp.listTools()]
     assert.deepEqual(one, other)
     assert.deepEqual(one.tools.map(({ name }) => name).sort(), [
@@ -59,7 +59,7 @@ describe('tools of the Model Context Protocol', () => {
     }
   })
 
-  it('make, use, fork, pause, resume and end a sandbox', async () => {
+  it('create, use, fork, pause, resume and kill a sandbox', async () => {
     const [made] = await use(overStdio, 'create_sandbox', { metadata: { of: 'mcp' }, envs: { NAME: 'Bo' } })
     const sandboxID = idIn(made.replace(/ from .*/s, ''))
     const files = { sandboxID, path: 'work/note.txt' }
@@ -89,7 +89,7 @@ describe('tools of the Model Context Protocol', () => {
     assert.match((await use(overHttp, 'kill_sandbox', { sandboxID }))[0], /has ended/)
   })
 
-  it('bound what comes out of a sandbox, and end what does not stop', async () => {
+  it('limit the output of a sandbox, and end commands that do not stop', async () => {
     const sandboxID = idIn((await use(overHttp, 'create_sandbox'))[0].replace(/ from .*/s, ''))
     const run = (command: string, more: object = {}) =>
       use(overHttp, 'run_command', { sandboxID, command, ...more })
@@ -114,7 +114,7 @@ describe('tools of the Model Context Protocol', () => {
     await use(overHttp, 'kill_sandbox', { sandboxID })
   })
 
-  it('tell what went wrong in words, as an answer that the model can read', async () => {
+  it('return failures with a reason, as an answer that the model can read', async () => {
     const cases: [name: string, given: object, says: RegExp][] = [
       ['run_command', { sandboxID: 'inone', command: 'true' }, /doesn't exist/],
       ['create_sandbox', { template: 'no-such' }, /template 'no-such' not found/],
@@ -133,7 +133,7 @@ describe('tools of the Model Context Protocol', () => {
     await use(overHttp, 'kill_sandbox', { sandboxID })
   })
 
-  it('are nobody’s without a key', async () => {
+  it('need a key', async () => {
     for (const key of ['e2b_00', 'nonsense', '']) {
       await assert.rejects(connected(httpTransport(key)), /401|Unauthorized/i)
     }

@@ -59,7 +59,7 @@ for (const isolation of isolations) {
       assert.deepEqual(none, [])
     })
 
-    it('follow memory that is taken and given back', async () => {
+    it('follow memory that is allocated and freed', async () => {
       const [idle] = (await sandbox.getMetrics()).slice(-1)
       const hold = `python3 -c "
 import time
@@ -91,7 +91,7 @@ time.sleep(1000)"`
       await sandbox.commands.run('rm /tmp/large')
     })
 
-    it('follow CPU time, as much as the machine gave', async () => {
+    it('follow CPU time, up to what the machine gave', async () => {
       const spin = 'python3 -c "\nimport time\nwhile time.process_time() < 3: pass\nprint(time.time())"'
       const started = Date.now()
       await sandbox.commands.run(spin, { timeoutMs: 0 })

@@ -39,7 +39,7 @@ for (const isolation of isolations) {
     const detail = async (sandboxID: string) =>
       (await (await warren.api(`/sandboxes/${sandboxID}`)).json()) as Record<string, unknown>
 
-    it('is open, or closed, or open for some, as its create says', async () => {
+    it('is open, closed, or open for some addresses, as its create says', async () => {
       const open = await create()
       assert.deepEqual(await reached(open), [internet, elsewhere])
       const closed = await create({ allowInternetAccess: false })
@@ -59,7 +59,7 @@ for (const isolation of isolations) {
       await Promise.all([open, closed, some, rest, both].map((sandbox) => sandbox.kill()))
     })
 
-    it('changes while it runs, for connections that are open too, and is cleared by what is left out', async () => {
+    it('changes while it runs, for open connections too, and omitted fields are cleared', async () => {
       const sandbox = await create()
       const talk = await sandbox.commands.run(
         `python3 -c "import socket
@@ -82,7 +82,7 @@ while peer.recv(100): pass"`,
       await sandbox.kill()
     })
 
-    it('is kept over a pause, a fork, and the death of Warren', async () => {
+    it('is kept over a pause, a fork, and a crash of Warren', async () => {
       const sandbox = await create()
       await sandbox.updateNetwork({ allowOut: [internet], denyOut: [ALL_TRAFFIC] })
       const [fork] = (await sandbox.fork()) as [Sandbox]
@@ -101,7 +101,7 @@ while peer.recv(100): pass"`,
       await again.kill()
     })
 
-    it('never leads inside, whatever is allowed, in any spelling', async () => {
+    it('never leads to internal addresses, whatever is allowed, in any spelling', async () => {
       const allowOut = ['0.0.0.0/0', '127.0.0.0/8', '10.0.0.0/8', '169.254.169.254', '100.100.100.200']
       const sandbox = await create({ network: { allowOut } })
       const apiPort = new URL(warren.url).port
@@ -127,7 +127,7 @@ while peer.recv(100): pass"`,
     })
 
     for (const [version, age] of pythonReleases(isolation, 'same')) {
-      it(`of Python's e2b ${version} is as it says, and changes as it says`, () => {
+      it(`of Python's e2b ${version} is as requested, and changes as requested`, () => {
         runPython(warren, version, 'network.py', age, internet, elsewhere, String(port))
       })
     }

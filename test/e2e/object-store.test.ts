@@ -1,4 +1,4 @@
-/** Two Warrens over one PostgreSQL and one real S3 server: what one of them made, the other goes on with. */
+/** Two Warrens over one PostgreSQL and one real S3 server: each continues with the sandboxes and templates of the other. */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -51,7 +51,7 @@ async function setStatus({ nodeID }: ClusterMember, status: 'ready' | 'draining'
 
 const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
 
-/** Counts on in memory; what it writes is told anew each time. */
+/** A program that counts in memory and prints each number. */
 const counter = `
 import json, os, secrets, time
 secret, count = secrets.token_hex(8), 0
@@ -66,7 +66,7 @@ type Counted = { pid: number; secret: string; count: number }
 const readCount = async (sandbox: Sandbox): Promise<Counted> =>
   JSON.parse(await sayIn(sandbox, 'cat /dev/shm/count'))
 
-/** Commands at that door, one after the other, until it is told to stop and one is answered. */
+/** Runs commands at that door, one after the other, until `stop` is called and one is answered. */
 function askOnAndOn({ client }: Warren, sandboxID: string): { stop(): Promise<void> } {
   let [goesOn, left] = [true, 100]
   const ask = async () => {
@@ -93,7 +93,7 @@ function askOnAndOn({ client }: Warren, sandboxID: string): { stop(): Promise<vo
 suite('two Warrens with an object store', () => {
   let sandboxID: string
 
-  test('a pause and a build are brought to the object store', async () => {
+  test('the snapshot of a pause and the layers of a build are stored', async () => {
     const template = Template().fromBaseImage().runCmd('echo by the first node > made')
     await Template.build(template, 'shared', door(0).client)
     await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1))
@@ -105,9 +105,9 @@ suite('two Warrens with an object store', () => {
     await eventually(async () => assert.equal(readdirSync(stored(`sandboxes/${sandboxID}`)).length, 1))
   })
 
-  test('a node that dies loses neither: the other resumes its sandbox with its memory', async () => {
+  test('a node that dies loses neither of them: the other node resumes its sandbox with its memory', async () => {
     await door(0).crash()
-    // As on a machine that never had the base: all that the sandbox stands on comes from the object store.
+    // As on a machine that never had the base: all layers of the sandbox come from the object store.
     rmSync(join(door(1).dataFolder, 'images/layers'), { recursive: true })
     let resumed: Sandbox | undefined
     await eventually(async () => {
@@ -118,14 +118,14 @@ suite('two Warrens with an object store', () => {
     assert.ok(isOn(1, sandboxID))
   })
 
-  test('a template that one node built starts on another without being built again', async () => {
+  test('a template that one node built starts on another without another build', async () => {
     const sandbox = await Sandbox.create('shared', door(1).client)
     assert.equal(await sayIn(sandbox, 'cat made'), 'by the first node\n')
     assert.ok(isOn(1, sandbox.sandboxId))
     await sandbox.kill()
   })
 
-  test('the node that comes back removes its copy, and reaches the sandbox where it is', async () => {
+  test('the node that comes back removes its copy, and routes to the sandbox where it is', async () => {
     await cluster.members[0]!.restart('stop')
     const copies = () =>
       readdirSync(join(door(0).dataFolder, 'saved')).filter((name) => name.startsWith(sandboxID))
@@ -134,7 +134,7 @@ suite('two Warrens with an object store', () => {
     assert.equal(await sayIn(same, 'cat /dev/shm/mark'), 'in memory\n')
   })
 
-  test('what runs on a node that is drained under load goes on on the other with its memory', async () => {
+  test('sandboxes on a node that is drained under load continue on the other with their memory', async () => {
     const [, drained] = cluster.members
     const there = await Sandbox.connect(sandboxID, door(1).client)
     await there.commands.run(`cat > count.py <<'END'\n${counter}\nEND`)
@@ -161,7 +161,7 @@ suite('two Warrens with an object store', () => {
     await setStatus(drained!, 'ready')
   })
 
-  test('while the object store is gone, sandboxes are made, paused and resumed', async () => {
+  test('while the object store does not answer, sandboxes are created, paused and resumed', async () => {
     await objects.stop()
     const sandbox = await Sandbox.create(door(1).client)
     await sandbox.commands.run('echo kept > /dev/shm/mark')

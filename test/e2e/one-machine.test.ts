@@ -15,7 +15,7 @@ const reach = (host: string, port: string) =>
   execFileSync('sh', ['-c', tryingTo(host, port)], { encoding: 'utf8' })
 
 describe('one machine', () => {
-  it('only the one port can be reached, on the address asked for', async () => {
+  it('only the one port can be reached, on the configured address', async () => {
     const warren = await startWarren('container', { settings: noWarmPool })
     try {
       const sandbox = await Sandbox.create('base', warren.client)
@@ -68,7 +68,7 @@ describe('one machine', () => {
     }
   })
 
-  it('PostgreSQL serves as well as SQLite', { skip: !everythingRequired && missing }, async () => {
+  it('PostgreSQL works as well as SQLite', { skip: !everythingRequired && missing }, async () => {
     const postgres = await startPostgres()
     try {
       const settings = { ...noWarmPool, WARREN_DATABASE_URL: await postgres.createDatabase() }
@@ -93,7 +93,7 @@ describe('one machine', () => {
     }
   })
 
-  it('two Warrens over one PostgreSQL leave what the other owns alone', {
+  it("two Warrens over one PostgreSQL do not touch each other's sandboxes", {
     skip: !everythingRequired && missing,
   }, async () => {
     const postgres = await startPostgres()

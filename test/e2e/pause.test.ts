@@ -64,7 +64,7 @@ for (const isolation of isolations) {
     after(() => warren?.stop())
 
     for (const [version, client] of javaScriptReleases(isolation, 'differs')) {
-      it(`e2b ${version} pauses, is told so, and connects to what it left`, async () => {
+      it(`e2b ${version} pauses, gets the confirmation, and connects to the same state`, async () => {
         const options = { ...warren.client, timeoutMs: 3_600_000, envs: { GIVEN: 'at create' } }
         const sandbox = await client.Sandbox.create('base', options)
         const id = sandbox.sandboxId
@@ -113,7 +113,7 @@ for (const isolation of isolations) {
       await again.kill()
     })
 
-    it('keeps files only where that was asked for, and boots anew', async () => {
+    it('keeps files only if the client asks for that, and boots anew', async () => {
       const sandbox = await serving(warren)
       const id = sandbox.sandboxId
       const bootID = 'cat /proc/sys/kernel/random/boot_id'
@@ -132,7 +132,7 @@ for (const isolation of isolations) {
       await rebooted.kill()
     })
 
-    it('drops connections that were open, at once', async () => {
+    it('closes open connections at once', async () => {
       const sandbox = await serving(warren)
       const running = await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
       const ended = assert.rejects(running.wait())
@@ -144,7 +144,7 @@ for (const isolation of isolations) {
       await Sandbox.kill(sandbox.sandboxId, warren.client)
     })
 
-    it('happens at the timeout, with and without memory, and not where a kill was wanted', async () => {
+    it('happens at the timeout, with and without memory, unless the client asked for a kill', async () => {
       const short = { ...warren.client, timeoutMs: 2000 }
       const [full, files, killed] = await Promise.all([
         Sandbox.create('base', { ...short, lifecycle: { onTimeout: 'pause' } }),
@@ -167,7 +167,7 @@ for (const isolation of isolations) {
       await Promise.all([full.kill(), files.kill()])
     })
 
-    it('is undone by traffic where that was wanted, once for all who wait', async () => {
+    it('ends with traffic if auto-resume is set, once for all that wait', async () => {
       const lifecycle = { onTimeout: 'pause', autoResume: true } as const
       const sandbox = await serving(warren, { lifecycle })
       const id = sandbox.sandboxId
@@ -218,7 +218,7 @@ for (const isolation of isolations) {
       }
     })
 
-    it('answers every wrong call in words', async () => {
+    it('rejects every wrong call with a reason', async () => {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       const post = async (verb: string, body?: unknown) => {
         const answer = await warren.api(`/sandboxes/${sandbox.sandboxId}/${verb}`, { method: 'POST', body })

@@ -45,7 +45,7 @@ for (const isolation of isolations) {
         })
         after(() => sandbox?.kill())
 
-        it('opens a terminal, types, resizes, and learns how it ended', async () => {
+        it('opens a terminal, types, resizes, and gets its exit code', async () => {
           const { handle, pid, shown, type } = await openTerminal(sandbox, {
             cols: 91,
             rows: 31,
@@ -67,7 +67,7 @@ for (const isolation of isolations) {
           })
         })
 
-        it('interrupts what runs in a terminal, and runs it as root', async () => {
+        it('interrupts a program in a terminal, and runs one as root', async () => {
           const { handle, shown, type } = await openTerminal(sandbox, { user: 'root' })
           await type('whoami; sleep 602\r')
           await eventually(() => assert.match(shown.text, /root\r\n/))
@@ -79,7 +79,7 @@ for (const isolation of isolations) {
           assert.equal(await handle.kill(), true)
         })
 
-        it('kills a terminal, once, with what runs in it', async () => {
+        it('kills a terminal, once, with its programs', async () => {
           const { handle, pid, type } = await openTerminal(sandbox)
           const running = async (count: string) => {
             const { stdout } = await sandbox.commands.run('ps -e -o args= | grep -c "^[s]leep 601" || true')
@@ -115,7 +115,7 @@ for (const isolation of isolations) {
           await command.kill()
         })
 
-        it('stdin stays open until it is closed, and is refused where there is none', async () => {
+        it('stdin stays open until it is closed, and is rejected if it was not enabled', async () => {
           const reader = await sandbox.commands.run('cat; echo end', {
             background: true,
             timeoutMs: 0,
@@ -130,7 +130,7 @@ for (const isolation of isolations) {
           await closed.kill()
         })
 
-        it('a command that takes too long is killed, with all it started', async () => {
+        it('a command that takes too long is killed, with all its children', async () => {
           const running = sandbox.commands.run('echo $$ > /tmp/late; sleep 600; true', { timeoutMs: 500 })
           await assert.rejects(running, client.TimeoutError)
           // The client's own clock may be ahead of the agent's by a moment.
@@ -165,14 +165,14 @@ for (const isolation of isolations) {
       })
     }
 
-    describe('much at once', () => {
+    describe('load', () => {
       let sandbox: current.Sandbox
       beforeEach(async () => {
         sandbox = await current.Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       })
       afterEach(() => sandbox?.kill())
 
-      it('50 terminals at once', async () => {
+      it('50 terminals work at once', async () => {
         const terminals = await Promise.all(
           Array.from({ length: 50 }, () => openTerminal(sandbox, { timeoutMs: 0 })),
         )

@@ -25,7 +25,7 @@ describe('pruning', () => {
   after(() => images?.remove())
   afterEach(() => warren?.stop())
 
-  it('that is cut off leaves nothing half, and nothing behind after the next start', async () => {
+  it('leaves nothing half done if it is cut off, and no remains after the next start', async () => {
     warren = await startWarren(anyIsolation, { settings: images.settings })
     const build = (image: string, name: string) =>
       Template.build(Template().fromImage(image).runCmd('echo made > made'), name, warren.client)
@@ -57,7 +57,7 @@ describe('pruning', () => {
     }
   })
 
-  it('is not what takes a layer away by hand: that is told at the start, and to who needs it', async () => {
+  it('is not the same as a layer removed by hand, which is reported at the start, and to a request that needs it', async () => {
     warren = await startWarren(anyIsolation, { settings: images.settings })
     await Template.build(Template().fromImage('one:1').runCmd('true'), 'robbed', warren.client)
     await Template.build(Template().fromImage('two:1').runCmd('true'), 'whole', warren.client)
@@ -78,7 +78,7 @@ describe('pruning', () => {
     assert.equal(await sayIn(warren, 'robbed', 'cat /many/3/7'), 'one')
   })
 
-  it('comes by itself when the disk is nearly full; builds are rejected where it does not help', async () => {
+  it('runs automatically when the disk is nearly full, and builds are rejected if that does not help', async () => {
     warren = await startWarren(anyIsolation, { settings: images.settings })
     const template = Template().fromImage('one:1').runCmd('echo a > a').runCmd('echo b > b')
     await Template.build(template, 'kept', warren.client)

@@ -31,7 +31,7 @@ describe('pruning', () => {
     images?.remove()
   })
 
-  it('gives back what nothing needs, and leaves templates and sandboxes whole', async () => {
+  it('frees everything that nothing needs, and keeps templates and sandboxes intact', async () => {
     warren = await startWarren(anyIsolation, { settings: images.settings })
     // What files before this one pulled on this data folder is kept until it was not asked for during some seconds.
     await eventually(async () => {
@@ -72,7 +72,7 @@ describe('pruning', () => {
     assert.equal(await sayIn(warren, 'gone', 'cat /srv/made /many/3/7'), 'made\ntwo')
   })
 
-  it('gives it back from the dashboard, which says before what goes', async () => {
+  it('frees the same from the dashboard, which first lists what it will remove', async () => {
     assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
     await eventually(async () => {
       const planned: Report = JSON.parse(await prune(warren, '--dry-run', '--json'))

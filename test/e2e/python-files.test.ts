@@ -11,6 +11,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    it('e2b 2.63 writes, reads, notes, lists and watches', () => runPython(warren, '2.63.0', 'files_test.py'))
+    it('e2b 2.63 writes, reads, sets metadata, lists and watches', () =>
+      runPython(warren, '2.63.0', 'files_test.py'))
   })
 }

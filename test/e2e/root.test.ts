@@ -61,19 +61,19 @@ if (isolations.includes('gvisor')) {
     const run = async (command: string, on = sandbox): Promise<string> =>
       (await on.commands.run(command, { timeoutMs: 300_000 })).stdout
 
-    it('mounts memory, folders and overlays', async () => {
+    it('mounts tmpfs, bind mounts and overlays', async () => {
       await run(mounts)
       assert.equal(await run(seeMounts), seenMounts)
     })
 
-    it('adds files to an overlay on the disk, and gets an error where it removes one of a lower layer', async () => {
+    it('adds files to an overlay on the disk, and gets an error if it removes a file of a lower layer', async () => {
       await run(`${overlayOnDisk}; echo new | sudo tee /mnt/other/new`)
       assert.match(await run('sudo rm /mnt/other/gone 2>&1 || true'), /Operation not permitted/)
       assert.equal(await run('cat /mnt/other/gone /mnt/other/new'), 'below\nnew\n')
       await run('sudo rm /mnt/other/new && sudo umount /mnt/other')
     })
 
-    it('ends its own sandbox where it removes a file of a lower layer that it changed on the disk', async () => {
+    it('ends its own sandbox if it removes a file of a lower layer that it changed on the disk', async () => {
       const own = await Sandbox.create('base', warren.client)
       await run(`sudo mkdir /var/lower && echo below | sudo tee /var/lower/gone && ${overlayOnDisk}`, own)
       await run('echo changed | sudo tee /mnt/other/gone', own)
@@ -84,12 +84,12 @@ if (isolations.includes('gvisor')) {
       })
     })
 
-    it('mounts file systems of programs (FUSE), as root and as a user', async () => {
+    it('mounts FUSE file systems, as root and as a user', async () => {
       await run(fuse)
       assert.equal(await run(seeFuse), seenFuse)
     })
 
-    it('keeps mounts and programs that serve them over pause and fork', async () => {
+    it('keeps mounts and the programs that serve them over pause and fork', async () => {
       await sandbox.pause()
       sandbox = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
       const [fork] = await sandbox.fork({ timeoutMs: 3_600_000 })
@@ -111,7 +111,7 @@ if (isolations.includes('gvisor')) {
       assert.equal(await run(firewall), '-P PREROUTING ACCEPT\n')
     })
 
-    it('makes namespaces, bridges and links, and no pause is taken while they are in use', async () => {
+    it('creates namespaces, bridges and links, and a pause is rejected while they are in use', async () => {
       const own = `set -e
 sudo ip link add br0 type bridge && sudo ip addr add 192.168.77.1/24 dev br0 && sudo ip link set br0 up
 sudo ip netns add other && sudo ip link add inner type veth peer name outer
@@ -131,7 +131,7 @@ until curl -s -o /dev/null --max-time 2 http://192.168.77.2:9001/; do read -t 0.
       assert.equal(await run('echo alive'), 'alive\n')
     })
 
-    it('sets no clock and reaches no disk of the machine', async () => {
+    it('cannot set the clock and reaches no disk of the machine', async () => {
       await assert.rejects(run('sudo date -s 2001-01-01'))
       await assert.rejects(run('sudo mount -t ext4 /dev/vda /media'))
       await assert.rejects(run('sudo sh -c "mknod /dev/own b 254 0 && head -c 1 /dev/own"'))
@@ -140,7 +140,7 @@ until curl -s -o /dev/null --max-time 2 http://192.168.77.2:9001/; do read -t 0.
 }
 
 if (isolations.includes('container')) {
-  it('root in a container has none of this', async () => {
+  it('root in a container has none of these powers', async () => {
     const warren = await startWarren('container')
     try {
       const sandbox = await Sandbox.create('base', warren.client)

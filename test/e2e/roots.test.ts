@@ -42,7 +42,7 @@ for (const isolation of isolations) {
       const run = async (...args: Parameters<Sandbox['commands']['run']>) =>
         (await sandbox.commands.run(...args)).stdout
 
-      it('runs commands and tells output, errors and exit codes', async () => {
+      it('runs commands and returns output, errors and exit codes', async () => {
         const good = await sandbox.commands.run('echo out; echo err >&2')
         assert.deepEqual([good.stdout, good.stderr, good.exitCode], ['out\n', 'err\n', 0])
         await assert.rejects(sandbox.commands.run('echo partial; exit 7'), (error: unknown) => {
@@ -63,7 +63,7 @@ for (const isolation of isolations) {
         await assert.rejects(sandbox.commands.run('pwd', { user: 'stranger' }), AuthenticationError)
       })
 
-      it('leaves the loader of programs as their owner set it', async () => {
+      it('keeps the dynamic loader that its owner configured', async () => {
         assert.equal(await run('env | grep ^LD_ || echo none'), 'none\n')
         const envs = { LD_LIBRARY_PATH: '/nowhere' }
         assert.equal(await run('echo $LD_LIBRARY_PATH', { envs }), '/nowhere\n')
@@ -130,7 +130,7 @@ for (const isolation of isolations) {
         await assert.rejects(pty.wait(), CommandExitError)
       })
 
-      it('tells what changes in a folder', async () => {
+      it('reports changes in a folder', async () => {
         await sandbox.files.makeDir('watched')
         const seen: string[] = []
         const watcher = await sandbox.files.watchDir(
@@ -148,7 +148,7 @@ for (const isolation of isolations) {
       })
 
       if (root.name !== 'Debian') {
-        it('holds no glibc but what the agent brings for itself', async () => {
+        it("contains no glibc except the agent's own", async () => {
           const search = 'find / -xdev \\( -name "libc.so.6" -o -name "ld-linux*" -o -name "libc-*" \\)'
           assert.equal(await run(`${search} ! -path "/.warren/*" 2>/dev/null || true`, { user: 'root' }), '')
         })

@@ -21,7 +21,7 @@ describe('secrets', () => {
 
   const leftBy = (...texts: string[]): string[] => filesWith(warren.dataFolder, ...texts)
 
-  it('JS: are made, shown, updated, listed and destroyed', async () => {
+  it('JS: are created, shown, updated, listed and destroyed', async () => {
     const { client } = warren
     const made = await Secret.create('JS-Key', value, { ...client, metadata: { team: 'é' } })
     assert.deepEqual([made.name, made.version, made.metadata], ['js-key', 1, { team: 'é' }])
@@ -42,7 +42,7 @@ describe('secrets', () => {
     assert.equal(await Secret.exists('three', client), true)
   })
 
-  it('JS: failures have their own classes and tell no value', async () => {
+  it('JS: failures have their own classes and contain no value', async () => {
     const { client } = warren
     await assert.rejects(Secret.getInfo('nothing', client), SecretNotFoundError)
     await assert.rejects(Secret.update('nothing', value, client), SecretNotFoundError)
@@ -66,7 +66,7 @@ describe('secrets', () => {
     }
   })
 
-  it('Python: the same', () => {
+  it('Python: behave in the same way', () => {
     runPython(warren, '2.63.0', 'secrets_test.py')
   })
 
@@ -79,7 +79,7 @@ describe('secrets', () => {
     assert.deepEqual(leftBy(key), [keyFile()])
   })
 
-  it('are there after a crash, and still nowhere in plain text', async () => {
+  it('exist after a crash, and are still nowhere in plain text', async () => {
     const key = readFileSync(keyFile(), 'utf8')
     await warren.crash()
     warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
@@ -90,7 +90,7 @@ describe('secrets', () => {
     assert.doesNotMatch(readFileSync(warren.logFile, 'utf8'), /sealed with another key/)
   })
 
-  it('whose key is lost are told of in the log at the start, which serves on; new values work', async () => {
+  it('are named in the log at the start if their key is lost; Warren serves, and new values work', async () => {
     await warren.stop()
     const away = `${keyFile()}.away`
     renameSync(keyFile(), away)

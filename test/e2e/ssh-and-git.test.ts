@@ -64,7 +64,7 @@ git commit -qm change; git push -q origin HEAD:main; cd; git clone -q ${url} two
       assert.match(cloned, /Connection refused.*Could not read from remote repository.*\n128\n$/s)
     }
 
-    it('work with a host whose address is allowed, and are refused at once by all others', async () => {
+    it('work with a host whose address is allowed, and are rejected at once for all others', async () => {
       const sandbox = await create({ allowOut: [internet], denyOut: [ALL_TRAFFIC] })
       const said = await run(sandbox, `${ssh(internet)} 'echo $USER $SSH_CONNECTION'`)
       assert.match(said, new RegExp(`^git \\S+ \\d+ ${internet} 22\n$`))
@@ -77,7 +77,7 @@ git commit -qm change; git push -q origin HEAD:main; cd; git clone -q ${url} two
       await sandbox.kill()
     })
 
-    it('are told apart where a name is allowed: git over TLS works, SSH needs the address too', async () => {
+    it('are distinguished if a name is allowed: git over TLS works, SSH needs the address too', async () => {
       const sandbox = await create({ allowOut: [name], denyOut: [ALL_TRAFFIC] })
       await run(sandbox, 'git config --global http.sslCAInfo ~/authority.pem')
       await pushes(sandbox, `https://agent:hidden-token@${name}/repo.git`)
@@ -87,7 +87,7 @@ git commit -qm change; git push -q origin HEAD:main; cd; git clone -q ${url} two
       await sandbox.kill()
     })
 
-    it('lose sessions that are open when the host is closed', async () => {
+    it('lose open sessions when the host is denied', async () => {
       const sandbox = await create({ allowOut: [internet], denyOut: [ALL_TRAFFIC] })
       const session = (command: string) =>
         sandbox.commands.run(`${ssh(internet)} '${command}'`, {

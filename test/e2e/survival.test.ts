@@ -82,7 +82,7 @@ for (const isolation of isolations) {
       assert.deepEqual(await settledTraces(warren.dataFolder), empty)
     })
 
-    it('of a reboot of the machine, by what is paused', async () => {
+    it('of paused sandboxes over a reboot of the machine', async () => {
       warren = await startWarren(isolation, { settings: noWarmPool })
       const [full, files] = [await createMarked(warren, 'full'), await createMarked(warren, 'files')]
       await post(warren, full.sandboxID, 'pause')

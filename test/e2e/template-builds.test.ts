@@ -20,7 +20,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    it('starts what a template serves before its sandboxes are used', async () => {
+    it('starts the service of a template before its sandboxes are used', async () => {
       const serve = 'python3 -m http.server 8000'
       const bind = "python3 -c \"import time; time.sleep(1); open('/tmp/up', 'w'); time.sleep(1000)\""
       const ready = {
@@ -70,13 +70,13 @@ for (const isolation of isolations) {
       assert.equal(build?.status, 'error')
     })
 
-    // How a build is told of, named and cached does not depend on it.
+    // The reports, names and cache of a build do not depend on the isolation.
     if (isolation !== 'container') return
 
     for (const [version, client] of javaScriptReleases(isolation, 'same')) {
       const name = (text: string) => `${text}-${version.replace('.', '-')}`
 
-      it(`e2b ${version} builds in the background, with tags, and finds what it built`, async () => {
+      it(`e2b ${version} builds in the background, with tags, and finds its builds`, async () => {
         const alias = name('background')
         assert.equal(await client.Template.exists(alias, warren.client), false)
         const template = client.Template().fromBaseImage().runCmd(`echo ${version} > which`)
@@ -115,13 +115,14 @@ for (const isolation of isolations) {
         await assert.rejects(client.Template.removeTags(alias, 'default', warren.client))
       })
 
-      it(`e2b ${version} is told which command failed, and as whom it cannot run`, async () => {
+      it(`e2b ${version} gets the command that failed, and the user that cannot run one`, async () => {
         const failing = client.Template().fromBaseImage().runCmd('true').runCmd('echo why >&2; exit 7')
         await assert.rejects(
           client.Template.build(failing, name('failing'), warren.client),
           (error: Error) => {
             assert.ok(error instanceof client.BuildError)
-            assert.equal(error.message, "failed to run command 'echo why >&2; exit 7': exit status 7")
+            const said = "failed to run command 'echo why >&2; exit 7': exit status 7"
+            assert.equal(error.message, `${said}. This was step 2 of 2; its last output: 'why'.`)
             assert.match(error.stack ?? '', /\.test\.ts/)
             return true
           },
@@ -129,7 +130,7 @@ for (const isolation of isolations) {
         const nobody = client.Template().fromBaseImage().runCmd('whoami', { user: 'root123' })
         await assert.rejects(client.Template.build(nobody, name('failing'), warren.client), {
           message:
-            "failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'",
+            "failed to run command 'whoami': command failed: unauthenticated: invalid username: 'root123'. This was step 1 of 1.",
         })
         const [build] = await buildsOf(warren, name('failing'))
         const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`
@@ -139,7 +140,7 @@ for (const isolation of isolations) {
       })
     }
 
-    it('takes what it built before, unless it is told not to', async () => {
+    it('uses its cache, unless the client forces a build', async () => {
       const stamp = 'date +%s%N > stamp'
       const template = () => Template().fromBaseImage().runCmd('echo same > same').runCmd(stamp)
       const stampOf = (reference: string) => sayIn(warren, reference, 'cat stamp')

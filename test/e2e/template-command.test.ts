@@ -64,7 +64,7 @@ describe('warren template build', () => {
     return { code: await code, out, error }
   }
 
-  it('makes of a Dockerfile what Docker would, finding the server by its data folder', async () => {
+  it('builds the same from a Dockerfile as Docker, and finds the server by its data folder', async () => {
     using context = await buildContext(files)
     const ready = '[ -n "$(ss -Htuln sport = :8000)" ]'
     const options = ['--name', 'CmdLine', '--cpu', '1', '--memory', '512', '--build-arg', 'WHO=warren']
@@ -94,7 +94,7 @@ describe('warren template build', () => {
     assert.ok(steps.length > 10 && steps.every((line) => line.startsWith('CACHED ')), again.out)
   })
 
-  it('finds the server by the variables of a client, tags the build, and tells the result as JSON', async () => {
+  it('finds the server by the variables of a client, tags the build, and prints the result as JSON', async () => {
     using context = await buildContext({ Dockerfile: 'FROM e2bdev/base\nRUN echo tagged > /home/user/tag' })
     const args = [context.folder, '--name', 'tagged', '--tag', 'v1', '--json']
     const built = await build(args, warren.environment)
@@ -106,18 +106,19 @@ describe('warren template build', () => {
     assert.equal(await sayIn(warren, 'tagged:v1', 'cat tag'), 'tagged\n')
   })
 
-  it('ends with 1 and the line of the Dockerfile when a step fails, and its log was shown', async () => {
+  it('ends with 1 and the line of the Dockerfile if a step fails, after its log', async () => {
     const failing = 'FROM e2bdev/base\n\nRUN echo before\nRUN echo why >&2; exit 3\n'
     using context = await buildContext({ Dockerfile: failing })
     const built = await build([context.folder, '--name', 'fails'])
     assert.equal(built.code, 1)
     assert.match(built.out, /\[stdout\]: before[\s\S]*\[stderr\]: why/)
-    const says = /^The build failed in line 4 of the Dockerfile: failed to run command '.*exit status 3\n$/
+    const says =
+      /^The build failed in line 4 of the Dockerfile: failed to run command '.*exit status 3\. This was step \d of \d; its last output: 'why'\.\n$/
     assert.match(built.error, says)
     assert.equal((await buildsOf(warren, 'fails'))[0]!.status, 'error')
   })
 
-  it('rejects bad input without a trace on the server', async () => {
+  it('rejects bad input and leaves nothing on the server', async () => {
     using context = await buildContext({ Dockerfile: 'FROM e2bdev/base\nCOPY --from=other /x /y\n' })
     using plain = await buildContext({ Dockerfile: 'FROM e2bdev/base\n' })
     const wrongKey = { ...warren.environment, E2B_API_KEY: `e2b_${'0'.repeat(40)}` }

@@ -84,7 +84,7 @@ describe('images and tools', () => {
     return reason
   }
 
-  it('begins with images of every kind, from wherever they come', async () => {
+  it('starts from images of every kind, from any source', async () => {
     const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: places.pinned }
     await Promise.all(
       imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
@@ -93,9 +93,11 @@ describe('images and tools', () => {
     assert.equal(await sayIn(warren, 'pinned', 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
     const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
     assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')
+    const closed = 'find /usr/local ! -type l ! -perm -0666 | wc -l'
+    for (const kind of ['debian', 'musl']) assert.equal((await sayIn(warren, kind, closed)).trim(), '0', kind)
   })
 
-  it('tells why there is no image', async () => {
+  it('reports why an image is missing', async () => {
     const refused = async (builder: TemplateBuilder, text: RegExp) => {
       await assert.rejects(Template.build(builder, 'refused', warren.client), (error: Error) => {
         assert.ok(error instanceof BuildError, String(error))
@@ -136,7 +138,7 @@ describe('images and tools', () => {
     const missing = Template().fromTemplate('mcp-gateway').aptInstall('no-such-package')
     await assert.rejects(
       Template.build(missing, 'missing', warren.client),
-      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100$/,
+      /^BuildError: failed to run command 'apt-get update && .* no-such-package': exit status 100\. This was step 1 of 1; its last output: .*'\.$/,
     )
   })
 })

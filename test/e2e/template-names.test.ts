@@ -41,7 +41,7 @@ describe('names of templates', () => {
   const start = (build: Build, body: object) =>
     warren.api(`/v2/templates/${build.templateID}/builds/${build.buildID}`, { body })
 
-  it('are a matter of the team: two may build the same at the same time and see nothing of each other', async () => {
+  it('belong to the team: two teams may build the same name at the same time without a conflict', async () => {
     const steps = (who: string) =>
       Template().fromBaseImage().runCmd('echo shared > s').runCmd(`echo ${who} > who`)
     const [mine, theirs] = await Promise.all([
@@ -68,7 +68,7 @@ describe('names of templates', () => {
     )
   })
 
-  it('may be used by every team once they are public, and deleted by their own alone', async () => {
+  it('may be used by every team once they are public, and deleted by their own team only', async () => {
     const { templateId } = await Template.build(
       Template().fromBaseImage().runCmd('echo open > open'),
       'open-to-all',
@@ -168,7 +168,7 @@ describe('names of templates', () => {
     await assert.rejects(Sandbox.create('needed', warren.client), /not found/)
   })
 
-  it('call off a build that waits when a newer one is asked for', async () => {
+  it('cancel a waiting build if a newer one is requested', async () => {
     const first = await request('replaced')
     const second = await request('replaced')
     assert.equal(second.templateID, first.templateID)
@@ -185,7 +185,7 @@ describe('names of templates', () => {
     assert.deepEqual([waiting.status, waiting.logEntries], ['waiting', []])
   })
 
-  it('refuse what is no name, tag, size, step or build', async () => {
+  it('reject invalid names, tags, sizes, steps and builds', async () => {
     const build = await request('refusals')
     const to = `/templates/${build.templateID}`
     const tags = '/templates/tags'
@@ -273,7 +273,7 @@ describe('names of templates', () => {
     assert.match(await twice.text(), /build is not in waiting state/)
   })
 
-  it('give links for files that are good for one team, one hash and a while', async () => {
+  it('return upload links that are valid for one team, one hash and a limited time', async () => {
     const { templateID, ...build } = await request('uploads')
     const { present, url } = await read<{ present: boolean; url: string }>(
       `/templates/${templateID}/files/${hash}`,

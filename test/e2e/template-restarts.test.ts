@@ -12,7 +12,7 @@ describe('templates over restarts', () => {
   let warren: Warren
   afterEach(() => warren?.stop())
 
-  it('a build that a shutdown finds under way says so', async () => {
+  it('a build in progress at a shutdown ends with that reason', async () => {
     warren = await startWarren(anyIsolation, { settings })
     const sleeping = Template().fromBaseImage().runCmd('sleep 600')
     const begun = await Template.buildInBackground(sleeping, 'shut-down', warren.client)
@@ -24,7 +24,7 @@ describe('templates over restarts', () => {
     assert.match(reason?.message ?? '', /Warren was (stopped|restarted) while this build was under way/)
   })
 
-  it('a template starts under the other runtime, service and all, and so does one made there', async () => {
+  it('a template starts under the other runtime, with its service, and so does one made there', async () => {
     const other = anyIsolation === 'container' ? 'gvisor' : 'container'
     const serving = (name: string) =>
       Template()

@@ -16,7 +16,7 @@ for (const isolation of isolations) {
     })
     after(() => warren?.stop())
 
-    it('USER takes numbers and groups, and commands, copies and sandboxes follow', async () => {
+    it('USER accepts numbers and groups, and commands, copies and sandboxes use them', async () => {
       using context = await buildContext({ 'file.txt': 'file\n' })
       // As Docker has it: who is not known by a number is in the group of root, and has no other.
       const numbers: [user: string, ids: string, groups: string][] = [
@@ -66,7 +66,7 @@ for (const isolation of isolations) {
       await assert.rejects(Template.build(bad, 'user-bad', warren.client), /that is no user/)
     })
 
-    it('an inherited service runs where its own template said', async () => {
+    it('an inherited service runs in the folder and as the user of its own template', async () => {
       const parent = Template()
         .fromBaseImage()
         .setUser('root')
@@ -85,7 +85,7 @@ for (const isolation of isolations) {
       assert.equal(told, 'root /srv parent\nuser /home/user/app child\n')
     })
 
-    it('COPY changes no folder that is there, also deep within; WORKDIR belongs to the user and its group', async () => {
+    it('COPY changes no existing folder, also deep inside; WORKDIR belongs to the user and its group', async () => {
       using context = await buildContext({
         'root/etc/mine': 'a\n',
         'root/srv/new/b': 'b\n',
@@ -115,7 +115,7 @@ for (const isolation of isolations) {
       ])
     })
 
-    it('a step that wrote much is whole in the next, in the sandbox, and in the cache', async () => {
+    it('a step that wrote much is complete in the next step, in the sandbox, and in the cache', async () => {
       const template = () =>
         Template()
           .fromBaseImage()
@@ -143,7 +143,7 @@ for (const isolation of isolations) {
       assert.equal(await sayIn(warren, 'trusting', verify), `${folder}/own.crt: OK\n`)
     })
 
-    it('a template that begins with another one goes on with its service', async () => {
+    it('a template that is based on another one inherits its service', async () => {
       const port = (number: number) => `curl -s -o /dev/null localhost:${number}`
       const parent = Template().fromBaseImage().setStartCmd('python3 -m http.server 8123', port(8123))
       await Template.build(parent, 'with-service', warren.client)

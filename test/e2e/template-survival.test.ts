@@ -11,11 +11,11 @@ import { isolations, noWarmPool, startWarren, type Warren } from '../support/war
 const settings = noWarmPool
 
 for (const isolation of isolations) {
-  describe(`builds that are cut short, ${isolation}`, () => {
+  describe(`interrupted builds, ${isolation}`, () => {
     let warren: Warren
     afterEach(() => warren?.stop())
 
-    it('a build that was cut short is an error, leaves nothing, and can be made again', async () => {
+    it('an interrupted build is an error, leaves nothing behind, and can be repeated', async () => {
       warren = await startWarren(isolation, { settings })
       // The first sandbox makes what stays for the next.
       await sayIn(warren, 'base', 'true')

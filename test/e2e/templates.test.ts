@@ -180,7 +180,7 @@ for (const isolation of isolations) {
     // What a Dockerfile and another template add to that are the same steps, under any isolation.
     if (isolation !== 'container') return
 
-    it('builds from a Dockerfile, as it is read by the client', async () => {
+    it('builds from a Dockerfile that the client reads', async () => {
       using context = await buildContext({
         'app/main.txt': 'main',
         'app/skipped.log': 'log',
@@ -219,7 +219,7 @@ for (const isolation of isolations) {
       ])
     })
 
-    it('goes on from another template, with its files, variables, user and folder', async () => {
+    it('builds on another template, with its files, variables, user and folder', async () => {
       const parent = Template()
         .fromBaseImage()
         .setEnvs({ ONE: '1' })

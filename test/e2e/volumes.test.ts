@@ -30,7 +30,7 @@ for (const isolation of isolations) {
     const run = async (sandbox: Sandbox, command: string, user = 'user') =>
       (await sandbox.commands.run(command, { user })).stdout.trim()
 
-    it('does all that Volume of the JavaScript client has', async () => {
+    it('supports everything in Volume of the JavaScript client', async () => {
       const volume = await Volume.create('whole', warren.client)
       const same = await Volume.connect(volume.volumeId, warren.client)
       assert.equal(same.name, 'whole')
@@ -73,7 +73,7 @@ for (const isolation of isolations) {
 
     // What volumes hold is asked of Warren, not of a sandbox.
     for (const [version] of isolation === 'container' ? pythonReleases(isolation, 'same') : []) {
-      it(`does all that Volume of the Python client ${version} has`, () =>
+      it(`supports everything in Volume of the Python client ${version}`, () =>
         runPython(warren, version, 'volumes_test.py'))
     }
 

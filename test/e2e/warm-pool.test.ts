@@ -47,7 +47,7 @@ for (const isolation of isolations) {
     const create = (template: string, envs: Record<string, string> = {}) =>
       Sandbox.create(template, { ...warren.client, envs, timeoutMs: 120_000 })
 
-    /** The ids of those that nobody owns; those of the template with a service stand still once they are ready. */
+    /** Ids of sandboxes without an owner; those of the template with a service are frozen once they are ready. */
     const waiting = (isServed: boolean): string[] => {
       const folder = join(warren.dataFolder, 'sandboxes')
       return readdirSync(folder).filter((sandboxID) => {
@@ -77,7 +77,7 @@ for (const isolation of isolations) {
     const ask = async (sandbox: Sandbox) =>
       JSON.parse((await sandbox.commands.run('curl -s localhost:8000')).stdout) as object
 
-    it('a service runs before its sandbox has an owner, stands still meanwhile, and never sees the owner’s variables', async () => {
+    it('a service runs before its sandbox has an owner, is frozen meanwhile, and never sees the owner’s variables', async () => {
       const cold = await create('served', { OWNER: 'me' })
       const warm = await takeWarm({ template: 'served', isServed: true, envs: { OWNER: 'me' } })
       for (const sandbox of [cold, warm]) {
@@ -87,14 +87,14 @@ for (const isolation of isolations) {
       await Promise.all([cold.kill(), warm.kill()])
     })
 
-    it('what is handed out is as closed as its owner wants it', async () => {
+    it('a sandbox that is handed out has the egress policy of its owner', async () => {
       const closed = await takeWarm({ template: 'served', isServed: true, allowInternetAccess: false })
       const record = join(warren.dataFolder, 'sandboxes', closed.sandboxId, 'record.json')
       assert.deepEqual(JSON.parse(readFileSync(record, 'utf8')).egress.deny, ['0.0.0.0/0'])
       await closed.kill()
     })
 
-    it('nothing tells a sandbox of others: names, random numbers and files are its own', async () => {
+    it('a sandbox contains nothing of others: its names, random numbers and files are its own', async () => {
       const seen: Record<string, Set<string>> = {}
       const files = new Set<string>()
       const ids: string[] = []
@@ -115,7 +115,7 @@ for (const isolation of isolations) {
       assert.doesNotMatch([...files][0]!, /mine/)
     })
 
-    it('the sandboxes of a template go with it', async () => {
+    it('the warm sandboxes of a template are removed with it', async () => {
       await create('served').then((sandbox) => sandbox.kill())
       await eventually(() => assert.notDeepEqual(waiting(true), []))
       await warren.api('/templates/served', { method: 'DELETE' })

@@ -1,4 +1,4 @@
-/** A machine on which gVisor does not work: sandboxes are containers, and everybody is told. */
+/** A machine on which gVisor does not work: sandboxes are containers, and Warren warns everybody. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,7 +11,7 @@ import { dataFolderOf, noWarmPool, startWarren, type Warren } from '../support/w
 
 const name = 'weaker'
 
-/** As the set-up leaves it, but nothing that it is told to do works. */
+/** A runsc where the set-up installs it, but whose commands all fail. */
 function putBrokenRunsc(): void {
   const runtimes = join(dataFolderOf('container', name), 'runtimes')
   rmSync(runtimes, { recursive: true, force: true })
@@ -20,7 +20,7 @@ function putBrokenRunsc(): void {
   writeFileSync(runsc, '#!/bin/sh\necho this kernel lacks something >&2\nexit 1\n', { mode: 0o755 })
 }
 
-describe('where gVisor does not work', () => {
+describe('a machine on which gVisor does not work', () => {
   let warren: Warren
   let browser: Browser
   before(async () => {
@@ -33,16 +33,16 @@ describe('where gVisor does not work', () => {
     await warren?.stop()
   })
 
-  it('the start goes on with containers, and ends with a warning that says why and what to do', () => {
+  it('the start continues with containers, and ends with a warning that has the reason and the remedy', () => {
     const said = readFileSync(warren.logFile, 'utf8')
-    assert.match(said, /^Warren serves at .*plain containers, a weaker wall: see the warning below/m)
+    assert.match(said, /^Warren serves at .*plain containers, a weaker isolation: see the warning below/m)
     const [warning = ''] = /^WARNING: .*$/m.exec(said) ?? []
     assert.match(warning, /gVisor does not work here: .*this kernel lacks something/)
     assert.match(warning, /share this machine's kernel/)
     assert.match(warning, /`warren doctor` .*WARREN_ISOLATION=container/)
   })
 
-  it('the operator finds it among the problems of the server', async () => {
+  it('the operator finds the warning among the problems of the server', async () => {
     const headers = { 'X-Admin-Token': warren.adminToken }
     const report = (await (await warren.api('/admin/machine', { headers })).json()) as MachineReport
     assert.equal(report.isolation, 'container')
@@ -50,7 +50,7 @@ describe('where gVisor does not work', () => {
     assert.match(told?.message ?? '', /this kernel lacks something/)
   })
 
-  it('the dashboard says so above every view, to a team as to the operator', async () => {
+  it('the dashboard shows the warning above every view, to a team as to the operator', async () => {
     for (const secret of [warren.apiKey, warren.adminToken]) {
       const context = await browser.newContext()
       const page = await context.newPage()

@@ -1,4 +1,4 @@
-/** A machine whose apt cannot install runc: gVisor needs none, so a start goes on. */
+/** A machine whose apt cannot install runc: a start succeeds, because gVisor does not need runc. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -29,7 +29,7 @@ it('a start whose apt cannot install runc says so and serves sandboxes under gVi
   const warren = await startWarren('gvisor', { name: 'no-runc', program, settings: noWarmPool })
   t.after(() => warren.stop())
   const said = readFileSync(warren.logFile, 'utf8')
-  assert.match(said, /goes on without runc, since sandboxes get gVisor\. .*no package of this name/s)
+  assert.match(said, /continues without runc, since sandboxes get gVisor\. .*no package of this name/s)
   const sandbox = await Sandbox.create('base', warren.client)
   assert.equal((await sandbox.commands.run('echo lives')).stdout, 'lives\n')
   await sandbox.kill()

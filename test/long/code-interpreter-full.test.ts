@@ -49,13 +49,13 @@ for (const isolation of order) {
       await warren?.stop()
     })
 
-    it('imports every package that it names', async () => {
+    it('imports every package in its list', async () => {
       const imports = modules.map((name) => `import ${name}`).join('\n')
       const { error, logs } = await sandbox.runCode(imports, { timeoutMs: 600_000 })
       assert.equal(error, undefined, `${error?.value}\n${error?.traceback}\n${logs.stderr.join('')}`)
     })
 
-    it('writes figures with characters of Asia', async () => {
+    it('draws figures with Asian characters', async () => {
       const drawn = await sandbox.runCode(
         'import matplotlib.pyplot as plt\nplt.rcParams["font.family"] = "Noto Sans CJK JP"\nplt.title("兎の巣穴")\nplt.plot([1, 2])\nplt.show()',
       )
@@ -63,7 +63,7 @@ for (const isolation of order) {
       assert.ok(!/Glyph .* missing|not found/.test(drawn.logs.stderr.join('')), drawn.logs.stderr.join(''))
     })
 
-    it('runs R and Java, and keeps what each knows', async () => {
+    it('runs R and Java, and keeps the state of each', async () => {
       const r = await sandbox.runCode('x <- c(1, 2)\ncat(Sys.getenv("OF_SANDBOX"))\nsum(x)', {
         language: 'r',
       })
@@ -79,7 +79,7 @@ for (const isolation of order) {
       assert.equal((await sandbox.runCode('x + 1', { language: 'java' })).text, '5')
     })
 
-    it('interrupts R and Java when their client gave up', async () => {
+    it('interrupts R and Java when their client left', async () => {
       for (const [language, endless] of [
         ['r', 'repeat {}'],
         ['java', 'while (true) {}'],
@@ -89,7 +89,7 @@ for (const isolation of order) {
       }
     })
 
-    it('goes on in forks', async () => {
+    it('continues in forks', async () => {
       const [fork] = await sandbox.fork({ timeoutMs: 300_000 })
       if (!fork || fork instanceof Error) assert.fail(fork)
       for (const [language, again, ask, shown] of [

@@ -49,7 +49,7 @@ for (const isolation of isolations) {
       return windows
     }
 
-    it('shows a screen of the usual size, with a mouse that moves and clicks', async () => {
+    it('shows a screen of the default size, with a mouse that moves and clicks', async () => {
       assert.deepEqual(await desktop.getScreenSize(), { width: 1024, height: 768 })
       await desktop.moveMouse(100, 200)
       assert.deepEqual(await desktop.getCursorPosition(), { x: 100, y: 200 })
@@ -59,7 +59,7 @@ for (const isolation of isolations) {
       assert.deepEqual(Buffer.from(await desktop.screenshot()).subarray(0, 8), pngSignature)
     })
 
-    it('opens a text editor that takes what is typed', async () => {
+    it('opens a text editor that takes typed text', async () => {
       await desktop.files.write(written, '')
       await desktop.open(written)
       const [editor] = await windowsOf('mousepad')
@@ -71,7 +71,7 @@ for (const isolation of isolations) {
       )
     })
 
-    it('opens a browser by the name of the one that people know', async () => {
+    it('opens a browser under the name that people know', async () => {
       await desktop.files.write('/home/user/page.html', '<title>A page of ours</title>')
       await desktop.launch('google-chrome', 'file:///home/user/page.html')
       const windows = await windowsOf('chromium')
@@ -106,7 +106,7 @@ for (const isolation of isolations) {
     })
 
     if (isolation === 'gvisor') {
-      it('is as it was after a pause', async () => {
+      it('continues unchanged after a pause', async () => {
         const before = await desktop.getApplicationWindows('mousepad')
         await desktop.pause()
         await desktop.connect()
@@ -114,7 +114,7 @@ for (const isolation of isolations) {
       })
     }
 
-    it('is the same from Python', () => {
+    it('works in the same way from Python', () => {
       const python = pythonWith('e2b-desktop==2.7.2')
       const env = { ...process.env, ...warren.environment }
       const ran = spawnSync(python, ['-c', pythonScript], { env, encoding: 'utf8' })

@@ -85,7 +85,7 @@ if (isolations.includes('gvisor')) {
       await assert.rejects(run('docker run --rm tiny nc -w 5 169.254.169.254 80 </dev/null'))
     })
 
-    it('runs what a compose file says, with a network and names of its own', async () => {
+    it('runs a compose file, with a network and names of its own', async () => {
       await sandbox.files.write('/home/user/pair/docker-compose.yml', composeFile)
       await run('cd pair && docker compose up -d')
       await isText(warren, sandbox, 8082, 'composed\n')
@@ -94,7 +94,7 @@ if (isolations.includes('gvisor')) {
       )
     })
 
-    it('rejects a pause while containers have networks of their own, and goes on', async () => {
+    it('rejects a pause while containers have networks of their own, and keeps running', async () => {
       const refusal = /keeps running: a process in it has a network namespace of its own/
       await assert.rejects(sandbox.pause(), refusal)
       await assert.rejects(sandbox.fork(), refusal)
@@ -103,7 +103,7 @@ if (isolations.includes('gvisor')) {
       assert.equal(await run('docker ps --quiet --filter name=served | wc -l'), '1')
     })
 
-    it('keeps containers on the sandbox’s own network over pause and fork, and makes bridges anew', async () => {
+    it('keeps containers on the sandbox’s own network over pause and fork, and recreates bridges', async () => {
       await run('cd pair && docker compose down')
       await run('docker rm -f served')
       const serve = 'docker run -d --name kept --network=host tiny sh -c'
@@ -125,12 +125,12 @@ if (isolations.includes('gvisor')) {
 }
 
 if (isolations.includes('container')) {
-  it('the template of Docker says that it needs gVisor where sandboxes are containers', async () => {
+  it('the template `docker` reports that it needs gVisor if sandboxes are containers', async () => {
     const warren = await startWarren('container', { settings: { ...trustSettings(), ...noWarmPool } })
     try {
       const added = addTemplate(warren)
       assert.notEqual(added.status, 0)
-      assert.match(added.stdout + added.stderr, /Docker needs a root who mounts/)
+      assert.match(added.stdout + added.stderr, /Docker needs a root user who may mount/)
     } finally {
       await warren.stop()
     }

@@ -39,7 +39,7 @@ for (const isolation of isolations) {
       return client
     }
 
-    it('answer together, for who has the token, and go on after a pause', async () => {
+    it('answer together, for clients with the token, and continue after a pause', async () => {
       const sandbox = await create({
         memory: {},
         time: {},
@@ -67,7 +67,7 @@ for (const isolation of isolations) {
       await sandbox.kill()
     })
 
-    it('that do not exist fail the create, in words', async () => {
+    it('fail the create with a reason if they do not exist', async () => {
       await assert.rejects(
         create({ nothing: {} }),
         /Failed to start MCP gateway: There is no MCP server 'nothing' here\. Give a runCmd/,

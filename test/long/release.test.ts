@@ -15,7 +15,7 @@ import { anyIsolation, noWarmPool, startWarren } from '../support/warren.ts'
 const folder = mkdtempSync(join(tmpdir(), 'warren-upgrade-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-test('a newer release opens the data of the one before, and its sandboxes go on', async () => {
+test('a newer release opens the data of the previous one, and its sandboxes keep running', async () => {
   const made = await makeRelease(join(folder, 'dist'))
   const sums = { cwd: join(folder, 'dist'), encoding: 'utf8' } as const
   const checked = spawnSync('sha256sum', ['-c', basename(made.checksum)], sums)

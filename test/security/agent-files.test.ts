@@ -58,7 +58,7 @@ function pathTests(mine: () => Target): void {
       )
     })
 
-    it('are answered at once, and never with anything of the host', async () => {
+    it('are answered at once, and never with a file of the host', async () => {
       const hostSecret = readFileSync('/etc/machine-id', 'utf8').trim()
       assert.match(hostSecret, /^[0-9a-f]{32}$/)
       for (const path of odd) {
@@ -83,7 +83,7 @@ function pathTests(mine: () => Target): void {
       assert.equal((await mine().read('/tmp/odd/away/passwd')).text.trim(), inside)
     })
 
-    it('cannot be written where no file can be, and the agent lives on', async () => {
+    it('cannot be written where no file can be, and the agent keeps working', async () => {
       for (const path of [
         '/tmp/odd/fifo',
         '/tmp/odd/socket',
@@ -116,7 +116,7 @@ function pathTests(mine: () => Target): void {
       assert.equal((await mine().ask('GET', '/health')).status, 204)
     })
 
-    it('make things that belong to the named user', async () => {
+    it('create files that belong to the named user', async () => {
       await mine().write('/tmp/owned/by/user', 'x')
       await mine().write('/tmp/owned/by/root', 'x', 'root')
       const owners = await mine().shell(
@@ -126,7 +126,7 @@ function pathTests(mine: () => Target): void {
       assert.equal((await mine().write('/tmp/x', 'x', 'no-such-user')).status, 401)
     })
 
-    it('with names that are no UTF-8 can be listed around and removed', async () => {
+    it('with names that are not UTF-8 can be listed around and removed', async () => {
       await mine().shell(
         `python3 -c "import os; os.mkdir(b'/tmp/raw'); open(b'/tmp/raw/a\\xff', 'w'); open(b'/tmp/raw/b', 'w')"`,
       )
@@ -140,8 +140,8 @@ function pathTests(mine: () => Target): void {
 }
 
 function raceTests(mine: () => Target): void {
-  describe('what changes under its hands (C3)', () => {
-    it('a folder swapped for a link during uploads and listings harms nothing else', async () => {
+  describe('files that change during an operation (C3)', () => {
+    it('a folder that is swapped for a link during uploads and listings harms nothing else', async () => {
       const script =
         'mkdir -p /tmp/race/real /tmp/race/bait; touch /tmp/race/bait/mark; cd /tmp/race; ' +
         'while true; do mv real held; ln -s /tmp/race/bait real; rm real; mv held real; done'
@@ -162,7 +162,7 @@ function raceTests(mine: () => Target): void {
       assert.deepEqual(left.split('\n'), ['root 1777', 'root 755', 'root 644'])
     })
 
-    it('an upload that is cut leaves no file', async () => {
+    it('an upload that is cut off leaves no file', async () => {
       const headers = { 'x-access-token': mine().token, 'content-type': 'application/octet-stream' }
       await mine().shell('mkdir /tmp/cut')
       const { sandboxId } = mine().sandbox

@@ -30,7 +30,7 @@ async function python(target: Target, lines: string, user: 'user' | 'root'): Pro
 
 function takeoverTests(mine: () => Target): void {
   describe('root inside', () => {
-    it('opens no debugger by a signal, and the agent goes on', async () => {
+    it('opens no debugger by a signal, and the agent keeps working', async () => {
       const pid = await python(mine(), 'print(json.dumps(agent))', 'root')
       await mine().shell(`kill -USR1 ${pid}; sleep 0.5`, 'root')
       const listening = `
@@ -133,7 +133,7 @@ function plantedFileTests(isolation: (typeof isolations)[number]): void {
       }
     }
 
-    it('make it load nothing, and it answers as before', async () => {
+    it('do not make the agent load anything, and it answers as before', async () => {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000 })
       const { sandboxId } = sandbox
       await plant(new Target(sandbox, warren.url))

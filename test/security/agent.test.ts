@@ -11,7 +11,7 @@ for (const isolation of isolations) {
     () => joinWarren(isolation),
     (mine, theirs) => {
       accessTests(mine, theirs)
-      // Before there is a huge tree, all of which it would read.
+      // This comes before the huge tree is made, because it would read all of it.
       secretTests(mine)
       boundTests(mine, theirs)
       if (isolation === 'container') countTests(mine)
@@ -31,7 +31,7 @@ function signed(
 }
 
 function accessTests(mine: () => Target, theirs: () => Target): void {
-  describe('who has no right to it (C1)', () => {
+  describe('a client without permission (C1)', () => {
     const guarded: [string, string][] = [
       ['GET', '/envs'],
       ['GET', '/metrics'],
@@ -82,7 +82,7 @@ function accessTests(mine: () => Target, theirs: () => Target): void {
       assert.equal((await ask(otherPath, 'POST')).status, 401)
     })
 
-    it('cannot reach what only the control plane may', async () => {
+    it('cannot reach paths for the control plane only', async () => {
       for (const path of ['/init', '/INIT', '/%69nit', '//init', '/relay?port=1', '/freeze', '/upgrade'])
         assert.equal((await mine().ask('POST', path, { 'x-access-token': mine().token })).status, 404, path)
     })
@@ -90,7 +90,7 @@ function accessTests(mine: () => Target, theirs: () => Target): void {
 }
 
 function boundTests(mine: () => Target, theirs: () => Target): void {
-  describe('what has no end (C4)', () => {
+  describe('endless operations (C4)', () => {
     it('a watcher sees nothing of another sandbox', async () => {
       const { text } = await mine().call('CreateWatcher', { path: '/tmp', recursive: true })
       const { watcherId } = JSON.parse(text)
@@ -103,7 +103,7 @@ function boundTests(mine: () => Target, theirs: () => Target): void {
       assert.equal((await mine().call('RemoveWatcher', { watcherId })).status, 200)
     })
 
-    it('a listing of any depth ends, with loops of links in it', async () => {
+    it('a listing of any depth ends, even with loops of links', async () => {
       await mine().shell(
         'mkdir -p /tmp/loops/a/b && ln -s /tmp/loops /tmp/loops/a/b/up && ln -s . /tmp/loops/here',
       )
@@ -118,8 +118,8 @@ function boundTests(mine: () => Target, theirs: () => Target): void {
 
 /** What the agent counts by itself, so that the runtime has no part in it. */
 function countTests(mine: () => Target): void {
-  describe('what would be too many (C4)', () => {
-    it('a tree too large to watch is refused with what to do, and costs nothing afterwards', async () => {
+  describe('operations on too many files (C4)', () => {
+    it('a tree too large to watch is rejected with the remedy, and costs nothing afterwards', async () => {
       const make = 'import os\nfor a in range(240):\n  for b in range(220): os.makedirs(f"/tmp/huge/{a}/{b}")'
       await mine().sandbox.files.write('/tmp/make.py', make)
       await mine().shell('python3 /tmp/make.py')
@@ -134,7 +134,7 @@ function countTests(mine: () => Target): void {
 }
 
 function secretTests(mine: () => Target): void {
-  describe('what must stay secret (C6)', () => {
+  describe('secrets inside a sandbox (C6)', () => {
     it('the token is in no environment, argument or file that a user inside can read', async () => {
       const look = (pattern: string) =>
         `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /run/e2b/.* /proc/self/mountinfo 2>/dev/null | tr '\\0' '\\n' | grep -c ${pattern} || true`
@@ -151,7 +151,7 @@ function secretTests(mine: () => Target): void {
       assert.equal(files, '')
     })
 
-    it('one user’s environment and memory are closed to another', async () => {
+    it('a user cannot read another user’s environment and memory', async () => {
       const command = 'export HIDDEN=only-for-root; exec sleep 300'
       const other = await mine().sandbox.commands.run(command, {
         background: true,
@@ -164,7 +164,7 @@ function secretTests(mine: () => Target): void {
       await other.kill()
     })
 
-    it('the agent’s memory is closed to a user', async () => {
+    it('a user cannot read the agent’s memory', async () => {
       const opened =
         'for p in /proc/[0-9]*; do grep -qs boot.cj[s] $p/cmdline && cat $p/mem $p/environ; done 2>&1 | head -c 300'
       assert.match(await mine().shell(`${opened} || true`), /denied|not permitted|error/i)

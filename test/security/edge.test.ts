@@ -27,7 +27,7 @@ describe('the edge, attacked', () => {
   const tokens = { mine: '', theirs: '' }
   const own = (sandbox: Sandbox, at: number | string = port) => `${at}-${sandbox.sandboxId}.localhost`
 
-  /** Sends a head as it stands; all that comes back. */
+  /** Sends a head unchanged; returns the whole answer. */
   const send = (...lines: string[]): Promise<string> =>
     new Promise((done, fail) => {
       const { hostname, port: apiPort } = new URL(warren.url)
@@ -70,7 +70,7 @@ describe('the edge, attacked', () => {
     await warren?.stop()
   })
 
-  it('keeps the credentials of Warren from services, and gives them their own (J8)', async () => {
+  it('hides the credentials for Warren from services, and passes on their own (J8)', async () => {
     const { apiKey, adminToken } = warren
     const answer = await get(
       own(mine),
@@ -84,7 +84,7 @@ describe('the edge, attacked', () => {
     assert.match(await get(own(mine), withToken(tokens.mine), 'X-API-Key: 12345'), /X-API-Key: 12345/)
   })
 
-  it('is led by Host alone when it names a sandbox, whatever else names another (B1)', async () => {
+  it('follows Host alone if it names a sandbox, whatever else names another (B1)', async () => {
     const lies = [
       `E2b-Sandbox-Id: ${theirs.sandboxId}`,
       `E2b-Sandbox-Port: ${port}`,
@@ -98,7 +98,7 @@ describe('the edge, attacked', () => {
     }
   })
 
-  it('refuses a request that could be meant for two (B1, B2)', async () => {
+  it('rejects an ambiguous request (B1, B2)', async () => {
     const token = withToken(tokens.mine)
     const route = (id: string, at: string) => [`E2b-Sandbox-Id: ${id}`, `E2b-Sandbox-Port: ${at}`]
     const { sandboxId } = mine
@@ -119,7 +119,7 @@ describe('the edge, attacked', () => {
     }
   })
 
-  it('leads no port of a sandbox to the machine below it (B3)', async () => {
+  it('routes no port of a sandbox to the machine below it (B3)', async () => {
     const apiPort = new URL(warren.url).port
     for (const at of [apiPort, '22', '53', '80', '443']) {
       const answer = await get(own(mine, at), withToken(tokens.mine))
@@ -159,7 +159,7 @@ describe('the edge, attacked', () => {
     assert.doesNotMatch(answer.split('\r\n\r\n')[0]!, /domain=\.?localhost/i)
   })
 
-  it('tells nothing of a sandbox that was or is paused, against one that never was (B6, I8)', async () => {
+  it('answers for an ended or paused sandbox as for one that never existed (B6, I8)', async () => {
     const [gone, paused] = [
       await Sandbox.create('base', warren.client),
       await Sandbox.create('base', warren.client),

@@ -87,7 +87,7 @@ for (const isolation of isolations) {
 
 if (isolations.includes('gvisor')) {
   // CAP_SYS_ADMIN exempts root from gVisor's limit of processes, so the limits of the host's cgroups are the first to hold.
-  it('a bomb of root under gVisor ends its own sandbox and no other, and the log says why', async () => {
+  it('a bomb of root under gVisor ends its own sandbox and no other, and the log has the reason', async () => {
     const warren = await joinWarren('gvisor')
     const [mine, theirs] = [await Target.create(warren), await Target.create(warren)]
     try {

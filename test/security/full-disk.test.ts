@@ -11,7 +11,7 @@ import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts'
 import { dataFolderOf, isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'full-disk'
-/** The reserve is a sixteenth of it, 128 MiB: nothing is begun below 512, and below 256 writers stand still. */
+/** The reserve is a sixteenth of the disk, 128 MiB: below 512 MiB nothing starts, and below 256 MiB writers are frozen. */
 const diskMB = 2048
 const settings = {
   ...noWarmPool,
@@ -76,7 +76,7 @@ for (const isolation of isolations) {
         background: true,
         timeoutMs: 0,
       })
-    /** At a pace at which even a busy machine can make it stand still, so that none has to end. */
+    /** Writes so slowly that even a busy machine can freeze the sandbox, so that none has to end. */
     const writeSteadily = (attacker: Sandbox) =>
       attacker.commands.run('while :; do head -c 10M /dev/zero >> /tmp/big; sync /tmp/big; sleep 0.1; done', {
         background: true,
@@ -86,14 +86,14 @@ for (const isolation of isolations) {
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
-        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        // A request that was forwarded just before the freeze waits until the sandbox continues.
         signal: AbortSignal.timeout(5000),
       })
     const untilStill = (sandbox: Sandbox) =>
       eventually(async () => {
         const answer = await askAgent(sandbox)
         assert.equal(answer.status, 507)
-        assert.match(await answer.text(), /stands still because the disk of this server is nearly full/)
+        assert.match(await answer.text(), /is frozen because the disk of this server is nearly full/)
       })
     /** What another team has and does while the disk is full. */
     const assertUnhurt = async (line: string) => {
@@ -106,7 +106,7 @@ for (const isolation of isolations) {
       assert.equal(written.stdout, `synced\n${line}\n`)
       assert.equal((await warren.api('/v2/sandboxes')).status, 200)
     }
-    /** A fast writer stands still early, goes on, and so takes what is left in a few steps. */
+    /** A fast writer is frozen early and thawed again, and so fills the disk in a few steps. */
     const untilNoCreate = () =>
       eventually(async () => {
         const answer = await warren.api('/sandboxes', { body: { templateID: 'base' } })
@@ -122,7 +122,7 @@ for (const isolation of isolations) {
         await sandbox.kill()
       })
 
-    it('a sandbox that writes without end stands still, with the reason told, and all others go on', async () => {
+    it('a sandbox that writes without end is frozen, its log has the reason, and all others keep running', async () => {
       const [attacker, killed] = [await createAttacker(), await Sandbox.create('base', neighbour)]
       await writeSteadily(attacker)
       await untilNoCreate()
@@ -132,23 +132,23 @@ for (const isolation of isolations) {
       assert.equal(await killed.kill(), true)
       await eventually(async () => {
         const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
-        assert.match(logs, /stands still because the disk/)
+        assert.match(logs, /is frozen because the disk/)
       })
       const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const figures = await (await warren.api('/metrics', operator)).text()
       assert.match(figures, /^warren_disk_held_sandboxes 1$/m)
-      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes stands still/)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that writes is frozen/)
       const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
       await untilCreated()
     })
 
-    it('one that writes at full speed stands still or ends, with the reason told, and all others go on', async () => {
+    it('a sandbox that writes at full speed is frozen or ends, its log has the reason, and all others keep running', async () => {
       const attacker = await createAttacker()
       await writeOn(attacker)
       await eventually(async () => {
         const logs = await (await warren.api(`/v2/sandboxes/${attacker.sandboxId}/logs`)).text()
-        assert.match(logs, /stands still because the disk|Sandbox ended: the disk of the server was full/)
+        assert.match(logs, /is frozen because the disk|Sandbox ended: the disk of the server was full/)
       })
       assert.ok(disk.freeMB() > 0, 'the disk never ran full')
       await assertUnhurt('fast')
@@ -156,7 +156,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('nothing is lost of one that stood still: it goes on by itself when there is space', async () => {
+    it('a frozen sandbox loses nothing, and continues by itself when there is space', async () => {
       const ballastMB = 700
       disk.takeAway(ballastMB)
       const writer = await createAttacker()
@@ -173,7 +173,7 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('a Warren that is killed while the disk is full lets nobody go on, and ends what it is told to', async () => {
+    it('a Warren that is killed while the disk is full thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const [attacker, expiring] = [await createAttacker(), await createAttacker()]
       for (const one of [attacker, expiring]) await writeSteadily(one)
       await untilNoCreate()
@@ -195,14 +195,14 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
-    it('a Warren comes up on a disk that ran full while there was none, and everything ends as it should', async () => {
+    it('a Warren starts on a disk that ran full in its absence, and all sandboxes can be killed', async () => {
       const attacker = await createAttacker()
       await writeOn(attacker)
       await warren.crash()
       await eventually(() => assert.ok(disk.freeMB() < 4, `${disk.freeMB()} MiB are free`))
       await start()
       await assertUnhurt('fourth')
-      // It stands still, or has ended where there is no space even for what it had written before.
+      // The sandbox is frozen, or has ended if there was no space even for its earlier writes.
       const gone = await warren.api(`/sandboxes/${attacker.sandboxId}`, { method: 'DELETE' })
       assert.ok([204, 404].includes(gone.status), String(gone.status))
       if (gone.status === 404) {

@@ -99,7 +99,7 @@ for (const isolation of isolations) {
       assert.equal(log.split('interim answers').length - 1, 1, 'the log tells of it once')
     })
 
-    it('of requests sent ahead without a key end their connection, and others are served', async () => {
+    it('of pipelined requests without a key end their connection, and others are served', async () => {
       const request = 'GET /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\n\r\n'
       const closed = Array.from({ length: 5 }, () => {
         const socket = connect()
@@ -111,7 +111,7 @@ for (const isolation of isolations) {
       await othersAreServed()
     })
 
-    it('leave the sandbox answering to its owner, who can end it', async () => {
+    it('leave the sandbox answering to its owner, who can kill it', async () => {
       assert.equal((await sandbox.commands.run('echo here')).stdout, 'here\n')
       assert.equal(await sandbox.kill(), true)
     })

@@ -1,4 +1,4 @@
-/** Variables and tokens of a sandbox are only where their owner put them: not in what others start from it, nor in what is told. */
+/** Variables and tokens of a sandbox stay with their owner: they are not in others' sandboxes, logs, events or errors. */
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -54,7 +54,7 @@ for (const isolation of isolations) {
       }
     })
 
-    it('are not in what a stranger starts from a public template that was made of it', async () => {
+    it('are not in sandboxes that a stranger starts from a public template of it', async () => {
       await owned.commands.run('sleep 3600', {
         ...{ background: true, timeoutMs: 0, envs: { COMMAND: commandValue } },
       })

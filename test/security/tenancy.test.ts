@@ -23,7 +23,7 @@ describe('tenancy', () => {
     await warren?.stop()
   })
 
-  it('no key, a wrong one, an empty one and one of the wrong form all get 401 and no hint', async () => {
+  it('no key, a wrong one, an empty one and a malformed one all get 401 and no hint', async () => {
     const unknown = [`e2b_${'0'.repeat(40)}`, `e2b_${'f'.repeat(40)}`, warren.apiKey.slice(0, -1).concat('x')]
     const bodies = new Set<string>()
     for (const key of unknown) {
@@ -39,7 +39,7 @@ describe('tenancy', () => {
     }
   })
 
-  it('another team gets the same answer for my sandbox as for none', async () => {
+  it('another team gets the same answer for my sandbox as for a missing one', async () => {
     const routes: [string, ApiOptions][] = [
       ['', {}],
       ['', { method: 'DELETE' }],
@@ -83,7 +83,7 @@ describe('tenancy', () => {
     }
   })
 
-  it('ids cannot be guessed: at least 100 bits, none like the other', async () => {
+  it('ids cannot be guessed: each has at least 100 bits, and all differ', async () => {
     assert.match(mine.sandboxId, /^i[a-z0-9]{20}$/)
     assert.ok(Math.log2(36 ** 20) > 100)
   })
@@ -110,7 +110,7 @@ describe('tenancy', () => {
     assert.equal((await warren.api('/health')).status, 200)
   })
 
-  it('JSON as deep as it is long harms nobody', async () => {
+  it('deeply nested JSON harms nobody', async () => {
     const depth = 200_000
     const rawBody = `{"templateID":"base","mcp":{"a":${'['.repeat(depth)}${']'.repeat(depth)}}}`
     const answer = await warren.api('/v2/sandboxes', { method: 'POST', rawBody })
@@ -119,7 +119,7 @@ describe('tenancy', () => {
     assert.equal((await warren.api('/health')).status, 200)
   })
 
-  it('a thousand idle connections do not keep others out', async () => {
+  it('a thousand idle connections do not block others', async () => {
     const { hostname, port } = new URL(warren.url)
     const sockets = await Promise.all(
       Array.from({ length: 1000 }, async () => {

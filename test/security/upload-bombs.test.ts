@@ -48,7 +48,7 @@ describe('uploads that unpack to a lot', () => {
       .map(String)
       .filter((name) => name.endsWith('.partial'))
 
-  it('are rejected, six at once, while everybody else is answered', async () => {
+  it('are rejected, six at once, while all other requests are answered', async () => {
     const body = bomb()
     assert.ok(body.length < 3 * 2 ** 20)
     let isOver = false
@@ -69,7 +69,7 @@ describe('uploads that unpack to a lot', () => {
     assert.deepEqual(partialFiles(), [])
   })
 
-  it('are rejected in every form, and leave nothing', async () => {
+  it('are rejected in every form, and leave nothing behind', async () => {
     const zeros = Buffer.alloc(512 * 2 ** 20)
     const names = Array.from({ length: 1000 }, (_, index) => ({ name: `${index}/`, type: '5' }))
     // Without the end of the archive, so that many follow each other.
@@ -91,7 +91,7 @@ describe('uploads that unpack to a lot', () => {
     await eventually(async () => assert.deepEqual(partialFiles(), []))
   })
 
-  it('are given up as soon as their sender leaves', async () => {
+  it('are aborted as soon as their sender leaves', async () => {
     const body = bomb(64 * 1024)
     const client = new AbortController()
     const sent = Promise.allSettled([8, 9, 10].map((number) => upload(number, body, client.signal)))

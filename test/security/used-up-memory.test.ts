@@ -12,7 +12,7 @@ import { eventually } from '../support/eventually.ts'
 import { isolations, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const name = 'used-up-memory'
-/** Nothing is begun while less than 512 MiB of it are left; below 256 sandboxes that grow stand still. */
+/** Below 512 MiB of available memory nothing starts; below 256 MiB sandboxes that grow are frozen. */
 const settings = {
   ...noWarmPool,
   WARREN_POOL_SIZE: '2',
@@ -87,7 +87,7 @@ while True:
       warren.api('/health', {
         headers: { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' },
         key: null,
-        // A request that was passed on just before the sandbox stood still waits until it goes on.
+        // A request that was forwarded just before the freeze waits until the sandbox continues.
         signal: AbortSignal.timeout(5000),
       })
     const isStill = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
@@ -113,7 +113,7 @@ while True:
     const logsOf = async ({ sandboxId }: Sandbox) =>
       (await warren.api(`/v2/sandboxes/${sandboxId}/logs`)).text()
 
-    it('those that grow without end stand still before the kernel ends one, and all others go on', async () => {
+    it('sandboxes that grow without end are frozen before the kernel kills one, and all others keep running', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
       let still: Sandbox | undefined
@@ -121,7 +121,7 @@ while True:
         for (const hog of hogs) if (await isStill(hog)) still = hog
         assert.ok(still)
       })
-      assert.match(await logsOf(still!), /stands still because the memory of this server is nearly used up/)
+      assert.match(await logsOf(still!), /is frozen because the memory of this server is nearly used up/)
       const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
       assert.equal(refused.status, 503, await refused.text())
       await assertUnhurt()
@@ -129,14 +129,14 @@ while True:
       const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const figures = await (await warren.api('/metrics', operator)).text()
       assert.match(figures, /^warren_memory_guard_acts\{act="stand_still"\} [1-9]/m)
-      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows stands still/)
+      assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows is frozen/)
       const gone = await warren.api(`/sandboxes/${still!.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
       await killAll(warren.client)
       await untilCreated()
     })
 
-    it('nothing is lost of those that stood still', async () => {
+    it('frozen sandboxes lose nothing', async () => {
       const [hog, other] = [await createHog(), await createHog()]
       await other.commands.run(
         `python3 -u -c "
@@ -166,7 +166,7 @@ time.sleep(3600)
       if (isolation === 'gvisor') {
         await eventually(async () => assert.equal(await stateOf(hog), 'paused'))
         // The wire tells a pause that is under way as paused already; the log tells it when it is done.
-        const told = /is paused because the memory of this server is nearly used up/
+        const told = /was paused because the memory of this server is nearly used up/
         await eventually(async () => assert.match(await logsOf(hog), told))
       }
       await other.kill()
@@ -177,14 +177,14 @@ time.sleep(3600)
       await assertUnhurt()
     })
 
-    it('many small processes at full speed cost nobody else anything', async () => {
+    it('many small processes at full speed do not harm other sandboxes', async () => {
       const hogs = [await createHog(), await createHog(), await createHog()]
       for (const hog of hogs) {
         await hog.commands
           .run(`for i in $(seq 40); do ${grow(5, 0)} & sleep 0.01; done; wait`, background)
           .catch(() => {})
       }
-      // Each has come to its end one way or the other: it stands still, is paused, has ended, or lost processes.
+      // Each sandbox is frozen, paused, ended, or has lost processes.
       await eventually(async () => {
         for (const hog of hogs) {
           const isOver = (await stateOf(hog)) !== 'running' || (await isStill(hog))
@@ -196,7 +196,7 @@ time.sleep(3600)
       await untilCreated()
     })
 
-    it('a Warren that is killed meanwhile lets nobody go on, and ends what it is told to', async () => {
+    it('a Warren that is killed meanwhile thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
       let still: Sandbox | undefined

@@ -46,7 +46,7 @@ for (const isolation of isolations) {
       warren.api('/v2/sandboxes', { body: { templateID: 'linked', volumeMounts: [{ name, path }] } })
     const running = async () => ((await (await warren.api('/v2/sandboxes')).json()) as unknown[]).length
 
-    it('get 400 with the reason, and leave nothing', async () => {
+    it('get 400 with the reason, and leave nothing behind', async () => {
       for (const [path, why] of Object.entries(rejected)) {
         const answer = await create(path)
         const text = await answer.text()
@@ -70,7 +70,7 @@ for (const isolation of isolations) {
       }
     })
 
-    it('are not led over the agent by a link that root inside puts in their way before a start without memory', async () => {
+    it('are not mounted over the agent by a link that root inside creates before a start without memory', async () => {
       const volumeMounts = { '/data/lib': name }
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 600_000, volumeMounts })
       const turn = 'echo evil > /data/lib/libc.so.6; mv /data /old && ln -s /.warren /data'

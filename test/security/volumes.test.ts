@@ -25,7 +25,7 @@ for (const isolation of isolations) {
     const asRoot = async (command: string) =>
       (await sandbox.commands.run(`cd /mnt/data && { ${command}; } 2>&1`, { user: 'root' })).stdout.trim()
 
-    it('links to the host lead nowhere, by whichever call', async () => {
+    it('links to the host lead nowhere, in any call', async () => {
       await asRoot(
         'ln -s /etc/shadow file; ln -s /etc etc-link; ln -s ../../../../.. up; ln -s /proc/self/root magic; ln -s /dev/zero zero',
       )
@@ -49,7 +49,7 @@ for (const isolation of isolations) {
       await asRoot('rm -f file etc-link up magic zero')
     })
 
-    it('is not mounted over a file, and its owner is told so', async () => {
+    it('is not mounted over a file, and its owner gets the reason', async () => {
       const body = { templateID: 'base', volumeMounts: [{ name: volume.name, path: '/etc/passwd' }] }
       const answer = await warren.api('/v2/sandboxes', { body })
       assert.equal(answer.status, 400)
@@ -59,7 +59,7 @@ for (const isolation of isolations) {
       )
     })
 
-    it('special files are neither read nor waited for, and devices and setuid programs have no power', async () => {
+    it('special files are never opened, and devices and setuid programs have no power', async () => {
       await asRoot(
         'mkfifo fifo; mknod null c 1 3; mknod disk b 7 0; cp /usr/bin/id own-id; chmod 4755 own-id; true',
       )
@@ -75,7 +75,7 @@ for (const isolation of isolations) {
       await asRoot('rm -f fifo null disk own-id twin')
     })
 
-    it('a process whose folder is removed from outside does not climb out of the volume', async () => {
+    it('a process whose folder is removed from outside cannot leave the volume', async () => {
       await asRoot('mkdir -p home/below')
       const climb =
         'cd /mnt/data/home/below; touch /tmp/inside; while [ -e /mnt/data/home ]; do sleep 0.1; done; cd ..; ls -a .. ../..'
@@ -90,7 +90,7 @@ for (const isolation of isolations) {
       assert.doesNotMatch(stdout, /incoming|lost\+found|removed-/)
     })
 
-    it('a token opens its own volume alone, and other teams cannot tell a volume from none', async () => {
+    it('a token opens its own volume only, and other teams cannot distinguish a volume from a missing one', async () => {
       const headers = { 'X-Admin-Token': warren.adminToken }
       const asAdmin = async (path: string, body: object) =>
         (await warren.api(path, { headers, key: null, body })).json() as Promise<Record<string, string>>

@@ -1,4 +1,4 @@
-/** Sees every change of the rows of builds: what one that the object store has stands on must be there. */
+/** Checks every change of the rows of builds: all layers of a stored build must be in the object store. */
 import { layerKey } from '../../src/core/object-storage/keys.ts'
 import type { RowChange } from './database.ts'
 import { shortID } from './parked-calls.ts'

@@ -5,7 +5,7 @@ import type { Random } from './random.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 import type { SimulatedTime } from './simulated-time.ts'
 
-/** Errors of the store pass: no more than so many in a row. */
+/** Maximum number of errors of the store in a row, because its errors are temporary. */
 const mostFailuresInARow = 2
 const hangs = [5000, 20_000, 90_000]
 /** How long a statement is on its way to the database once its process died, in milliseconds; undefined: it is lost. */

@@ -201,7 +201,7 @@ export const sandboxAnswers = {
   },
 } satisfies Partial<Answers>
 
-/** What the edge of the answering node sends the traffic to, which must be the one that the row stands for. */
+/** The sandbox to which the answering node routes traffic; it must be the sandbox of the row. */
 function answeringCopy(
   simulation: Simulation,
   { node: at, sandboxID }: Ask,

@@ -1,4 +1,4 @@
-/** What clients ask for, and of which machine, until they are answered or given up. */
+/** The requests of clients to each machine, until they are answered or given up. */
 import type { Team } from '../../src/core/team/team.ts'
 import { AppError, isAppError } from '../../src/lib/app-error.ts'
 import { choose, chooseSnapshot } from './client-answers.ts'
@@ -79,7 +79,7 @@ async function passOn(asked: Asked): Promise<string> {
 async function answererFor(asked: Asked, door: Door): Promise<Door> {
   const { simulation, ask } = asked
   const { sandboxID, verb } = ask
-  // The edge serves what it has a route for without a look at the row.
+  // The edge serves a sandbox that has a route without reading its row.
   if (verb === 'write' && door.core.routes.get(sandboxID!)) return door
   if (sandboxID !== undefined) return findAnswerer(simulation, door, ask, () => refuseStranger(asked, door))
   if (verb !== 'create with a key') return door

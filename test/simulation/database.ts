@@ -16,7 +16,7 @@ export type Row = Record<string, string | number | null>
 /** `before` is undefined for an insert, `after` for a delete. */
 export type RowChange = { table: string; before: Row | undefined; after: Row | undefined }
 
-/** What sandboxes and volumes are, what is told of them and to whom, and what owns snapshots. */
+/** Tables of sandboxes and volumes, of their events and webhooks, and of the owners of snapshots. */
 const watchedTables = [
   ...['sandboxes', 'sandbox_events', 'volumes'],
   ...['webhooks', 'webhook_deliveries', 'leases'],
@@ -55,7 +55,7 @@ export class SimulatedDatabase {
     for (const table of watchedTables) this.#watchTable(table)
   }
 
-  /** What a transaction changes is told when it commits, and never when it is rolled back. */
+  /** Changes of a transaction, which are reported when it commits, and never when it is rolled back. */
   #watchEnds(): void {
     const database = this.#database
     const prepare = database.prepare.bind(database)
@@ -85,7 +85,7 @@ export class SimulatedDatabase {
     return storesOver(this.#db, vault, nodeID)
   }
 
-  /** Empty tables; from now on `watcher` is told every change, and it is as late as `now` says. */
+  /** Empties the tables; from now on `watcher` gets every change, with the time of `now`. */
   reset(watcher: (change: RowChange) => void, now: () => number): void {
     this.#watcher = undefined
     this.#now = now

@@ -47,7 +47,7 @@ function notePause({ ledger, nodes }: Simulation, paused: WatchedSandbox, entry:
   // What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when.
   const isMoved = entry.movesUntil !== undefined && nodes.every(({ wall }) => wall.skewMs === 0)
   if (!isMoved) entry.toldEnds = []
-  // Memory that stands still in a sandbox is gone with its processes, also before the row says that it is paused.
+  // The memory of a frozen sandbox is lost with its processes, even before the row says that it is paused.
   const isLost = paused.snapshot?.frozen === true && ledger.died.has(paused.startedRunID)
   entry.keepsMemory = paused.snapshot?.memory === true && !isLost
 }
@@ -59,7 +59,7 @@ function isPausedByDrain(simulation: Simulation, { sandboxID, endAt }: WatchedSa
   return ledger.drained.has(owner.name) && !ledger.isAsked(sandboxID, 'pause') && owner.wall.latest() < endAt
 }
 
-/** What no client asked to resume goes on as it was. */
+/** A sandbox that no client asked to resume continues unchanged. */
 function checkMovedMemory(
   { ledger, report }: Simulation,
   { sandboxID, startedRunID }: WatchedSandbox,
@@ -67,7 +67,7 @@ function checkMovedMemory(
 ): void {
   if (ledger.isAsked(sandboxID, 'resume', 'connect', 'wake') || ledger.died.has(startedRunID)) return
   if (entry.resumesMemory === undefined || entry.inMemory === entry.resumesMemory) return
-  const text = `${shortID(sandboxID)} goes on with ${entry.inMemory} in its memory, not ${entry.resumesMemory}`
+  const text = `${shortID(sandboxID)} continues with ${entry.inMemory} in its memory, not ${entry.resumesMemory}`
   report(new Violation('content kept', text))
 }
 
@@ -122,7 +122,7 @@ export function writeEarly(simulation: Simulation, sandboxID: string): void {
     return
   const found = there.files.get(writtenKey)
   if (entry.written !== undefined && found !== entry.written) {
-    const lost = `${shortID(sandboxID)} goes on with ${found} in its files, not ${entry.written}`
+    const lost = `${shortID(sandboxID)} continues with ${found} in its files, not ${entry.written}`
     simulation.report(new Violation('content kept', lost))
   }
   const text = `early write ${step}`
@@ -132,7 +132,7 @@ export function writeEarly(simulation: Simulation, sandboxID: string): void {
   Object.assign(entry, { written: text, inMemory: text, resumesMemory: undefined })
 }
 
-/** Whoever decides to end a sandbox says why with the first step. */
+/** The first step of an end records its reason. */
 export function noteCall(
   { ledger, step }: Simulation,
   name: string,

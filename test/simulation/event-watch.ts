@@ -1,4 +1,4 @@
-/** Holds the events against the changes of the rows: each that clients can see is told once, at once and in its order. */
+/** Compares events with changes of the rows: each change that clients can see has one event, at once and in order. */
 import type { Row } from './database.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'
@@ -33,7 +33,7 @@ export class EventWatch {
     this.#expected.delete(sandboxID)
     if (!expectation?.types.includes(String(type))) {
       const wanted = expectation?.types.join(' or ') ?? 'nothing'
-      this.#say(sandboxID, `is told as ${type}, and what happened is ${wanted}`)
+      this.#say(sandboxID, `has the event ${type}, and the change is ${wanted}`)
     }
     const last = this.#numbers.get(sandboxID) ?? 0
     this.#numbers.set(sandboxID, Number(number))

@@ -42,20 +42,20 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   if (row.state === 'running') {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
-    else if (there.frozen) say('row and reality', `${name} should run, and stands still`)
+    else if (there.frozen) say('row and reality', `${name} should run, and is frozen`)
     checkToldEnd(row, entry, say)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)
     if (!route) say('row and reality', `${name} runs and has no route`)
     else if (node.core!.routes.whyHeld(route))
-      say('row and reality', `${name} runs and is said to stand still`)
+      say('row and reality', `${name} runs and is recorded as frozen`)
     if (there) checkEgress(name, row, entry, there.enforced, say)
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
   }
   if (row.state === 'paused' && row.snapshot?.frozen && there?.running && !there.frozen) {
-    say('row and reality', `${name} should stand still, and runs`)
+    say('row and reality', `${name} should be frozen, and runs`)
   }
   // When the store is away for long, a create cannot be taken back: its sandbox runs until its time is over.
   if (madeBy && !simulation.hadOutage && ledger.failedCreates.has(madeBy.number) && row.state !== 'ended') {

@@ -14,9 +14,9 @@ import { Violation } from './violation.ts'
 const mostSteps = 20_000
 const restMs = 130_000
 const closeMs = 5000
-/** A sandbox that no row owns is left alone for so long: two rounds of the reconciler more than its grace. */
+/** Maximum time of a sandbox without a row: two rounds of the reconciler more than its grace. */
 const unownedGraceMs = 420_000
-/** Longer than the lease of whoever sends to webhooks. */
+/** Longer than the lease of the process that sends to webhooks. */
 const webhookGraceMs = 100_000
 const lookAgainMs = 10_000
 

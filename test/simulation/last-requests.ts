@@ -8,7 +8,7 @@ import { Violation } from './violation.ts'
 /** Ends what runs, then resumes what is paused one after the other: each must come back as it was told. */
 export async function checkContent(simulation: Simulation, rest: () => Promise<void>): Promise<void> {
   const { watch, ledger, nodes, teams } = simulation
-  // Those that stand still in memory count against the limits of the others.
+  // Frozen sandboxes count against the limits of the team.
   const isFrozen = ({ snapshot }: WatchedSandbox) => (snapshot?.frozen ? 0 : 1)
   const rows = [...watch.sandboxes.values()].sort((one, other) => isFrozen(one) - isFrozen(other))
   const serviceOf = (id: string) => simulation.ownerOf(id).core!.service

@@ -49,7 +49,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.hadOutage = true
       break
     case 'standstill':
-      simulation.note(() => `${node.name} stands still for a while`)
+      simulation.note(() => `${node.name} is stopped for a while`)
       node.stillUntilMs = simulation.time.elapsedMs + standstillMs
       simulation.hadOutage = true
       break
@@ -96,7 +96,7 @@ const mostAbsentMs = 40_000
 /** An operator that forgets a node waits until it counts as away. */
 const forgetAfterMs = awayAfterMs + 2000
 
-/** The process ends and comes back later. What runs on the machine goes on. */
+/** The process ends and comes back later. Sandboxes on the machine keep running. */
 function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void {
   if (!node.core) return
   end(simulation, node, pick)
@@ -169,7 +169,7 @@ function fillDisk(simulation: Simulation, { name }: SimulatedNode, pick: number)
   })
 }
 
-/** For longer than it takes until sandboxes that stand still are paused to the disk. */
+/** Lasts longer than the time after which frozen sandboxes are paused to the disk. */
 const leastScarceMs = 20_000
 
 function useUpMemory(simulation: Simulation, { name, memory }: SimulatedNode, pick: number): void {

@@ -10,7 +10,7 @@ const script = join(import.meta.dirname, 'mutations/run-mutation.ts')
 /** Each is found far sooner; the rest is for code that changes the course of the seeds. */
 const histories = 4000
 
-suite('a fault that is put back in is found', () => {
+suite('the simulation finds a fault that is put back in', () => {
   for (const { name, fault } of mutations) {
     test(`${name}: ${fault}`, async (t) => {
       const { stdout } = await promisify(execFile)(process.execPath, [script, name, String(histories)])

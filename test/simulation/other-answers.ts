@@ -111,7 +111,7 @@ const operatorAnswers = {
     return `discarded ${found.name}`
   },
 
-  /** Whoever asks, for whatever: the sandbox of another team is not there. */
+  /** For every request, the sandbox of another team does not exist. */
   async 'ask as a stranger'({ core, team, ask, simulation }) {
     const { service } = core
     const [sandboxID, wish] = [ask.sandboxID!, { timeoutMs: 60_000, memory: true }]

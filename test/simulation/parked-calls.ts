@@ -36,7 +36,7 @@ export type CallPolicy = {
    * `receiver`.
    */
   faultOf: (part: string, method: string, process: number) => CallFault | undefined
-  /** Nothing of this process goes on, as if it had been stopped by a signal. */
+  /** No call of this process continues, as if a signal had stopped it. */
   isStill: (process: number) => boolean
   /** Put back in by hand: what a call that cannot be carried out answers instead of failing. */
   absence?: (method: string) => { value: unknown } | undefined
@@ -135,7 +135,7 @@ export class ParkedCalls {
     throw passingFailure(part)
   }
 
-  /** The same object, whose asynchronous methods stand still before and after they take effect. */
+  /** Wraps an object so that its asynchronous methods wait before and after they take effect. */
   wrap<T extends object>(
     process: number,
     part: string,
@@ -195,7 +195,7 @@ export class ParkedCalls {
   }
 }
 
-/** As a lost connection or a busy database is told: the same call can succeed a moment later. */
+/** The error of a lost connection or a busy database: the same call can succeed a moment later. */
 function passingFailure(part: string): AppError {
   return new AppError('unavailable', `The simulated ${part} failed for a moment; try again`, {
     retry: { should: true, afterSeconds: 1 },
@@ -236,7 +236,7 @@ export function describe(value: unknown): string {
     .join(', ')}}`
 }
 
-/** An id is told by its first characters; both halves of the name of a snapshot are. */
+/** Shortens an id to its first characters, and both halves of a snapshot's name. */
 export const shortID = (text: string): string =>
   text
     .replaceAll(/([0-9a-f]{4})[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '$1')

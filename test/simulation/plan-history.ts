@@ -1,4 +1,4 @@
-/** What a seed stands for. */
+/** Makes the plan of a history from its seed. */
 import {
   clusterProfiles,
   laterClusterProfiles,

@@ -82,7 +82,7 @@ export type Mishap = {
   kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
   node: number
   pick: number
-  /** It happens once so many requests have been made. */
+  /** Number of requests after which the mishap happens. */
   after: number
   /** How far the wall clock jumps. */
   jumpMs: number
@@ -113,7 +113,7 @@ export const clusterProfiles = [
   'failed resumes',
   'volumes of a cluster',
 ] as const
-/** Those that came later are drawn apart, so that no seed of the others stands for another history. */
+/** Mishaps that were added later are drawn separately, so that older seeds still give the same history. */
 export const laterMachineProfiles = ['webhooks'] as const
 /** Drawn apart once more. */
 export const latestMachineProfiles = ['used-up memory'] as const
@@ -149,7 +149,7 @@ export type Plan = {
   actions: Action[]
   /** How likely each fault of a call is, by its method or else by what is called. */
   faults: Partial<Record<string, Partial<Record<CallFault, number>>>>
-  /** How likely the oldest call goes on first. */
+  /** Probability that the oldest call continues first. */
   inOrder: number
   holdsAnswers: number
   /** How readily time moves on. */

@@ -334,7 +334,7 @@ export const profiles: Record<ProfileName, Profile> = {
       inPhases(plan, random, { create: 0, write: 500, mishap: 3000 })
       const [first] = mishapsOf(plan)
       first!.kind = 'little memory'
-      // What clients ask for, and what else happens, meets sandboxes that stand still or are being paused.
+      // Requests and mishaps meet sandboxes that are frozen or being paused.
       for (const action of plan.actions) {
         const isEarly = 'request' in action && ['create', 'write'].includes(action.request.verb)
         if (!isEarly && !('mishap' in action && action.mishap === first))

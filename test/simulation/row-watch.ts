@@ -1,4 +1,4 @@
-/** Sees every change of every row and holds it against what must be true at each moment, whoever made it. */
+/** Checks every change of every row, by any statement, against the rules that must always hold. */
 import {
   activeStates,
   legalMoves,
@@ -21,7 +21,7 @@ export type WatchedSandbox = {
   isStored: boolean
   state: SandboxState
   runID: string
-  /** The run that its processes were started in: a thawed one goes on in that of before its pause. */
+  /** The run in which its processes were started; a thawed sandbox continues in the run before its pause. */
   startedRunID: string
   cpuCount: number
   memoryMB: number
@@ -74,7 +74,7 @@ export class RowWatch {
   readonly sandboxes = new Map<string, WatchedSandbox>()
   /** By table and key: the snapshot that a build, a cached step or the quarantine of a node holds. */
   readonly #snapshotHolders = new Map<string, string>()
-  /** By the name of the snapshot: the node whose quarantine lists it, or that is told to remove it. */
+  /** By the name of the snapshot: the node whose quarantine lists it, or that has to remove it. */
   readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
   /** Called when a row goes to another node. */
@@ -115,7 +115,7 @@ export class RowWatch {
       if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
     for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
-    // What no row owns goes on until it is kept anew.
+    // A sandbox without a row keeps running until the next snapshot of it.
     const isThawing = isThawed(pausedSandboxOf(name) ?? '')
     const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
     return isKept ? 'the quarantine' : undefined
@@ -142,7 +142,7 @@ export class RowWatch {
   #seeQuarantine(before: Row | undefined, after: Row | undefined): void {
     if (before) this.quarantined.delete(String(before.snapshot_name))
     if (!after) return
-    // At that time stands an entry that tells its node to remove the snapshot of a template that another node deleted.
+    // An entry with this time tells its node to remove the snapshot of a template that another node deleted.
     const isDiscarded = after.since === 0
     this.quarantined.set(String(after.snapshot_name), { nodeID: String(after.node_id), isDiscarded })
   }
@@ -214,7 +214,7 @@ export class RowWatch {
     }
   }
 
-  /** With a node goes only what nobody else can have. */
+  /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
     if (before.state === 'paused' && before.isStored)

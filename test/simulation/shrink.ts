@@ -5,7 +5,7 @@ import type { Plan } from './plan.ts'
 import type { HistoryOptions } from './simulation.ts'
 import type { Violation } from './violation.ts'
 
-/** Dropping a request changes the order of everything after it: so many orders are tried for each smaller plan. */
+/** Number of orders to try for each smaller plan, because dropping a request changes the order of everything after it. */
 const ordersToTry = 6
 
 export async function shrink(

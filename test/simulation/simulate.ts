@@ -8,12 +8,12 @@ import { explain, openDatabase, search, seedsFrom } from './search.ts'
 import { survey } from './survey.ts'
 
 const help = `npm run simulate                       runs 1,000 histories with new seeds
-npm run simulate -- --histories 5000   runs so many
-npm run simulate -- --for 10m          goes on for so long (s, m or h)
+npm run simulate -- --histories 5000   runs this number of histories
+npm run simulate -- --for 10m          runs for this time (s, m or h)
 npm run simulate -- --from 7           begins with this seed
 npm run simulate -- --nodes 3          has a cluster of three nodes in every history
 npm run simulate -- --profile drains   has histories of this profile alone (profiles.ts)
-npm run simulate -- --survey           goes on after a broken rule, and tells at the end which were broken how often
+npm run simulate -- --survey           continues after a broken rule, and reports at the end how often each was broken
 npm run simulate -- --seed 7           replays one history and prints its trace
 npm run simulate -- --seed 7 --shrink  prints the trace of the smallest history that breaks the same rule`
 

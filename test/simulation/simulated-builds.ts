@@ -10,7 +10,7 @@ import { AppError } from '../../src/lib/app-error.ts'
 /** Few, so that builds share them. */
 const layerNames = ['sha256:one', 'sha256:two']
 
-/** A build that stands on one of the layers. */
+/** A build that uses one of the layers. */
 export const buildOnLayer = (pick: number): StartRequest => ({
   from: { template: 'base' },
   steps: [

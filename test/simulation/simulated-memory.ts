@@ -6,7 +6,7 @@ import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { SimulatedTime } from './simulated-time.ts'
 
 const mebibyte = 1024 * 1024
-/** Below this nothing starts; at half of it sandboxes that grow stand still, and at a quarter one is paused or ends. */
+/** Below this nothing starts; below half of it sandboxes that grow are frozen, and below a quarter one is paused or ends. */
 export const minFreeMemoryMB = 1024
 /** What sandboxes can get while it is scarce. */
 const scarceMB = 900
@@ -36,7 +36,7 @@ export class SimulatedMemory {
     return Math.floor(scarceMB - used / mebibyte)
   }
 
-  /** From now on so many of those that are there take more and more. */
+  /** From now on this number of sandboxes takes more and more memory. */
   becomeScarce(count: number, pick: number): void {
     const all = [...this.#world.sandboxes.keys()]
     const from = Math.floor(pick * all.length)
@@ -50,7 +50,7 @@ export class SimulatedMemory {
     this.#world.memoryUses.clear()
   }
 
-  /** Whatever runs and does not stand still takes what it takes in the time since the last call. */
+  /** Each sandbox that runs and is not frozen takes memory for the time since the last call. */
   grow(): void {
     if (!this.isScarce) return
     for (; this.#time.elapsedMs - this.#grownAtMs >= growEveryMs; this.#grownAtMs += growEveryMs) {

@@ -89,7 +89,7 @@ export class SimulatedNode {
   isUp = false
   /** In elapsed milliseconds: until then it does not reach the store. */
   cutOffUntilMs = 0
-  /** In elapsed milliseconds: until then nothing of its process goes on. */
+  /** In elapsed milliseconds: until then no call of its process continues. */
   stillUntilMs = 0
   /** In elapsed milliseconds: until then it reaches no other node. */
   cutFromPeersUntilMs = 0
@@ -252,7 +252,7 @@ export class SimulatedNode {
     return hasLate
   }
 
-  /** The domain as the server joins it, over calls that stand still. */
+  /** The domain as the server joins it, over parked calls. */
   wire(clock: Clock) {
     const { process, world, disks } = this
     const [plan, packs] = [this.#plan, this.#packs]
@@ -348,7 +348,7 @@ export class SimulatedNode {
     })
   }
 
-  /** Each step of a start, a stop and a snapshot stands still as well. */
+  /** Each step of a start, a stop and a snapshot is parked as well. */
   #newDriver(process: number): FakeDriver {
     const { snapshotMemory, slowSnapshotsMs } = this.#plan
     const driver = new FakeDriver({ world: this.world, snapshotMemory })

@@ -21,7 +21,7 @@ export class SimulatedTime {
   }
 }
 
-/** The wall clock of one machine; it goes on through crashes of the process. */
+/** The wall clock of one machine; it keeps running through crashes of the process. */
 export class WallClock {
   readonly time: SimulatedTime
   skewMs = 0

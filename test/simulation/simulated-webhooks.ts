@@ -1,4 +1,4 @@
-/** The webhooks of one life of a process, over calls that stand still, and the receivers, which are the same for all. */
+/** The webhooks of one life of a process, over parked calls, and the receivers, which are the same for all processes. */
 import type { SecretVault } from '../../src/core/secret/vault.ts'
 import {
   WebhookDispatcher,
@@ -60,7 +60,7 @@ export type SimulatedWebhookParts = {
 export function joinSimulatedWebhooks(parts: SimulatedWebhookParts) {
   const { node, stores, wrap, watch, receivers, ...rest } = parts
   const { process } = node
-  // What takes effect is told at once, also where its answer is lost.
+  // A change that takes effect is reported at once, even if its answer is lost.
   const watched = {
     list: stores.deliveries.list.bind(stores.deliveries),
     prune: stores.deliveries.prune.bind(stores.deliveries),

@@ -33,7 +33,7 @@ suite('the simulation of the core', () => {
     }
   })
 
-  test('the seeds of every run choose every profile, and usual histories most often', () => {
+  test('the seeds of every run choose every profile, and ordinary histories most often', () => {
     const chosen = [
       ...Array.from({ length: 1800 }, (_, at) => planHistory(at + 1).profile),
       ...Array.from({ length: 200 }, (_, at) => planHistory(at + 1, { nodes: 3 }).profile),
@@ -48,12 +48,12 @@ suite('the simulation of the core', () => {
       keepsEveryRule(first, Math.min(300, knownHistories - first + 1)))
   }
 
-  test('nor where three nodes are cut off, taken for away, drained, forgotten, and come back', () =>
+  test('nothing is lost where three nodes are cut off, counted as absent, drained, forgotten, and come back', () =>
     keepsEveryRule(1, clusterHistories, ['--nodes', '3']))
 
   // Not in every run: a change must not fail because of a fault that somebody else has made.
   if (newHistories > 0) {
-    test('nor in histories that nobody has seen before', async (t) => {
+    test('nothing is lost in histories that nobody has seen before', async (t) => {
       const first = Math.floor(Math.random() * 2 ** 30)
       t.diagnostic(`${newHistories} histories from seed ${first} on, some of three nodes`)
       await keepsEveryRule(first, newHistories)

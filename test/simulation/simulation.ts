@@ -84,6 +84,7 @@ export class Simulation {
       slug,
       name: slug,
       createdAt: 0,
+      olderClients: false,
       limits: { ...defaultTeamLimits, ...limits },
     }))
     this.watch = this.#newWatch()
@@ -154,7 +155,7 @@ export class Simulation {
     return !this.plan.isCluster || nodeID === nodeName
   }
 
-  /** What runs, stands still or is half-made of the sandbox on the machine that has it. */
+  /** The sandbox on the machine that has it: running, frozen or half-made. */
   inWorld(sandboxID: string) {
     return this.ownerOf(sandboxID).world.sandboxes.get(sandboxID)
   }

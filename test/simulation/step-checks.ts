@@ -14,7 +14,7 @@ export function checkEachStep(simulation: Simulation): void {
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
 }
 
-/** Whoever takes only a little memory never stands still because others take more. */
+/** A sandbox that takes only a little memory is never frozen because others take more. */
 function checkSmall({ watch, nodes, report }: Simulation): void {
   for (const { memory, world } of nodes) {
     memory.grow()
@@ -22,7 +22,7 @@ function checkSmall({ watch, nodes, report }: Simulation): void {
     for (const [sandboxID, { frozen, running }] of world.sandboxes) {
       if (!frozen || !running || memory.hogs.has(sandboxID)) continue
       if (watch.sandboxes.get(sandboxID)?.state === 'running')
-        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and stands still`))
+        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and is frozen`))
     }
   }
 }

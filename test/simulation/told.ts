@@ -1,4 +1,4 @@
-/** What a client is told of a sandbox that was made or resumed, and what it may rely on from then on. */
+/** The answers that a client got about a created or resumed sandbox, and may rely on from then on. */
 
 import type { Sandbox } from '../../src/core/sandbox/row/sandbox.ts'
 import type { CreateRequest } from '../../src/core/sandbox/verbs/creator.ts'

@@ -37,7 +37,7 @@ export function newWatchedWorld({
       if (!this.has(name)) return false
       note(() => `the snapshot ${name} is deleted`)
       const isRunning = (sandboxID: string) => world.sandboxes.get(sandboxID)?.running === true
-      // A thaw removes what was kept for the case that the machine goes down: the sandbox itself is there, and goes on.
+      // A thaw removes the backup snapshot for a machine that goes down: the sandbox itself exists and continues.
       const isThawed = (sandboxID: string) =>
         isRunning(sandboxID) && world.sandboxes.get(sandboxID)?.frozenSnapshot === name
       const needs = watch.whoNeeds(name, nodeName, { isRunning, isThawed, isOwn })

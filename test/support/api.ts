@@ -21,6 +21,7 @@ type OpenApiOptions = {
   domain?: string
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
+  allowOlderClients?: boolean
   isWeakerThanWanted?: boolean
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
@@ -86,6 +87,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     adminToken,
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
+    allowOlderClients: options.allowOlderClients ?? false,
     domain: options.domain,
     port: 3000,
     version: '0',

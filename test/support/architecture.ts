@@ -39,10 +39,10 @@ const forBrowsers = ['src/lib/clock.ts']
 
 const withoutPackages: Record<string, string> = {
   core: 'the domain must run and be tested with nothing around it',
-  lib: 'everything stands on it, the agent included, so it stands on nothing',
+  lib: 'every folder imports it, the agent included, so it imports none of them',
 }
 
-/** What core imports of node:, none of which does I/O as core uses it: of `node:net` it takes what tells addresses. */
+/** The modules of node: that core may import. Core uses no I/O of them: of `node:net` only the check of addresses. */
 const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
 
 const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [

@@ -29,7 +29,7 @@ export default async function* countingReporter(events: AsyncIterable<TestEvent>
   yield JSON.stringify(files)
 }
 
-/** In a shared process a file without tests is told as one that passed. */
+/** In a shared process, Node reports a file without tests as one that passed. */
 const standsForFile = ({ name, file }: { name: string; file?: string | undefined }) =>
   file !== undefined && resolve(name) === file
 

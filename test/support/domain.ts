@@ -247,6 +247,7 @@ async function ensureTeam(stores: OpenedStores, clock: ManualClock): Promise<Tea
     slug: 'alpha',
     name: 'Alpha',
     limits: { ...defaultTeamLimits, maxSandboxes: 3 },
+    olderClients: false,
     createdAt: now,
   }
   await stores.teams.insertTeam(team)
@@ -298,7 +299,8 @@ export async function addTeam(
   { stores, clock }: Pick<Fixture, 'stores' | 'clock'>,
   slug: string,
 ): Promise<Team> {
-  const team = { teamID: `team-${slug}`, slug, name: slug, limits: defaultTeamLimits, createdAt: clock.now() }
+  const named = { teamID: `team-${slug}`, slug, name: slug }
+  const team = { ...named, limits: defaultTeamLimits, olderClients: false, createdAt: clock.now() }
   await stores.teams.insertTeam(team)
   return team
 }

@@ -1,4 +1,4 @@
-/** What tests of draining begin with: two nodes over one database and one object store, the first of which is drained. */
+/** The set-up of tests of draining: two nodes over one database and one object store; the first node is draining. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

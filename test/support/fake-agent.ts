@@ -2,7 +2,7 @@
 import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/ports/agent.ts'
 import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeSandbox } from '../../src/drivers/fake/fake-world.ts'
-import { updateTrustStore } from '../../src/images/phases/scripts.ts'
+import { finish } from '../../src/images/phases/scripts.ts'
 
 export type FakeAgent = AgentPort & {
   /** Ids that were handed over, and the token that each call showed. */
@@ -23,7 +23,7 @@ export type FakeAgent = AgentPort & {
   commands: AgentCommand[]
   runs: (command: string, inside: Inside) => Promise<CommandEnd>
   /** How a look at the authorities that a build added ends; it counts among no other commands. */
-  trustStoreEnds: CommandEnd
+  finishEnds: CommandEnd
   /** Files that were written from outside. */
   written: { path: string; text: string }[]
 }
@@ -47,7 +47,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
     otherNetworks: false,
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
-    trustStoreEnds: { exitCode: 0, status: 'exit status 0' },
+    finishEnds: { exitCode: 0, status: 'exit status 0' },
     async initialize(_, identity, { currentToken }) {
       if (agent.fail) throw agent.fail
       if (identity.caBundle) agent.authorities.push(identity.caBundle)
@@ -62,7 +62,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
     written: [],
     async run({ host }, _token, command, { signal, onOutput }) {
       signal.throwIfAborted()
-      if (command.command === updateTrustStore) return agent.trustStoreEnds
+      if (command.command === finish) return agent.finishEnds
       agent.ran.push(command.command)
       agent.commands.push(command)
       const found = [...driver.world.sandboxes.values()].find(({ handle }) => handle.data.address === host)

@@ -24,9 +24,9 @@ export type Job = {
 export type JobResult = Counts & { job: Job; ms: number }
 
 export type JobsOptions = {
-  /** So many at a time. Alone, a job prints as it goes; beside others, all in one piece. */
+  /** Number of jobs at a time. A job that runs alone prints as it runs; beside others, its output is printed as a whole. */
   concurrency: number
-  /** Once this has resolved, so many more at a time. */
+  /** Once `after` has resolved, this number of further jobs may run at a time. */
   more?: { after: Promise<unknown>; concurrency: number } | undefined
   write: Write
   /** Shared by those that run beside each other. */

@@ -38,7 +38,7 @@ function compilers() {
   ]
 }
 
-/** What cannot be had is told; whether it is then skipped or fails is for the tests that need it. */
+/** Reports what cannot be prepared; the tests that need it decide whether they skip or fail. */
 export async function prepareTests(): Promise<void> {
   const progress = createProgress(process.stderr)
   if (process.getuid?.() !== 0) {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountsOfFiles } from './counting-reporter.ts'
 import type { Counts, Job, Write } from './jobs.ts'
 
-/** A file that hangs must not hold up the rest. Of one that goes on, each test is told as it ends, however slow the machine. */
+/** Time without a finished test after which a file counts as hanging. A slow file reports each test as it ends. */
 const mostSilentMs = 15 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
@@ -62,7 +62,7 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
         const own = found[file.path]
         return { ...judgeFile(own ? { own } : {}, undefined), job: fileJob(file), ms: own?.ms ?? 0 }
       })
-      // A test is told of the file that calls it, which may be that of a suite.
+      // A test is reported with the file that calls it, which may be the file of a suite.
       const inSuites = Object.entries(found).filter(
         ([path, counts]) => !paths.includes(path) && hasAny(counts),
       )

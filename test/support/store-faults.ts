@@ -29,7 +29,7 @@ export class StoreFaults<Store extends object = SandboxStore> {
 /** The connection to the database was lost. */
 export const connectionLost = () => new AppError('unavailable', 'The database cannot be reached; try again.')
 
-/** A hook that fails moves to this state, so many times. */
+/** A hook that fails moves to this state, `times` times. */
 export function failMoves(
   to: string,
   times = Number.POSITIVE_INFINITY,
@@ -41,7 +41,7 @@ export function failMoves(
   }
 }
 
-/** A hook that fails calls of this method, so many times. */
+/** A hook that fails calls of this method, `times` times. */
 export function failCalls<Store>(method: keyof Store, times = Number.POSITIVE_INFINITY): Hook<Store> {
   let left = times
   return (called) => {

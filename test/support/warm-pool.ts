@@ -5,7 +5,7 @@ import { type Fixture, request } from './domain.ts'
 
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
-/** Lets the pool do what it has to do now, or within this time. */
+/** Lets the pool do its due work, now or within this time. */
 export async function passTime({ clock }: Fixture, ms = 1000): Promise<void> {
   clock.advance(ms)
   for (let round = 0; round < 100; round++) await turn()

@@ -34,7 +34,7 @@ export const repoFolder = resolve(import.meta.dirname, '../..')
 export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
 /** The runner runs files beside each other: within its place each seat has ports, networks and data folders of its own. */
 export const seat = Number(process.env.WARREN_TEST_SEAT ?? 0)
-/** A place has networks for so many. */
+/** Number of Warrens for which a test place has networks. */
 export const mostSeats = 8
 
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
@@ -169,7 +169,7 @@ async function killAll(url: string, apiKey: string): Promise<void> {
   }
 }
 
-/** Where the Warren of this name keeps what it has. */
+/** The data folder of the Warren with this name. */
 export function dataFolderOf(isolation: Isolation, name?: string, ownSeat = seat): string {
   const parts = ['data', isolation, ...(ownSeat > 0 ? [ownSeat] : []), ...(name === undefined ? [] : [name])]
   return join(cacheFolder, parts.join('-'))

@@ -72,7 +72,7 @@ suite('reading', () => {
     assert.match((await agent.fetch('GET', url('/proc/self/status'))).body.toString(), /^Name:[\s\S]*VmRSS/)
   })
 
-  test('a folder, a missing file and a device are rejected in the words of the wire', async () => {
+  test('a folder, a missing file and a device are rejected with the messages of the protocol', async () => {
     const folder = await agent.fetch('GET', url(agent.folder))
     assert.deepEqual(folder.json, { code: 400, message: `path '${agent.folder}' is a directory` })
     const missing = await agent.fetch('GET', url(at('nothing')))
@@ -105,14 +105,14 @@ suite('reading', () => {
     assert.deepEqual([empty.status, empty.headers['content-length']], [200, '0'])
   })
 
-  test('what has not changed since is not sent again', async () => {
+  test('a file that has not changed since the given date is not sent again', async () => {
     writeFileSync(at('old'), 'x')
     const { headers } = await agent.fetch('GET', url(at('old')))
     const again = await agent.fetch('GET', url(at('old')), { 'if-modified-since': headers['last-modified']! })
     assert.equal(again.status, 304)
   })
 
-  test('a range of a file that changed since is the whole file', async () => {
+  test('a range of a file that has changed since is answered with the whole file', async () => {
     writeFileSync(at('parts'), '0123456789')
     const whole = await agent.fetch('GET', url(at('parts')))
     const rangeOf = (since: string) =>
@@ -121,7 +121,7 @@ suite('reading', () => {
     assert.equal((await rangeOf('Thu, 01 Jan 1970 00:00:00 GMT')).status, 200)
   })
 
-  test('HEAD tells the same and sends nothing', async () => {
+  test('HEAD returns the same headers and no body', async () => {
     writeFileSync(at('head.txt'), 'hello')
     const answer = await agent.fetch('HEAD', url(at('head.txt')))
     assert.deepEqual([answer.status, answer.headers['content-length'], answer.body.length], [200, '5', 0])
@@ -130,14 +130,14 @@ suite('reading', () => {
     assert.equal((await agent.fetch('HEAD', url(at('head.txt')), { 'x-access-token': 'wrong' })).status, 401)
   })
 
-  test('who accepts neither gzip nor plain bytes gets 406', async () => {
+  test('a client that accepts neither gzip nor plain bytes gets 406', async () => {
     for (const accepted of ['br;q=0, identity;q=0', 'identity;q=0', '*;q=0', 'identity;q=0, br']) {
       const answer = await agent.fetch('GET', url(at('head.txt')), { 'accept-encoding': accepted })
       assert.deepEqual([answer.status, answer.json.code], [406, 406], accepted)
     }
   })
 
-  test('gzip is sent to who asks for nothing else', async () => {
+  test('gzip is sent to a client that accepts nothing else', async () => {
     writeFileSync(at('text'), 'x'.repeat(10_000))
     const zipped = await agent.fetch('GET', url(at('text')), { 'accept-encoding': 'gzip' })
     assert.equal(zipped.headers['content-encoding'], 'gzip')
@@ -219,7 +219,7 @@ suite('writing', () => {
     assert.equal(readFileSync(at('second-name'), 'utf8'), 'newer')
   })
 
-  test('a link or a pipe that takes the name of a file with several during the upload gets nothing', async () => {
+  test('an upload to a file with several names writes nothing to a link or a pipe that takes one of the names meanwhile', async () => {
     const [name, elsewhere] = [at('several/file'), at('elsewhere')]
     const replacements = [() => symlinkSync(elsewhere, name), () => execFileSync('mkfifo', [name])]
     writeFileSync(elsewhere, 'kept')
@@ -243,7 +243,7 @@ suite('writing', () => {
     }
   })
 
-  test('a link that leads nowhere yet is written through, one in a circle is rejected', async () => {
+  test('an upload is written through a link whose target is missing, and rejected for a circle of links', async () => {
     symlinkSync('later', at('dangling'))
     await agent.fetch('POST', url(at('dangling')), octets, 'x')
     assert.equal(readFileSync(at('later'), 'utf8'), 'x')
@@ -368,7 +368,7 @@ suite('signed URLs', () => {
   }
   const inAnHour = Math.floor(Date.now() / 1000) + 3600
 
-  test('let one write and read, until they expire', async () => {
+  test('allow one write and read, until they expire', async () => {
     assert.equal((await bare('POST', sign(at('signed'), 'write', inAnHour))).status, 200)
     assert.deepEqual(await bare('GET', sign(at('signed'), 'read')), { status: 200, text: 'signed' })
     const expired = await bare('GET', sign(at('signed'), 'read', 1000))
@@ -376,7 +376,7 @@ suite('signed URLs', () => {
     assert.deepEqual(JSON.parse(expired.text), { code: 401, message: 'signature is already expired' })
   })
 
-  test('hold for their path, operation and user only', async () => {
+  test('are valid for their path, operation and user only', async () => {
     for (const path of [
       sign(at('signed'), 'write'),
       sign(at('signed'), 'read').replace('username=root', 'username=nobody'),
@@ -388,7 +388,7 @@ suite('signed URLs', () => {
     }
   })
 
-  test('a missing one and a wrong token are told apart', async () => {
+  test('a missing signature and a wrong token get different errors', async () => {
     assert.match((await bare('GET', url(at('signed')))).text, /missing signature query parameter/)
     const wrong = await agent.fetch('GET', sign(at('signed'), 'read'), { 'x-access-token': 'wrong' })
     assert.equal(wrong.json.message, 'access token present in header but does not match')

@@ -28,7 +28,7 @@ suite('a large file', () => {
     assert.ok(part.body.equals(bytes.subarray(1_000_000)))
   })
 
-  test('that shrinks while it is read breaks the connection', async () => {
+  test('breaks the connection if it shrinks while it is read', async () => {
     writeFileSync(at('shrinking'), Buffer.alloc(64 * MiB))
     const response = await read(at('shrinking'))
     truncateSync(at('shrinking'), 1)
@@ -56,7 +56,7 @@ suite('a large file', () => {
     assert.ok(readFileSync(at('pieces')).equals(bytes))
   })
 
-  test('that a small body unpacks to is unpacked no further when its sender leaves', async () => {
+  test('is not unpacked any further when the sender of its small body leaves', async () => {
     mkdirSync(at('bomb'))
     const zeros = gzipSync(Buffer.alloc(16 * 2 ** 20))
     const body = Buffer.concat(Array.from({ length: 256 }, () => zeros))

@@ -38,7 +38,7 @@ suite('metadata of a file', () => {
     assert.deepEqual(listed.find((entry) => entry.name === 'noted')?.metadata, metadata)
   })
 
-  test('has any names, also those that objects have a meaning for', async () => {
+  test('may have any names, even names with a meaning in JavaScript objects', async () => {
     const { json } = await upload('odd', { 'x-metadata-__proto__': 'a', 'x-metadata-constructor': 'b' })
     const pairs = [
       ['__proto__', 'a'],
@@ -86,7 +86,7 @@ suite('metadata of a file', () => {
     }
   })
 
-  test('beyond the limits or printable ASCII is rejected before anything is written', async () => {
+  test('is rejected, before anything is written, if it exceeds the limits or is not printable ASCII', async () => {
     const headers: Record<string, string>[] = [
       { [`x-metadata-${'k'.repeat(247)}`]: '' },
       { 'x-metadata-a': 'v'.repeat(2500), 'x-metadata-b': 'v'.repeat(2500) },
@@ -103,7 +103,7 @@ suite('metadata of a file', () => {
     assert.deepEqual(await metadataOf(at('longest')), { ['k'.repeat(246)]: 'v' })
   })
 
-  test('that the file system does not keep is rejected, and without it the upload goes on', async () => {
+  test('is rejected if the file system cannot store it, while an upload without metadata succeeds', async () => {
     mkdirSync(at('proc'))
     execFileSync('mount', ['-t', 'ramfs', 'ramfs', at('proc')])
     try {
@@ -118,7 +118,7 @@ suite('metadata of a file', () => {
     }
   })
 
-  test('is not told to an old client with a strict parser', async () => {
+  test('is not sent to an old client with a strict parser', async () => {
     await upload('for-old', { 'x-metadata-a': '1' })
     const { json } = await call('Stat', { path: at('for-old') }, { 'user-agent': 'connect-python/0.4' })
     assert.equal((json.entry as Json).metadata, undefined)
@@ -134,7 +134,7 @@ suite('compose', () => {
       typeof body === 'string' ? body : JSON.stringify(body),
     )
 
-  test('makes one file out of several, which are gone then', async () => {
+  test('makes one file of several, and removes the sources', async () => {
     for (const name of ['part1', 'part2', 'part3']) writeFileSync(at(name), name)
     const { status, json } = await compose({
       source_paths: [at('part2'), at('part1'), at('part3')],

@@ -64,7 +64,7 @@ test('a body cut anywhere is rejected and never hangs', async () => {
   }
 })
 
-test('a boundary inside a head is rejected, never waited for, and gives no part the body of another', async () => {
+test('a boundary inside a head is rejected at once, and gives no part the body of another', async () => {
   const disposition = (filename: string) =>
     `Content-Disposition: form-data; name="file"; filename="${filename}"`
   const next = `--b\r\n${disposition('next')}\r\n\r\nbody\r\n--b--\r\n`
@@ -81,7 +81,7 @@ test('a boundary inside a head is rejected, never waited for, and gives no part 
   }
 })
 
-test('noise is rejected or read, and nothing else is thrown', async () => {
+test('random bytes are parsed or rejected, and no other error is thrown', async () => {
   for (let round = 0; round < 300; round++) {
     const noise = Buffer.concat([Buffer.from('--b\r\n'), randomBytes(randomInt(200)), Buffer.from('\r\n--b')])
     await read(noise, 'b', () => randomInt(1, 50)).catch((error) => {
@@ -112,7 +112,7 @@ test('filenames may be quoted, escaped, percent-coded or in UTF-8', async () => 
   )
 })
 
-test('the boundary may be quoted; none is rejected', () => {
+test('the boundary may be quoted, and a missing boundary is rejected', () => {
   assert.equal(boundaryOf('multipart/form-data; boundary="a b"'), 'a b')
   assert.equal(boundaryOf('multipart/form-data; charset=x; boundary=ab; more'), 'ab')
   assert.throws(
@@ -121,7 +121,7 @@ test('the boundary may be quoted; none is rejected', () => {
   )
 })
 
-test('what is no form ends in a rejection, never in a crash, a hang or too much memory', async () => {
+test('a body that is no form is rejected without a crash, a hang or much memory', async () => {
   const boundary = 'XX'
   const pieces = ['--XX', '\r\n', '--', 'XX', '\r', '\n', 'Content-Disposition: form-data', '; name="file"']
   const more = ['; filename="a', '"', ';', '*=UTF-8', "''%zz", 'x'.repeat(5000), '\0', ': ', '%22']
@@ -147,7 +147,7 @@ function spoiled(good: Buffer, random: Random): Buffer {
   return body.subarray(0, random.chance(0.5) ? body.length : random.below(body.length))
 }
 
-test('a head without end is rejected before it fills the memory', async () => {
+test('an endless head is rejected before it fills the memory', async () => {
   let sent = 0
   async function* endless() {
     yield Buffer.from('--XX\r\n')

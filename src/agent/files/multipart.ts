@@ -1,4 +1,4 @@
-/** Reads multipart/form-data as it arrives: one part after another, never more than a chunk held. */
+/** Reads multipart/form-data as it arrives, one part after another, and never holds more than a chunk. */
 import { AppError } from '../../lib/app-error.ts'
 
 export type Part = { name: string; filename: string | undefined; body: AsyncGenerator<Buffer> }
@@ -14,11 +14,11 @@ export function boundaryOf(contentType: string): string {
   return boundary
 }
 
-/** The body of a part that was not read to its end is skipped when the next part is asked for. */
+/** Asking for the next part skips the unread rest of the previous part's body. */
 export async function* readParts(source: AsyncIterator<Buffer>, boundary: string): AsyncGenerator<Part> {
   const input = new Lookahead(source)
   const delimiter = Buffer.from(`\r\n--${boundary}`)
-  // Before the first delimiter no line break is needed; lending one makes it like the others.
+  // The first delimiter needs no line break before it; with one added, it looks like all others.
   input.prepend(Buffer.from('\r\n'))
   await drain(input.until(delimiter))
   while (await atPart(input)) {
@@ -29,22 +29,22 @@ export async function* readParts(source: AsyncIterator<Buffer>, boundary: string
   }
 }
 
-/** After a delimiter: `--` closes the form, a line break opens a part. */
+/** Reads what follows a delimiter: `--` closes the form, a line break opens a part. */
 async function atPart(input: Lookahead): Promise<boolean> {
   const mark = await input.take(2)
   if (mark === '--') return false
   if (mark === '\r\n') return true
-  // Spaces may stand between the boundary and its line break.
+  // RFC 2046 allows spaces between the boundary and its line break.
   for (let seen = mark; seen.trim() === '' && seen.length < 256; seen += await input.take(1)) {
     if (seen.endsWith('\r\n')) return true
   }
   throw malformed()
 }
 
-/** A boundary inside a head would give its part the body of the next one. */
+/** Rejects a boundary inside a head, which would give this part the body of the next one. */
 async function readHead(input: Lookahead, boundaryLine: string): Promise<string> {
   let head = ''
-  // Line by line, since a part without headers has only the empty line.
+  // The head is read line by line, since a part without headers has only the empty line.
   for (;;) {
     const line = await input.line(largestHead)
     if (line === '') return head
@@ -63,7 +63,7 @@ function parameter(disposition: string, name: string): string | undefined {
   if (extended !== undefined) return decoded(extended)
   const match = new RegExp(`;\\s*${name}=(?:"((?:\\\\.|[^"\\\\])*)"|([^;\\s"]+))`, 'i').exec(disposition)
   if (!match) return undefined
-  // Clients differ: some escape with a backslash, browsers write %22, %0D and %0A.
+  // Some clients escape with a backslash; browsers write %22, %0D and %0A.
   const text = match[2] ?? match[1]!.replace(/\\(["\\])/g, '$1')
   return text.replace(/%(22|0D|0A)/gi, (code) => decodeURIComponent(code))
 }
@@ -84,7 +84,7 @@ function malformed(): AppError {
   return new AppError('invalid_argument', 'the multipart body is malformed or was cut off')
 }
 
-/** A stream of bytes one can look ahead in. */
+/** A stream of bytes with look-ahead. */
 class Lookahead {
   #source: AsyncIterator<Buffer>
   #held: Buffer = Buffer.alloc(0)
@@ -97,7 +97,7 @@ class Lookahead {
     this.#held = Buffer.concat([bytes, this.#held])
   }
 
-  /** Everything before the delimiter, which is then consumed too. */
+  /** Yields everything before the delimiter, and consumes the delimiter too. */
   async *until(delimiter: Buffer): AsyncGenerator<Buffer> {
     for (;;) {
       const at = this.#held.indexOf(delimiter)
@@ -141,7 +141,7 @@ class Lookahead {
   }
 }
 
-/** How many bytes at the end of what is held may be the options of the delimiter: nearly always none. */
+/** Returns how many bytes at the end of `held` may be the beginning of the delimiter: nearly always 0. */
 function options(held: Buffer, delimiter: Buffer): number {
   let at = held.indexOf(delimiter[0]!, Math.max(0, held.length - delimiter.length + 1))
   while (at >= 0) {

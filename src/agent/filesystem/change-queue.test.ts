@@ -5,7 +5,7 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import { ChangeQueue } from './change-queue.ts'
 
 suite('a queue of changes', () => {
-  test('gives what waits at once, and waits for what comes', async () => {
+  test('returns waiting changes at once, and otherwise waits for the next', async () => {
     const queue = new ChangeQueue()
     queue.push('a', EventType.CREATE)
     queue.push('a', EventType.WRITE)
@@ -16,7 +16,7 @@ suite('a queue of changes', () => {
     assert.equal(await queue.next(1), 'silence')
   })
 
-  test('that grows too long fails after what it holds, and takes no more', async () => {
+  test('fails after its waiting changes when it grows too long, and takes no more', async () => {
     const queue = new ChangeQueue()
     for (let i = 0; i < 20_000; i++) queue.push(String(i), EventType.CREATE)
     assert.equal(queue.over, true)
@@ -28,7 +28,7 @@ suite('a queue of changes', () => {
     await assert.rejects(queue.next(1000), (error) => isAppError(error, 'limit_reached'))
   })
 
-  test('that ends gives what it holds and then nothing; a later failure changes nothing', async () => {
+  test('returns its waiting changes after it has ended and then nothing; a later failure has no effect', async () => {
     const queue = new ChangeQueue()
     queue.push('a', EventType.CREATE)
     queue.end()

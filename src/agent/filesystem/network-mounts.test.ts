@@ -24,7 +24,7 @@ suite('a folder on a network file system', () => {
     })
   }
 
-  test('is watched for who allows it, as any other is', async () => {
+  test('is watched like any other if the client allows it', async () => {
     const allowed = { ...asked, allowNetworkMounts: true }
     const reached = (error: unknown) => isAppError(error, 'unavailable')
     await assert.rejects(watchersOn(types.nfs).create(folder, allowed), reached)

@@ -42,7 +42,7 @@ suite('Stat', () => {
     })
   })
 
-  test('a folder is one, a sticky one shows it', async () => {
+  test('a folder is reported as one, with its sticky bit', async () => {
     const entry = await entryOf('/tmp')
     assert.equal(entry.type, 'FILE_TYPE_DIRECTORY')
     assert.equal(entry.permissions, 'dtrwxrwxrwx')
@@ -61,7 +61,7 @@ suite('Stat', () => {
     assert.equal(entry.isSymlink, true)
   })
 
-  test('what is a link at one moment and a file at the next is one of them', async () => {
+  test('a path that changes between link and file is reported as one of the two', async () => {
     const path = at('changing')
     const swap = `
       const { renameSync, symlinkSync, writeFileSync } = require('node:fs')
@@ -76,7 +76,7 @@ suite('Stat', () => {
     await once(worker, 'message')
     try {
       const accounts = new Accounts()
-      // About a hundred of so many looks fall between the two.
+      // About a hundred of these calls happen between the two changes.
       for (let look = 0; look < 20_000; look++) describeEntry(path, { accounts })
     } finally {
       await worker.terminate()
@@ -106,7 +106,7 @@ suite('Stat', () => {
     assert.equal((await entryOf('../tmp')).path, '/tmp')
   })
 
-  test('what is not there is not_found; impossible paths are rejected', async () => {
+  test('a missing path is not_found, and an impossible path is rejected', async () => {
     assert.equal((await call('Stat', { path: at('nothing') })).status, 404)
     assert.equal((await call('Stat', { path: at('file.txt/below') })).status, 400)
     assert.equal((await call('Stat', { path: '/x\0y' })).status, 400)
@@ -147,7 +147,7 @@ suite('ListDir', () => {
     assert.ok((await list(root, 3)).includes(join(root, 'subdir1/deep/z')))
   })
 
-  test('does not follow links below, but lists through a link that is asked for', async () => {
+  test('does not follow links below the folder, but lists a folder through a link that is asked for', async () => {
     const root = at('links')
     mkdirSync(join(root, 'real'), { recursive: true })
     writeFileSync(join(root, 'real/inside'), '')
@@ -160,7 +160,7 @@ suite('ListDir', () => {
     )
   })
 
-  test('names that are no UTF-8 are listed with what can be shown of them, and so is what lies below', async () => {
+  test('names that are not UTF-8 are listed with replacement characters, and so are the entries below them', async () => {
     const root = at('bytes')
     const folder = Buffer.concat([Buffer.from(`${root}/b`), Buffer.from([0xff])])
     mkdirSync(root)
@@ -193,7 +193,7 @@ suite('ListDir', () => {
 })
 
 suite('MakeDir, Move and Remove', () => {
-  test('a folder and those above are made for the user', async () => {
+  test('MakeDir creates a folder and its parents for the user', async () => {
     const { json } = await call('MakeDir', { path: at('made/deep') }, as('nobody'))
     assert.equal((json.entry as Json).path, at('made/deep'))
     for (const name of ['made', 'made/deep']) {

@@ -9,7 +9,7 @@ import { flag, type Inotify } from './inotify.ts'
 import { temporaryName } from './temporary-name.ts'
 import { TreeWatcher } from './tree-watcher.ts'
 
-test('files that arrive at once in several folders are each told as made and written', async () => {
+test('each of many files that arrive at once in several folders is reported as created and written', async () => {
   const root = mkdtempSync(join(tmpdir(), 'warren-tree-'))
   const inotify = { add: () => 1, remove: () => {}, leave: () => {} } as unknown as Inotify
   const watcher = await TreeWatcher.open(inotify, root, true)

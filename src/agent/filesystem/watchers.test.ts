@@ -58,7 +58,7 @@ const upload = (path: string, body: string | Buffer) =>
   )
 
 suite('a watcher', () => {
-  test('tells what happens in its folder, each by its kind', async () => {
+  test('reports each change in its folder by its kind', async () => {
     const { folder, told, stream } = await watch(newFolder())
     const file = join(folder, 'file')
     writeFileSync(file, 'x')
@@ -74,7 +74,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('sees below its folder only when it is asked to', async () => {
+  test('reports changes below its folder only if asked to', async () => {
     const folder = newFolder()
     mkdirSync(join(folder, 'deep/er'), { recursive: true })
     const flat = await watch(folder)
@@ -87,7 +87,7 @@ suite('a watcher', () => {
     await deep.stream.return(undefined)
   })
 
-  test('loses nothing in folders that are filled as soon as they appear', async () => {
+  test('misses nothing in folders that are filled as soon as they appear', async () => {
     const { folder, told, stream } = await watch(newFolder(), { recursive: true })
     const script = 'for a in 0 1 2 3 4 5 6 7 8 9; do mkdir -p $a/b/c; echo x > $a/b/c/f; echo y > $a/g; done'
     execFileSync('sh', ['-c', script], { cwd: folder })
@@ -103,7 +103,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('follows a folder to its new name, forgets one that leaves, finds one that comes', async () => {
+  test('follows a renamed folder, forgets one that leaves, and finds one that arrives', async () => {
     const outside = newFolder()
     const { folder, told, stream } = await watch(newFolder(), { recursive: true })
     mkdirSync(join(folder, 'a/b'), { recursive: true })
@@ -121,7 +121,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('keeps apart a folder and the one that took its name', async () => {
+  test('distinguishes a folder from the one that took its name', async () => {
     const { folder, told, stream } = await watch(newFolder(), { recursive: true })
     execFileSync('sh', ['-c', 'mkdir a; mv a b; mkdir a; mv a c; mkdir a'], { cwd: folder })
     await told()
@@ -130,7 +130,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('tells an upload as the write it is, and never its temporary name', async () => {
+  test('reports an upload as a write, and never its temporary name', async () => {
     const { folder, told, stream } = await watch(newFolder(), { recursive: true })
     await upload(join(folder, 'file'), 'one')
     assert.deepEqual(await told(), ['CREATE file', 'CHMOD file', 'WRITE file'])
@@ -151,7 +151,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('tells of an upload that failed nothing at all', async () => {
+  test('reports nothing of a failed upload', async () => {
     const { folder, told, stream } = await watch(newFolder())
     const response = await agent.fetch(
       'POST',
@@ -164,7 +164,7 @@ suite('a watcher', () => {
     await stream.return(undefined)
   })
 
-  test('tells of an arrival from another file system once, under its final name', async () => {
+  test('reports an arrival from another file system once, under its final name', async () => {
     const elsewhere = newFolder()
     execFileSync('mount', ['-t', 'tmpfs', 'tmpfs', elsewhere])
     try {
@@ -179,7 +179,7 @@ suite('a watcher', () => {
     }
   })
 
-  test('brings the entry along when asked and when there is one', async () => {
+  test('includes the entry if asked to, and if the file exists', async () => {
     const folder = newFolder()
     const { stream } = await watch(folder, { includeEntry: true })
     await agent.fetch(
@@ -227,7 +227,7 @@ suite('a watcher', () => {
     await through.stream.return(undefined)
   })
 
-  test('is rejected for what is missing or no folder', async () => {
+  test('is rejected for a missing path or a file', async () => {
     const file = join(newFolder(), 'file')
     writeFileSync(file, '')
     for (const [path, code] of [
@@ -240,7 +240,7 @@ suite('a watcher', () => {
     }
   })
 
-  test('shows that it lives as often as asked, and ends at its deadline', async () => {
+  test('sends keep-alives as often as asked, and ends at its deadline', async () => {
     const stream = agent.stream(
       'filesystem.Filesystem/WatchDir',
       { path: newFolder() },
@@ -278,7 +278,7 @@ suite('a polled watcher', () => {
     return seen
   }
 
-  test('hands over what happened since it was last asked', async () => {
+  test('returns the changes since the last call', async () => {
     const folder = newFolder()
     const { json } = await call('CreateWatcher', { path: folder, recursive: true })
     const id = String(json.watcherId)
@@ -294,7 +294,7 @@ suite('a polled watcher', () => {
     assert.equal((await call('RemoveWatcher', { watcherId: id })).status, 404)
   })
 
-  test('that nobody asks says so instead of leaving a gap, and there are not endlessly many', async () => {
+  test('fails, instead of losing changes, if nobody polls it for too long; the number of watchers is limited', async () => {
     const folder = newFolder()
     const id = String((await call('CreateWatcher', { path: folder })).json.watcherId)
     // Nobody reads while we do this, not even the agent, which lives in this same process.

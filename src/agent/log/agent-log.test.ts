@@ -30,7 +30,7 @@ function entriesAfter(log: AgentLog, after = 0): Entry[] {
 const messages = (entries: Entry[]) => entries.map(({ message }) => message)
 
 describe('the log of the agent', () => {
-  it('numbers entries without a gap and gives those after any of them', () => {
+  it('numbers entries without a gap, and returns those after any number', () => {
     const { log, add } = openLog()
     for (const message of ['one', 'two', 'three']) add(message)
     const [one, two, three] = entriesAfter(log)
@@ -48,7 +48,7 @@ describe('the log of the agent', () => {
     assert.deepEqual(times, [0, 1, 2, 3, 4, 1000])
   })
 
-  it('counts on in the next life of a sandbox, whatever was read of the life before', () => {
+  it('continues its numbers in the next run of a sandbox, whatever was read of the earlier run', () => {
     const clock = new ManualClock()
     const before = openLog(clock)
     for (let count = 0; count < 50; count++) before.add('before')
@@ -59,7 +59,7 @@ describe('the log of the agent', () => {
     assert.deepEqual(messages(entriesAfter(next.log, last)), ['next'])
   })
 
-  it('gives everything to who comes with a number of another life', () => {
+  it('returns everything to a reader whose number is from another run', () => {
     const { log, add } = openLog()
     add('one')
     assert.deepEqual(messages(entriesAfter(log, Number.MAX_SAFE_INTEGER)), ['one'])
@@ -80,7 +80,7 @@ describe('the log of the agent', () => {
     assert.ok(bytes > 400 * 1024 && bytes < 513 * 1024, `${bytes} bytes`)
   })
 
-  it('leaves out what comes too fast for the clock, and tells how much a second later', () => {
+  it('drops entries that come too fast, and reports their number a second later', () => {
     const { log, add, clock } = openLog()
     for (let count = 0; count < 3000; count++) add('fast')
     assert.equal(entriesAfter(log).length, 2001)

@@ -23,7 +23,7 @@ export function logFile(
 
 type Methods = RpcMethods<typeof Filesystem>
 
-/** The same methods; those that change something are logged after they succeed. */
+/** Wraps the methods that change files, so that each success is logged. */
 export function withFileLog(methods: Methods, log: AgentLog): Methods {
   const { makeDir, move, remove } = methods
   return {

@@ -25,17 +25,17 @@ describe('GET /logs', () => {
 
   const isEnd = ({ fields }: Entry) => fields.event_type === 'process_end'
 
-  it('is closed to who has no token', async () => {
+  it('is rejected without a token', async () => {
     assert.equal((await agent.fetch('GET', '/logs', { 'x-access-token': 'wrong' })).status, 401)
     assert.equal((await agent.open('GET', '/logs')).statusCode, 401)
   })
 
-  it('rejects a number that is none', async () => {
+  it('rejects an invalid number', async () => {
     assert.equal((await agent.fetch('GET', '/logs?after=-1')).status, 400)
     assert.equal((await agent.fetch('GET', '/logs?after=x')).status, 400)
   })
 
-  it('tells what happened and what happens, each once, also over two connections', async () => {
+  it('returns past and future entries, each once, also over two connections', async () => {
     const { pid } = await agent.run('echo first')
     const before = await readUntil(isEnd)
     const reading = readUntil(isEnd, before.at(-1)!.sequence)
@@ -51,7 +51,7 @@ describe('GET /logs', () => {
     assert.deepEqual(all[1]!.fields, { logger: 'process', event_type: 'stdout', pid: String(pid) })
   })
 
-  it('tells of files by their path only, and of no secrets', async () => {
+  it('names files by their path only, and contains no secrets', async () => {
     const path = join(agent.folder, 'note.txt')
     await agent.fetch(
       'POST',
@@ -81,7 +81,7 @@ describe('GET /logs', () => {
     assert.equal(JSON.stringify(entries).includes('looked'), false)
   })
 
-  it('tells of a process that could not be started', async () => {
+  it('contains processes that could not be started', async () => {
     await agent.run('', { request: { process: { cmd: '/nowhere/program', args: [] } } })
     const failed = ({ fields }: Entry) => fields.event_type === 'process_start_failed'
     const entry = (await readUntil(failed)).find(failed)!

@@ -25,7 +25,7 @@ function entriesOf(log: AgentLog): Entry[] {
 const shown = ({ level, message, fields }: Entry) => [level, fields.event_type, message]
 
 describe('the log of a process', () => {
-  it('tells its start, its output and its end', () => {
+  it('has its start, its output and its end', () => {
     const { log, process } = startProcess()
     process.output('stdout', Buffer.from('out\n'))
     process.output('stderr', Buffer.from('bad\n'))
@@ -50,7 +50,7 @@ describe('the log of a process', () => {
     assert.equal(entries.at(-1)!.fields.exit_code, '3')
   })
 
-  it('tells which signal ended it', () => {
+  it('names the signal that ended it', () => {
     const { log, process } = startProcess()
     process.ended(null, 'SIGKILL')
     assert.deepEqual(entriesOf(log).at(-1)!.fields.signal, 'SIGKILL')
@@ -92,7 +92,7 @@ describe('the log of a process', () => {
     )
   })
 
-  it('leaves out one stretch of a flood and tells how much, then goes on', () => {
+  it('drops one stretch of a flood, reports its size, and then continues', () => {
     const { log, process, clock } = startProcess()
     for (let count = 0; count < 10; count++) process.output('stdout', Buffer.alloc(64 * 1024, 'x'))
     clock.advance(500)
@@ -109,7 +109,7 @@ describe('the log of a process', () => {
     ])
   })
 
-  it('tells what it left out before it tells the end', () => {
+  it('reports the dropped output before the end', () => {
     const { log, process } = startProcess()
     process.output('stdout', Buffer.alloc(300 * 1024, 'x'))
     process.ended(0, null)
@@ -127,7 +127,7 @@ describe('the log of a process', () => {
     assert.equal(entriesOf(log).at(-1)!.message, 'heard')
   })
 
-  it('tells of a start that failed', () => {
+  it('has a start that failed', () => {
     const { log } = startProcess()
     logFailedStart(log, { cmd: 'nothing', args: [], user: 'user' }, new Error('no such file'))
     assert.deepEqual(shown(entriesOf(log).at(-1)!), [

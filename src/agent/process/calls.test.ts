@@ -59,7 +59,7 @@ suite('the time limit of a call', () => {
     assert.equal(await isAlive(pid), true)
   })
 
-  test('that is not a number is rejected', async () => {
+  test('is rejected if it is not a number', async () => {
     const answer = await agent.unary(method('List'), {}, { 'connect-timeout-ms': 'soon' })
     assert.equal(answer.json.code, 'invalid_argument')
   })
@@ -101,7 +101,7 @@ suite('the binary codec', () => {
     return found
   }
 
-  test('starts a process and tells its events', async () => {
+  test('starts a process and returns its events', async () => {
     const request = message(StartRequestSchema, {
       process: { cmd: '/bin/sh', args: ['-c', 'echo hello; exit 2'] },
       stdin: false,

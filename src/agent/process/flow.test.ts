@@ -22,7 +22,7 @@ async function growthDuring(work: (look: () => void) => Promise<void>): Promise<
 }
 
 suite('a flood of output', () => {
-  test('that nobody reads is drained in little memory, and its producer goes on', async () => {
+  test('is drained in little memory if nobody reads it, and its producer continues', async () => {
     const done = join(agent.folder, 'drained')
     const { pid, stream } = await begin(
       agent,
@@ -38,7 +38,7 @@ suite('a flood of output', () => {
     await agent.unary('process.Process/SendInput', input)
   })
 
-  test('many readers that stop hold little each', async () => {
+  test('uses little memory for each of many readers that stop', async () => {
     const counter = join(agent.folder, 'held')
     const loop = `i=0; while [ $i -lt 100 ]; do head -c 262144 /dev/zero; i=$((i+1)); echo $i > ${counter}; done`
     const { pid, stream } = await begin(agent, shell(`read x; ${loop}`, { stdin: true }))
@@ -60,13 +60,13 @@ suite('a flood of output', () => {
       assert.ok(before < 100, 'nobody held the process up')
     })
     assert.ok(grown < 100 * mebibyte, `grew by ${Math.round(grown / mebibyte)} MiB`)
-    // Once those who stopped have gone, the process goes on for the one who reads.
+    // Once the stopped readers have left, the process continues for the remaining reader.
     for (const reader of readers) reader.destroy()
     assert.equal((await endOf(stream))?.status, 'exit status 0')
   })
 })
 
-suite('a process that has exited and whose output others hold open', () => {
+suite('a process that has exited while others hold its output open', () => {
   const config = { cmd: 'x', args: [], envs: {} }
   const owner = { budget: { take: () => false, give() {} }, ended() {} }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
@@ -114,7 +114,7 @@ suite('a process that has exited and whose output others hold open', () => {
 
   const hasEnd = ({ events }: SlowReader) => events.at(-1)?.event?.case === 'end'
 
-  test('is not over while a slow reader lacks what it wrote, however the moments fall', async (t) => {
+  test('does not end while a slow reader lacks some of its output, in any order of events', async (t) => {
     const { process, stdout, reader } = readProcess()
     stdout.write(Buffer.alloc(280_000))
     await turn()
@@ -134,7 +134,7 @@ suite('a process that has exited and whose output others hold open', () => {
     assert.equal(reader.readBytes, 285_000)
   })
 
-  test('is over in time for a slow reader too when those others write without end', async (t) => {
+  test('ends in time for a slow reader too if the others write without end', async (t) => {
     const { process, stdout, reader } = readProcess()
     t.mock.timers.enable({ apis: ['setTimeout'] })
     process.exited(0, null)
@@ -152,7 +152,7 @@ suite('a process that has exited and whose output others hold open', () => {
 })
 
 suite('characters of several bytes', () => {
-  test('arrive byte by byte as they were written, however they are cut', async () => {
+  test('arrive byte for byte, however they are cut', async () => {
     const text = 'żółć 🐇 日本語\n'.repeat(4000)
     const path = join(agent.folder, 'text')
     writeFileSync(path, text)

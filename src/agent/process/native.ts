@@ -35,7 +35,7 @@ export type Native = {
   withinCommandLimit<T>(start: () => T): T
 }
 
-// The same on every architecture that Warren supports.
+// ioctl numbers of Linux, equal on all architectures that Warren supports.
 const setLock = 0x40045431
 const getNumber = 0x80045430
 const setSize = 0x5414

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ManualClock } from '../../lib/clock.ts'
 import { ProcessRoom } from './process-room.ts'
 
-test('room is short before the limit is met, and is looked at again after a while', () => {
+test('process ids are short before the limit is reached, and are counted again after a while', () => {
   const clock = new ManualClock()
   let processes = 10
   const room = new ProcessRoom(1000, () => processes, clock)
@@ -17,6 +17,6 @@ test('room is short before the limit is met, and is looked at again after a whil
   assert.equal(room.isShort(), false)
 })
 
-test('without a limit room is never short', () => {
+test('without a limit process ids are never short', () => {
   assert.equal(new ProcessRoom(Number.POSITIVE_INFINITY).isShort(), false)
 })

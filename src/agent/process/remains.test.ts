@@ -23,26 +23,26 @@ async function connect(selector: Json) {
 
 const selectPid = (value: number) => create(ProcessSelectorSchema, { selector: { case: 'pid', value } })
 
-suite('what is left of a process', () => {
-  test('a late Connect gets start, the last output and the end', async () => {
+suite('the remains of a process that has ended', () => {
+  test('include the start, the last output and the end for a late Connect', async () => {
     const { pid } = await agent.run('echo out; echo err >&2; exit 3')
     const late = await connect({ pid: pid! })
     assert.deepEqual(late.kinds, ['start', 'data', 'data', 'end', 'eos'])
     assert.deepEqual([late.stdout, late.stderr, late.end?.exitCode], ['out\n', 'err\n', 3])
   })
 
-  test('it can be asked for again and again, also by tag', async () => {
+  test('can be read again and again, also by tag', async () => {
     await agent.run('echo kept', { request: { tag: 'job' } })
     for (let i = 0; i < 3; i++) assert.equal((await connect({ tag: 'job' })).stdout, 'kept\n')
   })
 
-  test('of long output the last 64 KiB are left', async () => {
+  test('include the last 64 KiB of long output', async () => {
     const { pid } = await agent.run('head -c 1000000 /dev/zero | tr "\\0" a; echo end')
     const { stdout } = await connect({ pid: pid! })
     assert.equal(stdout, `${'a'.repeat(65_532)}end\n`)
   })
 
-  test('nobody has to have read it', async () => {
+  test('exist even if nobody has read the output', async () => {
     const { pid, stream } = await begin(agent, shell('read x; echo unseen', { stdin: true }))
     await stream.return(undefined)
     const watcher = agent.stream('process.Process/Connect', { process: { pid } })
@@ -52,13 +52,13 @@ suite('what is left of a process', () => {
     assert.equal((await connect({ pid })).stdout, 'unseen\n')
   })
 
-  test('a terminal leaves its output, too', async () => {
+  test('include the output of a terminal', async () => {
     const { pid, stream } = await begin(agent, shell('echo shown', { pty: {} }))
     await endOf(stream)
     assert.equal((await connect({ pid })).pty, 'shown\r\n')
   })
 
-  test('of one whose pid another has by now, the other stays to be found', () => {
+  test('do not hide a running process that has the same pid by now', () => {
     const table = new ProcessTable()
     const config = { cmd: 'x', args: [], envs: {} }
     const [old, young] = ['old', 'young'].map(
@@ -73,7 +73,7 @@ suite('what is left of a process', () => {
     assert.deepEqual(table.running(), [])
   })
 
-  test('together it stays within bounds: the oldest output goes first, the ends stay known', async () => {
+  test('are bounded in total: the oldest output is dropped first, and the ends stay known', async () => {
     const first = await agent.run('head -c 65536 /dev/zero')
     for (let i = 0; i < 70; i++) await agent.run('head -c 65536 /dev/zero')
     const last = await agent.run('echo last; exit 4')

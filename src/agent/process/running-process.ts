@@ -36,6 +36,9 @@ const inheritedOutputGraceMs = 1000
 /** An exited process left less than this unread: the rest is output of others. */
 const mostLeftUnread = 4 * 1024 * 1024
 
+/** A killed process that the kernel still has after this time waits for something that may never come. */
+const killWithinMs = 5000
+
 /** What remains of a process: its end event, and the last part of each output. */
 export type Remains = { end: ProcessEventInit; tails: { name: OutputName; bytes: Buffer }[] }
 
@@ -57,6 +60,8 @@ export class RunningProcess {
   #wasHeldUp = false
   #readSinceExit = 0
   #wasKilled = false
+  /** Called when the process has exited. */
+  #onExit = new Set<() => void>()
   #opening: NodeJS.Timeout | undefined
   #isTold = false
   #limit: NodeJS.Timeout | undefined
@@ -126,6 +131,23 @@ export class RunningProcess {
   }
 
   /**
+   * Kills the process and resolves once the kernel has let it go: from then on nobody finds its pid. Rejects if
+   * that takes too long.
+   */
+  async kill(): Promise<void> {
+    this.signal('SIGKILL')
+    if (this.#result) return
+    const { promise, resolve } = Promise.withResolvers<'gone' | 'still there'>()
+    const gone = () => resolve('gone')
+    this.#onExit.add(gone)
+    const timer = setTimeout(() => resolve('still there'), killWithinMs)
+    const outcome = await promise
+    clearTimeout(timer)
+    this.#onExit.delete(gone)
+    if (outcome === 'still there') throw notGone(this.pid)
+  }
+
+  /**
    * Kills the process if it runs longer than this, and calls `onPassed`. If it exited in time and only others
    * delay its end, the end is reported instead.
    */
@@ -170,6 +192,7 @@ export class RunningProcess {
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
+    for (const tell of this.#onExit) tell()
     if (this.#wasKilled) {
       // gVisor may miss a child that was born just then.
       send(-this.pid, 'SIGKILL')
@@ -256,6 +279,12 @@ export class RunningProcess {
     else this.#outputs.resume()
   }
 }
+
+const notGone = (pid: number): AppError =>
+  new AppError(
+    'internal',
+    `process ${pid} was sent SIGKILL, but the kernel has not let it go within ${killWithinMs / 1000} seconds: it waits for a device or a file system, and ends when that answers`,
+  )
 
 /** Ignores the failure if the process does not exist any more. */
 function send(pid: number, signal: 'SIGKILL' | 'SIGTERM'): void {

@@ -23,7 +23,7 @@ import {
 const agent = useAgent()
 
 suite('Start', () => {
-  test('tells the start, the output and the end, in this order, and then ends the stream', async () => {
+  test('reports the start, the output and the end, in this order, and then ends the stream', async () => {
     const result = await agent.run('echo out; echo err >&2; exit 3')
     assert.equal(result.kinds[0], 'start')
     assert.deepEqual(result.kinds.slice(-2), ['end', 'eos'])
@@ -49,7 +49,7 @@ suite('Start', () => {
     assert.equal(terminated.end?.status, 'signal: terminated')
   })
 
-  test('the pid is the one the process has', async () => {
+  test('the reported pid is that of the process', async () => {
     const result = await agent.run('echo $$')
     assert.equal(result.stdout, `${result.pid}\n`)
   })
@@ -62,7 +62,7 @@ suite('Start', () => {
     assert.equal(result.stderr, 'b\n')
   })
 
-  test('another user can open its streams again, too', async () => {
+  test('another user can also open its streams again', async () => {
     const result = await agent.run('id -un; echo b > /dev/stderr', {
       user: 'nobody',
       request: { process: { cwd: '/' } },
@@ -86,7 +86,7 @@ suite('Start', () => {
     assert.equal((await agent.run('cat; echo done')).stdout, 'done\n')
   })
 
-  test('the environment is the user, then what holds for all, then the request', async () => {
+  test('a process has the variables of its user, then those for all processes, then those of the request', async () => {
     const result = await agent.run('echo $HOME,$USER,$LOGNAME,$GLOBAL,$OWN', {
       user: 'nobody',
       request: { process: { cwd: '/', envs: { OWN: 'x', LOGNAME: 'other' } } },
@@ -114,7 +114,7 @@ suite('Start', () => {
     assert.equal((await agent.run('pwd', { request: { process: { cwd: '~' } } })).stdout, '/root\n')
   })
 
-  test('the kernel is to take a command before the agent, from its first moment on', async () => {
+  test('the kernel prefers to kill a command rather than the agent when memory is short, from the first moment on', async () => {
     const own = () => Number(readFileSync('/proc/self/oom_score_adj', 'latin1'))
     const before = own()
     for (let round = 0; round < 10; round++) {
@@ -173,7 +173,7 @@ suite('Start', () => {
     assert.equal(length, 3_000_000)
   })
 
-  test('an end is told although a child keeps the output open', async () => {
+  test('an end is reported although a child keeps the output open', async () => {
     const result = await agent.run('sleep 30 & echo started; echo $!')
     assert.equal(result.end?.status, 'exit status 0')
     process.kill(Number(result.stdout.split('\n')[1]))
@@ -186,14 +186,14 @@ suite('Start', () => {
     while (livingMembers(result.pid!).length > 0) await nextTurn()
   })
 
-  test('a deadline is told as one, however soon the process is dead of it', async () => {
+  test('a process that dies at its deadline is reported as timed out, however soon it is dead', async () => {
     const limit = { headers: { 'connect-timeout-ms': '30' } }
     const results = await Promise.all(Array.from({ length: 20 }, () => agent.run('exec sleep 60', limit)))
     for (const { error, end } of results)
       assert.deepEqual([error?.code, end], ['deadline_exceeded', undefined])
   })
 
-  test('a process that exited in time has its end, although others hold its output open at the deadline', async () => {
+  test('a process that exited in time is reported with its exit code, although others hold its output open at the deadline', async () => {
     for (const pty of [undefined, {}]) {
       const request = pty ? { pty } : {}
       const limit = { headers: { 'connect-timeout-ms': '700' }, request }
@@ -202,7 +202,7 @@ suite('Start', () => {
     }
   })
 
-  test('the deadline holds for the process although its client has gone', async () => {
+  test('the deadline ends a process whose client has left', async () => {
     const response = await agent.open(
       'POST',
       `/${start}`,
@@ -221,12 +221,12 @@ suite('Start', () => {
     while (livingMembers(pid).length > 0) await nextTurn()
   })
 
-  test('a time limit longer than any timer is none', async () => {
+  test('a time limit longer than any timer is no limit', async () => {
     const result = await agent.run('echo fine', { headers: { 'connect-timeout-ms': '9999999999' } })
     assert.equal(result.stdout, 'fine\n')
   })
 
-  test('a silent process is kept alive on the wire at the asked interval', async () => {
+  test('a silent process gets keep-alive messages at the requested interval', async () => {
     const result = await agent.run('sleep 1.5', { headers: { 'keepalive-ping-interval': '1' } })
     assert.deepEqual(result.kinds, ['start', 'keepalive', 'end', 'eos'])
   })
@@ -277,7 +277,7 @@ suite('Start', () => {
 })
 
 suite('selecting processes', () => {
-  test('List shows what runs, with its command and tag', async () => {
+  test('List returns running processes, with their command and tag', async () => {
     const { pid } = await begin(agent, shell('sleep 60', { tag: 'listed' }))
     const { json } = await agent.unary('process.Process/List', {})
     const found = (json.processes as Json[]).find((process) => process.pid === pid)
@@ -291,6 +291,15 @@ suite('selecting processes', () => {
     assert.equal((await endOf(stream))?.status, 'signal: terminated')
   })
 
+  test('a process is gone, in the eyes of everybody, when the answer to its kill comes', async () => {
+    for (let count = 0; count < 20; count++) {
+      const { pid } = await begin(agent, shell('exec sleep 60'))
+      const selected = { process: { pid }, signal: 'SIGNAL_SIGKILL' }
+      assert.equal((await agent.unary('process.Process/SendSignal', selected)).status, 200)
+      assert.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+    }
+  })
+
   test('a signal reaches the children of a shell', async () => {
     const { pid, stream } = await begin(agent, shell('sleep 60; true'))
     await agent.unary('process.Process/SendSignal', { process: { pid }, signal: 'SIGNAL_SIGKILL' })
@@ -298,7 +307,7 @@ suite('selecting processes', () => {
     while (livingMembers(pid).length > 0) await nextTurn()
   })
 
-  test('no such process is not_found', async () => {
+  test('an unknown process is not_found', async () => {
     for (const [selector, message] of [
       [{ pid: 999_999 }, 'process with pid 999999 not found'],
       [{ tag: 'nobody' }, 'process with tag nobody not found'],
@@ -332,7 +341,7 @@ suite('selecting processes', () => {
     assert.equal(text, 'after\n')
   })
 
-  test('Connect to a process that has ended gives its end', async () => {
+  test('Connect to a process that has ended returns its end', async () => {
     const { pid } = await agent.run('exit 7')
     const seen = await collect(agent.stream('process.Process/Connect', { process: { pid: pid! } }))
     assert.deepEqual(

@@ -80,9 +80,9 @@ export class ProcessService {
         }
         return {}
       },
-      sendSignal: (request) => {
+      sendSignal: async (request) => {
         const process = table.find(request.process)
-        if (request.signal === Signal.SIGKILL) process.signal('SIGKILL')
+        if (request.signal === Signal.SIGKILL) await process.kill()
         else if (request.signal === Signal.SIGTERM) process.signal('SIGTERM')
         else throw new RpcError('unimplemented', `signal ${request.signal} is not supported`)
         return {}

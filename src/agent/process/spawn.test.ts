@@ -22,7 +22,7 @@ suite('a process that is started', () => {
     assert.equal(stdout, 'SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n')
   })
 
-  test('has no way back to the user who started it', async () => {
+  test('cannot become the user who started it again', async () => {
     const { stdout } = await agent.run('grep -E "^(Uid|Gid|Groups|CapPrm|CapEff|CapAmb)" /proc/self/status', {
       user: '65534:65534',
       request: { process: { cwd: '/' } },
@@ -35,19 +35,19 @@ suite('a process that is started', () => {
     )
   })
 
-  test('sees the words of its request', async () => {
+  test('gets the arguments of its request', async () => {
     const { stdout } = await agent.run('', program('sh', '-c', 'echo "$0,$1,$2"', 'zero', 'ä ö', ''))
     assert.equal(stdout, 'zero,ä ö,\n')
   })
 
-  test('may have more variables than the memory that is kept ready holds', async () => {
+  test('may have more variables than fit into the prepared memory', async () => {
     const text = 'ä'.repeat(60_000)
     const envs = Object.fromEntries(Array.from({ length: 8 }, (_, index) => [`LARGE${index}`, text]))
     const { stdout } = await agent.run('printf %s "$LARGE7" | wc -c', { request: { process: { envs } } })
     assert.equal(Number(stdout), Buffer.byteLength(text))
   })
 
-  test('is one for the shell when its file does not say what runs it', async () => {
+  test('runs in the shell if its file names no interpreter', async () => {
     const path = script('plain', 'echo $0 $1\n')
     assert.equal((await agent.run('', program(path, 'given'))).stdout, `${path} given\n`)
   })
@@ -61,7 +61,7 @@ suite('a process that is started', () => {
 })
 
 suite('a process that cannot be started', () => {
-  test('tells that its user may not run the program', async () => {
+  test('reports that its user may not run the program', async () => {
     const path = script('secret', '#!/bin/sh\n', 0o700)
     chmodSync(agent.folder, 0o755)
     const { error } = await agent.run('', { user: 'nobody', ...program(path) })

@@ -24,7 +24,7 @@ suite('stdin', () => {
       input: { stdin: Buffer.from(text).toString('base64') },
     })
 
-  test('is written as sent and ends when closed; closing twice changes nothing', async () => {
+  test('is written as sent and ends when closed; closing it twice has no further effect', async () => {
     const { pid, stream } = await begin(agent, shell('cat', { stdin: true }))
     assert.equal((await send(pid, 'one ')).status, 200)
     assert.equal((await send(pid, 'two')).status, 200)
@@ -34,14 +34,14 @@ suite('stdin', () => {
     assert.equal(text, 'one two')
   })
 
-  test('is open when the request does not say', async () => {
+  test('is open if the request does not say otherwise', async () => {
     const { pid, stream } = await begin(agent, { process: { cmd: 'cat' } })
     assert.equal((await send(pid, 'x')).status, 200)
     await agent.unary('process.Process/CloseStdin', { process: { pid } })
     assert.equal((await endOf(stream))?.status, 'exit status 0')
   })
 
-  test('cannot be written when it is not enabled or closed', async () => {
+  test('cannot be written if it is closed or was not enabled', async () => {
     const { pid } = await begin(agent, shell('sleep 60'))
     const rejected = await send(pid, 'x')
     assert.equal(rejected.status, 500)
@@ -58,7 +58,7 @@ suite('stdin', () => {
     assert.equal((await send(closed.pid, 'x')).json.code, 'internal')
   })
 
-  test('terminal input for a process without one is rejected', async () => {
+  test('terminal input is rejected for a process without a terminal', async () => {
     const { pid } = await begin(agent, shell('sleep 60', { stdin: true }))
     const answer = await agent.unary('process.Process/SendInput', {
       process: { pid },
@@ -67,7 +67,7 @@ suite('stdin', () => {
     assert.equal(answer.json.code, 'internal')
   })
 
-  test('frames of StreamInput reach the process as they arrive, and the end of the call leaves it open', async () => {
+  test('StreamInput frames reach the process as they arrive, and stdin stays open after the call', async () => {
     const { pid, stream } = await begin(agent, shell('cat', { stdin: true }))
     const output = { text: '', grown: Promise.withResolvers<void>() }
     const reading = (async () => {

@@ -18,7 +18,7 @@ function budgetOf(bytes: number): TailBudget & { left: number } {
 }
 
 suite('the tail of an output', () => {
-  test('is all of it while it is short', () => {
+  test('is the whole output while that is short', () => {
     const tail = new Tail(100, budgetOf(1000))
     for (const text of ['one ', 'two ', 'three']) tail.append(Buffer.from(text))
     assert.equal(tail.seal().toString(), 'one two three')
@@ -39,7 +39,7 @@ suite('the tail of an output', () => {
     assert.equal(tail.seal().toString(), '€'.repeat(341))
   })
 
-  test('takes no more memory than it needs, and says how much that is', () => {
+  test('uses no more memory than it needs, and reports how much', () => {
     const budget = budgetOf(100_000)
     const tail = new Tail(65_536, budget)
     tail.append(Buffer.alloc(10))

@@ -60,13 +60,13 @@ suite('a terminal', () => {
     assert.deepEqual(end, { exited: true, status: 'exit status 0' })
   })
 
-  test('the pid is that of the program itself', async () => {
+  test('has the pid of the program itself', async () => {
     const config = { cmd: '/bin/sh', args: ['-c', 'echo $$'], cwd: '/' }
     const { pid, stream } = await begin(agent, { process: config, pty }, as('nobody'))
     assert.equal((await allOf(stream)).text, `${pid}\r\n`)
   })
 
-  test('has the size asked for, and another one when it is resized', async () => {
+  test('has the requested size, and a new size after a resize', async () => {
     const { pid, stream } = await begin(agent, shell('stty size; read x; stty size', { pty }))
     await until(stream, '30 100\r\n')
     const update = { process: { pid }, pty: { size: { cols: 132, rows: 50 } } }
@@ -80,7 +80,7 @@ suite('a terminal', () => {
     assert.equal((await allOf(stream)).text, '24 80\r\n')
   })
 
-  test('a resize is told to the program', async () => {
+  test('signals a resize to the program', async () => {
     const script = "trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.05; done"
     const { pid, stream } = await begin(agent, shell(script, { pty }))
     await until(stream, 'ready')
@@ -104,7 +104,7 @@ suite('a terminal', () => {
     assert.equal((await allOf(reader.stream)).end?.status, 'exit status 0')
   })
 
-  test('does not hang up on a process that closed its streams and goes on', async () => {
+  test('does not hang up on a process that closed its streams and keeps running', async () => {
     const { stream } = await begin(agent, shell('exec <&- >&- 2>&-; sleep 0.2; exit 4', { pty }))
     assert.equal((await allOf(stream)).end?.status, 'exit status 4')
   })
@@ -137,7 +137,7 @@ suite('a terminal', () => {
     assert.ok(!readdirSync('/proc').includes(String(pid)))
   })
 
-  test('that is gone is told to all of its session, to those who stand still too, and to nobody else', async () => {
+  test('sends a hangup to its whole session when it is gone, to stopped processes too, and to no other process', async () => {
     const other = spawn('sleep', ['60'], { detached: true })
     const leader = spawn('sh', ['-c', 'sleep 60 & kill -STOP $!; echo ready; wait'], { detached: true })
     await once(leader.stdout, 'data')
@@ -168,7 +168,7 @@ suite('a terminal', () => {
     assert.equal((await allOf(joined)).end?.status, 'exit status 0')
   })
 
-  test('long output arrives whole, in chunks of at most 16 KiB', async () => {
+  test('delivers long output whole, in chunks of at most 16 KiB', async () => {
     let length = 0
     for await (const frame of agent.stream(start, shell('stty -opost; head -c 500000 /dev/zero', { pty }))) {
       const chunk = outputOf(frame)
@@ -196,7 +196,7 @@ suite('a terminal', () => {
     assert.match((await allOf(stream)).text, /one-two/)
   })
 
-  test('that nobody reads holds up its own input only, until the deadline of the call', async () => {
+  test('delays only its own input, until the deadline of the call, if nobody reads it', async () => {
     const { pid, stream } = await begin(agent, shell('stty raw -echo; echo ready; sleep 600', { pty }))
     // Before that the terminal would take any amount and drop what is too much for a line.
     await until(stream, 'ready')
@@ -208,7 +208,7 @@ suite('a terminal', () => {
 })
 
 suite('a terminal is not stdin', () => {
-  test('stdin sent to a terminal, and closing it, is rejected', async () => {
+  test('a terminal rejects stdin and the close of stdin', async () => {
     const { pid } = await begin(agent, shell('sleep 600', { pty }))
     const sent = await agent.unary('process.Process/SendInput', {
       process: { pid },
@@ -231,7 +231,7 @@ suite('a terminal is not stdin', () => {
     )
   })
 
-  test('a program that is not there is rejected before a terminal is made', async () => {
+  test('a missing program is rejected before a terminal is made', async () => {
     const [frame] = await collect(agent.stream(start, { process: { cmd: '/no/such' }, pty }))
     assert.equal((frame!.message.error as Json).code, 'invalid_argument')
   })

@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { AnswerStream } from './answer-stream.ts'
 
-test('who does not read is waited for once, however much more is written meanwhile', () => {
+test('a writer waits once for a reader that does not read, however much more is written meanwhile', () => {
   const response = new ServerResponse(new IncomingMessage(new Socket()))
   const answer = new AnswerStream<string>(response, 'application/connect+json', (text) => text)
   let drained = 0

@@ -61,7 +61,7 @@ for (const isBinary of [false, true]) {
       assert.ok(names.includes(`żółć-${isBinary}`))
     })
 
-    test('is told of failures by their codes, in single calls and in streams', async () => {
+    test('gets failures by their codes, in single calls and in streams', async () => {
       const { processes, filesystem } = clients(isBinary)
       assert.equal(await codeOf(filesystem.stat({ path: '/ż/none' })), Code.NotFound)
       const selected = { process: { selector: { case: 'pid' as const, value: 999_999 } } }
@@ -99,7 +99,7 @@ for (const isBinary of [false, true]) {
       assert.equal(await codeOf(work), Code.DeadlineExceeded)
     })
 
-    test('that compresses is told that nothing here unpacks', async () => {
+    test('gets an error if it compresses its requests', async () => {
       const { processes, filesystem } = clients(isBinary, { sendCompression: compressionGzip })
       assert.equal(await codeOf(filesystem.stat({ path: '/' })), Code.Unimplemented)
       assert.equal(await codeOf(collect(processes.start(shell('true')))), Code.Unimplemented)
@@ -107,14 +107,14 @@ for (const isBinary of [false, true]) {
   })
 }
 
-suite('a request that no client of Connect sends', () => {
+suite('an unusual Connect request', () => {
   const path = '/process.Process/List'
 
   test('with another method is rejected', async () => {
     assert.equal((await agent.fetch('GET', path)).status, 405)
   })
 
-  test('with a content type that is not of its call is rejected', async () => {
+  test('with a content type of another kind of call is rejected', async () => {
     for (const type of ['text/plain', 'application/connect+json', 'application/jsonx']) {
       assert.equal((await agent.fetch('POST', path, { 'content-type': type }, '{}')).status, 415, type)
     }
@@ -129,7 +129,7 @@ suite('a request that no client of Connect sends', () => {
 })
 
 suite('the answer for a process', () => {
-  test('that is over at once is sent whole, with its length', async () => {
+  test('has a length and is sent whole if the process ends at once', async () => {
     for (let tries = 0; ; tries++) {
       const response = await agent.open(
         'POST',

@@ -33,7 +33,7 @@ function writes(fields: MessageFields, schema: DescMessage, message: PlainMessag
 }
 
 suite('reading', () => {
-  test('fills in what was left out, and leaves out what is unknown or null', () => {
+  test('fills in missing fields, and ignores unknown and null ones', () => {
     const readable: JsonValue[] = [
       {},
       { process: {}, unknown: [1, { x: 2 }] },
@@ -43,7 +43,7 @@ suite('reading', () => {
     for (const json of readable) reads(start, json)
   })
 
-  test('takes both names of a field, names and numbers of values, and both alphabets of base64', () => {
+  test('takes both names of a field, names and numbers of enum values, and both alphabets of base64', () => {
     const watch = { fields: filesystemMethods.watchDir.input, schema: Filesystem.method.watchDir.input }
     reads(watch, { path: '/', include_entry: true, allowNetworkMounts: true })
     const signal = { fields: processMethods.sendSignal.input, schema: Process.method.sendSignal.input }
@@ -54,13 +54,13 @@ suite('reading', () => {
       reads(input, { process: { tag: 'x' }, input: { stdin } })
   })
 
-  test('keeps a variable whose name means something to objects', () => {
+  test('keeps a variable whose name has a meaning in JavaScript objects', () => {
     const json = JSON.parse('{"process":{"cmd":"x","envs":{"__proto__":"kept"}}}')
     const { envs } = fromJSON(start.fields, json).process as { envs: Record<string, string> }
     assert.deepEqual(Object.entries(envs), [['__proto__', 'kept']])
   })
 
-  test('rejects what the library rejects', () => {
+  test('rejects the messages that the library rejects', () => {
     const process = { cmd: 'x' }
     const wrong: JsonValue[] = [
       [],
@@ -101,7 +101,7 @@ suite('writing', () => {
   const events = processMethods.start.output
   const schema = Process.method.start.output
 
-  test('tells every event of a process', () => {
+  test('writes every event of a process', () => {
     const bytes = Buffer.from([0, 255, 128, 10])
     for (const event of [
       { case: 'start', value: { pid: 12 } },
@@ -117,7 +117,7 @@ suite('writing', () => {
     writes(events, schema, {})
   })
 
-  test('tells entries with their times to the nanosecond, large sizes and notes', () => {
+  test('writes entries with their times to the nanosecond, large sizes and metadata', () => {
     const { output } = filesystemMethods.listDir
     for (const [seconds, nanos] of [
       [0n, 0],
@@ -148,13 +148,13 @@ suite('writing', () => {
     writes(output, Filesystem.method.listDir.output, { entries: [] })
   })
 
-  test('leaves out a time that the wire cannot tell', () => {
+  test('leaves out a time that the protocol cannot represent', () => {
     const entry = { name: 'x', modifiedTime: { seconds: 253_402_300_800n, nanos: 0 } }
     const { output } = filesystemMethods.stat
     assert.equal(JSON.stringify(toJSON(output, { entry })), '{"entry":{"name":"x"}}')
   })
 
-  test('tells lists of processes and what happened in folders', () => {
+  test('writes lists of processes and changes in folders', () => {
     writes(processMethods.list.output, Process.method.list.output, {
       processes: [{ config: { cmd: 'x', args: [], envs: {} }, pid: 3, tag: '' }, { pid: 0 }],
     })

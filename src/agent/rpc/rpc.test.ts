@@ -53,7 +53,7 @@ function nested(text: string): Buffer {
 }
 
 suite('malformed messages', () => {
-  test('in streams are answered with an error or an end, and leave the agent well', async () => {
+  test('get an error or the end of the stream, and the agent keeps working', async () => {
     await fuzz(1, async (random) => {
       const answer = await send(random.pick(streams), 'application/connect+json', malformed(random))
       assert.match(answer, /^HTTP\/1\.1 (200|4\d\d|5\d\d) /)
@@ -61,7 +61,7 @@ suite('malformed messages', () => {
     assert.equal((await agent.fetch('GET', '/health')).status, 204)
   })
 
-  test('in single calls are rejected, and leave the agent well', async () => {
+  test('get a rejection in single calls, and the agent keeps working', async () => {
     await fuzz(2, async (random) => {
       const answer = await send(
         'filesystem.Filesystem/Stat',
@@ -73,7 +73,7 @@ suite('malformed messages', () => {
     assert.equal((await agent.fetch('GET', '/health')).status, 204)
   })
 
-  test('that promise gigabytes get no memory for them', async () => {
+  test('get no memory for the gigabytes that they announce', async () => {
     const before = process.memoryUsage().arrayBuffers
     const sockets = await Promise.all(
       Array.from({ length: 20 }, async () => {

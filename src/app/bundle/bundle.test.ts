@@ -47,7 +47,7 @@ suite('the bundle', () => {
     return { file: stdout.trim(), words: stderr }
   }
 
-  test('is made once for a state of the sources, and anew after a change, even one that is dated back', () => {
+  test('is built once for each state of the sources, and again after a change, even one with an old date', () => {
     const first = programToStart()
     assert.match(first.file, /\/\.cache\/bundle\/made-\w+\/warren\.mjs$/)
     assert.deepEqual(programToStart(), first)
@@ -57,7 +57,7 @@ suite('the bundle', () => {
     assert.equal(run('bin/node', [first.file, 'version']).status, 0, 'what runs from the first one goes on')
   })
 
-  test('is made by one of several that start at once, and all start by it', async () => {
+  test('is built by one of several processes that start at once, and all use it', async () => {
     const before = programToStart().file
     utimesSync(join(project, 'src/app/main.ts'), 2, 2)
     const starts = Array.from({ length: 6 }, () => promisify(execFile)(join(project, 'bin/bundle')))
@@ -67,7 +67,7 @@ suite('the bundle', () => {
     assert.equal(run('bin/node', [files[0]!, 'version']).status, 0)
   })
 
-  test('says of a failure where in the sources it happened', () => {
+  test('shows the position in the sources for an error', () => {
     const words = ['template', 'build', '/nowhere']
     const env = { WARREN_LOG_LEVEL: 'debug' }
     const bundled = run('bin/node', [programToStart().file, ...words], env)
@@ -80,7 +80,7 @@ suite('the bundle', () => {
     assert.deepEqual(ownLines(bundled.stderr), ownLines(fromSources.stderr))
   })
 
-  test('reads no source map for an error that a connection ended with', () => {
+  test('reads no source map for the error of a closed connection', () => {
     const { file } = programToStart()
     const { stdout, stderr } = run('bin/node', ['--import', stackPrinter(file), file, 'version'])
     const stacks = JSON.parse(stdout.trim().split('\n').at(-1)!) as Record<string, string>
@@ -89,7 +89,7 @@ suite('the bundle', () => {
     assert.match(stacks.ECONNRESET!, /\/warren\.mjs:\d+/)
   })
 
-  test('has every thread that a source starts', () => {
+  test('contains every thread that a source starts', () => {
     const sources = globSync('**/*.ts', { cwd: sourcesFolder }).map((path) =>
       readFileSync(join(sourcesFolder, path), 'utf8'),
     )
@@ -101,7 +101,7 @@ suite('the bundle', () => {
     for (const name of threads) readFileSync(join(folder, `${name}.mjs`))
   })
 
-  test('is not needed: where it cannot be made, Warren starts from its sources and says so', () => {
+  test('is optional: if it cannot be built, Warren starts from its sources and logs the reason', () => {
     rmSync(join(project, '.cache'), { recursive: true })
     writeFileSync(join(project, '.cache'), 'a file where the folder should be')
     const { file, words } = programToStart()

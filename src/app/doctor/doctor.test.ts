@@ -14,7 +14,7 @@ import { judgePrograms, startSomething } from './runtime-checks.ts'
 
 const config = loadConfig({})
 
-test('a check that throws is a failure with its words, and the next checks still run', async () => {
+test('a check that throws is a failure with its message, and the next checks still run', async () => {
   const checks = [
     {
       name: 'broken',
@@ -32,18 +32,18 @@ test('a check that throws is a failure with its words, and the next checks still
   assert.match(found[0]!.text, /no such thing/)
 })
 
-test('kernels are judged by their number', () => {
+test('kernels are judged by their version', () => {
   assert.equal(judgeKernel('4.4.0-210-generic').status, 'fail')
   assert.equal(judgeKernel('4.19.0').status, 'warn')
   assert.equal(judgeKernel('6.1.0-18-amd64').status, 'ok')
 })
 
-test('arm64 is let through with a word, others are not', () => {
+test('arm64 is accepted with a note, and other processors are rejected', () => {
   assert.equal(judgeArchitecture('arm64').status, 'warn')
   assert.equal(judgeArchitecture('ia32').status, 'fail')
 })
 
-test('root without the power to mount is told so', () => {
+test('a root user without the capability to mount is reported', () => {
   assert.equal(judgeCapabilities('CapEff:\t000001ffffffffff\n').status, 'ok')
   const docker = judgeCapabilities('CapEff:\t00000000a80425fb\n')
   assert.equal(docker.status, 'fail')
@@ -55,7 +55,7 @@ const v1Mounts = ['cpu', 'memory', 'pids']
   .join('\n')
 const v2Mount = 'cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0'
 
-test('cgroups are known in every arrangement', () => {
+test('cgroups are recognized in every arrangement', () => {
   assert.match(judgeCgroups(v2Mount, 'cpuset cpu io memory pids').text, /^v2,/)
   assert.match(judgeCgroups(v1Mounts, '').text, /^v1,/)
   assert.match(judgeCgroups(`${v1Mounts}\n${v2Mount}`, '').text, /^v1 with a v2 mount/)
@@ -65,7 +65,7 @@ test('cgroups are known in every arrangement', () => {
   assert.match(judgeCgroups('', '').text, /^none/)
 })
 
-test("Docker's dropping of forwarded traffic is seen, with the chain that mends it", () => {
+test('a Docker rule that drops forwarded traffic is found, with the chain that fixes it', () => {
   const docker =
     'table ip filter {\n chain DOCKER-USER {\n }\n chain FORWARD {\n type filter hook forward priority filter; policy drop;\n }\n}'
   const finding = judgeForwarding(docker, '10.213.0.0/16')
@@ -84,7 +84,7 @@ test('missing programs are a warning where apt-get can get them and a failure el
   assert.equal(judgePrograms(missing, false).status, 'fail')
 })
 
-test('little room and little memory are told', () => {
+test('little disk space and little memory are reported', () => {
   assert.equal(judgeDisk(2 * 1024 ** 3, '/data').status, 'fail')
   assert.equal(judgeDisk(5 * 1024 ** 3, '/data').status, 'warn')
   assert.equal(judgeDisk(50 * 1024 ** 3, '/data').status, 'ok')

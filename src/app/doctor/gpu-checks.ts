@@ -1,4 +1,4 @@
-/** Whether sandboxes can have a GPU of this machine. */
+/** Checks whether sandboxes can use the GPUs of this machine. */
 import { findGpus } from '../../drivers/oci/device/find-gpus.ts'
 import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
 import type { Config } from '../config.ts'
@@ -26,10 +26,9 @@ export function judgeGpus(
   }
   const { gpus, driver, source } = found as MachineGpus
   const text = `${countModels(gpus.map(({ model }) => model))}, driver ${driver} (${source})`
-  if (wanted === 'none')
-    return ok(`${text}; not for sandboxes: WARREN_GPUS=auto gives them to those that ask`)
+  if (wanted === 'none') return ok(`${text}; sandboxes cannot use them: set WARREN_GPUS=auto to allow it`)
   if (drivers && Number(driver.split('.')[0]) < savesMemorySince) {
-    const remedy = `A driver from ${savesMemorySince} on saves GPU memory.`
+    const remedy = `Install driver ${savesMemorySince} or later, which can save GPU memory.`
     return warn(`${text}; sandboxes that use one cannot be paused`, remedy)
   }
   return ok(drivers ? `${text}; a pause keeps their memory` : `${text}; a paused container keeps its GPU`)

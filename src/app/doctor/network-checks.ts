@@ -4,6 +4,7 @@ import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
 import { dataPaths, readServerFile } from '../data-folder.ts'
+import { authorityNames, hostAuthorities } from '../host-authorities.ts'
 import { portProblem } from '../port.ts'
 import { findSystemProgram } from '../setup/programs.ts'
 import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
@@ -51,8 +52,20 @@ async function lookAtPort(config: Config): Promise<Finding> {
   return fail(problem, 'Set WARREN_PORT to a free port.')
 }
 
+function lookAtAuthorities({ extraCA }: Config): Finding {
+  const names = authorityNames(hostAuthorities())
+  if (names.length === 0) return ok('this machine trusts the usual authorities')
+  const text = `this machine trusts further authorities (${names.slice(0, 5).join(', ')})`
+  if (extraCA !== null) return ok(`${text}; WARREN_EXTRA_CA is ${extraCA}`)
+  return warn(
+    `${text}, and sandboxes do not: if a proxy inspects TLS, nothing can be installed in them`,
+    'Start Warren with WARREN_EXTRA_CA=host.',
+  )
+}
+
 export const networkChecks: readonly MachineCheck[] = [
   { name: 'nftables', look: tryNftables },
   { name: 'forwarding', look: lookAtForwarding },
   { name: 'port', look: lookAtPort },
+  { name: 'TLS authorities', look: lookAtAuthorities },
 ]

@@ -15,7 +15,7 @@ after(() => rmSync(folder, { recursive: true }))
 
 const lock = JSON.parse(readFileSync(join(projectFolder, 'package-lock.json'), 'utf8'))
 
-test('a release holds what the server runs on, and nothing that is for development or other machines', () => {
+test('a release contains the files that the server needs, and no files for development or other machines', () => {
   const names = releasedPackages(lock, (path) => existsSync(join(projectFolder, path))).map(
     ({ name }) => name,
   )
@@ -46,7 +46,7 @@ test('the bill of materials names each package once, with its checksum', () => {
   )
 })
 
-test('an image can be read by whoever reads the layout of OCI, and by Docker', async () => {
+test('an image can be read by OCI tools, and by Docker', async () => {
   const root = join(folder, 'root')
   mkdirSync(join(root, 'opt'), { recursive: true })
   writeFileSync(join(root, 'opt/file'), 'hello')

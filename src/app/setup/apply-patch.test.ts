@@ -43,18 +43,18 @@ test('a patch changes a file in several places and makes a new one', async (t) =
   assert.equal(readFileSync(join(folder, 'made/two.txt'), 'utf8'), 'first\nsecond\n')
 })
 
-test('a patch whose lines stand elsewhere is not applied', async (t) => {
+test('a patch whose context lines do not match is not applied', async (t) => {
   const folder = folderFor(t)
   writeFileSync(join(folder, 'one.txt'), 'new\na\nb\nc\nd\ne\n')
   await assert.rejects(applyPatch(twoHunks, folder), /one\.txt differs at line 4/)
   assert.equal(readFileSync(join(folder, 'one.txt'), 'utf8'), 'new\na\nb\nc\nd\ne\n')
 })
 
-test('a patch with a kind of line that is not known is not applied', () => {
+test('a patch with an unknown kind of line is not applied', () => {
   assert.throws(() => parsePatch(`${twoHunks}\\ No newline at end of file\n`), /does not know/)
 })
 
-test('the patch for gVisor applies to its pinned sources, and git makes the same of them', async (t) => {
+test('the patch for gVisor applies to its pinned sources, with the same result as git', async (t) => {
   const go = await findGo()
   if (!go) return t.skip('Go is not here')
   const folder = folderFor(t)

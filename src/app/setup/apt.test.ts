@@ -47,7 +47,7 @@ test('a cloud image that names a file of mirrors is followed', (t) => {
   assert.deepEqual(hostMirrors(folder), mirrors)
 })
 
-test('disabled, foreign and unreadable sources are passed over', (t) => {
+test('disabled, foreign and unreadable sources are skipped', (t) => {
   const files = {
     'sources.list': 'deb cdrom:[Debian]/ bookworm main\ndeb http://archive.example/ubuntu noble main\n',
     'sources.list.d/off.sources': 'Types: deb\nURIs: http://off.example/debian\nSuites: x\nEnabled: no\n',
@@ -56,11 +56,11 @@ test('disabled, foreign and unreadable sources are passed over', (t) => {
   assert.equal(hostMirrors(aptFolder(t, files)), undefined)
 })
 
-test('a password of the mirror does not get into the root', () => {
+test('a password of the mirror is not written into the root', () => {
   assert.equal(withoutPassword('https://me:secret@mirror.example/debian'), 'https://mirror.example/debian')
 })
 
-test('of a long output only the complaints are shown', () => {
+test('of a long output only the error lines are shown', () => {
   assert.equal(
     complaints('Reading lists\nE: Unable to locate package x\nmore\n'),
     'E: Unable to locate package x',

@@ -19,7 +19,7 @@ function folderFor(t: TestContext): string {
   return folder
 }
 
-test('a container image is rejected with what can be had', () => {
+test('a container image is rejected with the supported sources', () => {
   assert.throws(
     () => parseBaseSource('ghcr.io/some/image:1'),
     /come with a later version.*debootstrap:bookworm/,
@@ -61,7 +61,7 @@ test('a folder is the same after packing and unpacking', async (t) => {
   assert.equal(shares.at(-1), 1)
 })
 
-test('a packed root in the cache is unpacked, once, and what an interrupted try left is removed', async (t) => {
+test('a packed root in the cache is unpacked once, and the remains of an interrupted try are removed', async (t) => {
   const folder = folderFor(t)
   const [cache, parent] = [join(folder, 'cache'), join(folder, 'templates')]
   mkdirSync(join(folder, 'root'))
@@ -85,7 +85,7 @@ test('a damaged copy in the cache leaves no root behind', async (t) => {
   assert.deepEqual(execFileSync('ls', ['-A', parent]).toString(), '')
 })
 
-test('a folder becomes a root of its own that any client can use, and itself stays as it is', async (t) => {
+test('a folder becomes a root of its own that any client can use, and the folder stays unchanged', async (t) => {
   const folder = folderFor(t)
   const [image, parent] = [join(folder, 'my image'), join(folder, 'templates')]
   mkdirSync(join(image, 'bin'), { recursive: true })
@@ -106,7 +106,7 @@ test('a folder becomes a root of its own that any client can use, and itself sta
   assert.ok(existsSync(join(changed.folder, 'bin/other')))
 })
 
-test('a folder that is not there stops the start with its name', async (t) => {
+test('a missing folder stops the start, and the error names it', async (t) => {
   const folder = folderFor(t)
   await assert.rejects(
     makeBaseRoot(join(folder, 'templates'), `folder:${folder}/absent`, folder, quiet),

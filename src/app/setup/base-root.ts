@@ -43,7 +43,7 @@ export type BaseRoot = { folder: string; hash: string }
 
 export type BaseSource = { recipe: recipe.BaseRecipe } | { folder: string }
 
-/** What `source` names; rejects what cannot be had yet. */
+/** Parses the setting; rejects sources that are not supported. */
 export function parseBaseSource(source: string): BaseSource {
   const folder = /^folder:(\/.+)$/.exec(source)?.[1]
   if (folder) return { folder: normalize(folder) }
@@ -177,7 +177,7 @@ export async function debootstrap(root: string, release: string, advance: Advanc
     })
   }
   if (found) return found
-  // It has written down the mirror it chose by itself.
+  // debootstrap chose a mirror by itself and wrote it to this file.
   const main = /^deb (\S+)/m.exec(await readFile(join(root, 'etc/apt/sources.list'), 'utf8'))?.[1]
   if (!main) throw new AppError('internal', 'debootstrap did not say which mirror it used.')
   return { main: main.replace(/\/$/, ''), security: `${main.replace(/\/$/, '')}-security` }

@@ -53,14 +53,14 @@ test('a root that has the user and bash is left alone', async (t) => {
   assert.equal(existsSync(join(root, 'home')), false)
 })
 
-test('a root that knows nobody gets root as well', async (t) => {
+test('a root without any users gets root as well', async (t) => {
   const root = rootWith(t, { 'bin/sh': '' })
   await completeRoot(root)
   assert.match(read(root, 'etc/passwd'), /^root:x:0:0:.*\nuser:x:1000:1000:.*\n$/)
   assert.equal(read(root, 'etc/group'), 'root:x:0:\nuser:x:1000:\n')
 })
 
-test('where there is a shell but no bash, /bin/bash leads to the shell', async (t) => {
+test('in a root with a shell but no bash, /bin/bash leads to the shell', async (t) => {
   const root = rootWith(t, { 'usr/bin/sh': '' })
   symlinkSync('usr/bin', join(root, 'bin'))
   await completeRoot(root)
@@ -68,7 +68,7 @@ test('where there is a shell but no bash, /bin/bash leads to the shell', async (
   assert.equal(statSync(join(root, 'usr/bin/bash')).mode & 0o777, 0o755)
 })
 
-test('a file that cannot be read is not taken for missing, and is not replaced', async (t) => {
+test('an unreadable file does not count as missing, and is not replaced', async (t) => {
   const root = rootWith(t, { 'etc/passwd/in-the-way': '', 'bin/sh': '' })
   await assert.rejects(completeRoot(root), { code: 'EISDIR' })
   assert.equal(existsSync(join(root, 'etc/passwd/in-the-way')), true)

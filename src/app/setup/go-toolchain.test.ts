@@ -35,7 +35,7 @@ async function serveGo(t: TestContext, folder: string) {
   return { url, bytes: archive.length, sha256: createHash('sha256').update(archive).digest('hex') }
 }
 
-test('a Go of the machine is used if it gets itself the pinned version, and only then', async (t) => {
+test("the machine's Go is used only if it can download the pinned version", async (t) => {
   const folder = folderFor(t)
   const pinned = await findGo(putGo(folder, goVersion))
   assert.equal(pinned?.environment.GOTOOLCHAIN, goVersion)
@@ -44,7 +44,7 @@ test('a Go of the machine is used if it gets itself the pinned version, and only
   assert.equal(await findGo(join(folder, 'no-go')), undefined)
 })
 
-test('Go is downloaded, and keeps all it makes in its own folder', async (t) => {
+test('Go is downloaded, and keeps all its files in its own folder', async (t) => {
   const folder = folderFor(t)
   const target = join(folder, 'target')
   const go = await downloadGo(target, () => {}, await serveGo(t, folder))

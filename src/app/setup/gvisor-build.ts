@@ -14,7 +14,7 @@ import { type Go, goVersion } from './go-toolchain.ts'
 import { type Advance, eachLine } from './progress.ts'
 
 export const gvisorVersion = 'v0.0.0-20260905035102-160fafc42237'
-/** What Warren changes in gVisor's sources. */
+/** The patch that Warren applies to gVisor's sources. */
 export const gvisorPatch = readFileSync(join(sourcesFolder, 'app/setup/gvisor.patch'), 'utf8')
 const patchHash = createHash('sha256').update(gvisorPatch).digest('hex').slice(0, 8)
 /** The name of what is built: all that decides what comes out. */
@@ -47,7 +47,7 @@ export async function buildRunsc({ go, path, advance, patch }: BuildPlan): Promi
       await applyPatch(patch, folder)
       const program = join(folder, 'write-filters/program')
       await build('-o', program, './write-filters')
-      // It must be the first process of a namespace: the patch says why.
+      // The program must be the first process of a PID namespace; the patch explains why.
       await runCommand('unshare', ['--pid', '--fork', '--kill-child', program], { cwd: folder })
     }
     await build('-ldflags', '-s -w', '-o', path, './runsc')

@@ -40,7 +40,7 @@ test('a runsc in the cache is copied to where everybody may run it, without any 
   assert.equal(statSync(installed.path).mode & 0o777, 0o755)
 })
 
-test('the newest build of an earlier Warren serves where the one of this Warren cannot be had', async (t) => {
+test('the newest build of an earlier Warren is used if that of this Warren is not available', async (t) => {
   const { runtimes, cache } = foldersFor(t)
   const said: string[] = []
   const heard = createProgress({ write: (text) => void said.push(text) })
@@ -68,7 +68,7 @@ test('a runsc that does not run is not installed', async (t) => {
   assert.equal(existsSync(join(runtimes, `runsc-${builtVersion}`, 'runsc')), false)
 })
 
-test('a start removes what an earlier one left half-made, and nothing of one that still runs', async (t) => {
+test('a start removes the unfinished files of an earlier start, and none of a start that still runs', async (t) => {
   const { runtimes, cache } = foldersFor(t)
   putRunsc(cache, builtVersion, '#!/bin/sh\n')
   const place = join(runtimes, `runsc-${builtVersion}`)

@@ -102,7 +102,7 @@ async function place(path: string, make: (partial: string) => Promise<void>): Pr
   }
 }
 
-/** What a start that was killed left half-made: up to a gigabyte of Go and sources. */
+/** Removes unfinished files of a start that was killed: up to a gigabyte of Go and sources. */
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of readdirSync(folder)) {
     const [, pid] = /^runsc\.(\d+)\.partial/.exec(name) ?? []

@@ -14,7 +14,7 @@ function fakeScreen(isTTY: boolean) {
   }
 }
 
-test('without a terminal a step is plain lines, not more than one in five seconds', async () => {
+test('without a terminal a step prints plain lines, at most one in five seconds', async () => {
   const screen = fakeScreen(false)
   let now = 0
   await createProgress(screen, () => now).step('Make it', async (advance) => {
@@ -27,7 +27,7 @@ test('without a terminal a step is plain lines, not more than one in five second
   assert.equal(screen.read(), 'Make it …\n  50 % second\nMake it: done in 7.0 s\n')
 })
 
-test('on a terminal a step is one line that is drawn again and never goes back', async () => {
+test('on a terminal a step is one line that is redrawn and never goes back', async () => {
   const screen = fakeScreen(true)
   let now = 0
   await createProgress(screen, () => now).step('Make it', async (advance) => {
@@ -41,7 +41,7 @@ test('on a terminal a step is one line that is drawn again and never goes back',
   assert.equal(screen.read().split('\n').length, 2)
 })
 
-test('a step that fails says so and throws on', async () => {
+test('a failed step is reported, and its error is thrown', async () => {
   const screen = fakeScreen(false)
   const failing = createProgress(screen, () => 0).step('Make it', async () => {
     throw new Error('no')

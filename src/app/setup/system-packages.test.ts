@@ -17,14 +17,14 @@ test('a program is found where programs are, a file by its path', () => {
   )
 })
 
-test('every need says why', () => {
+test('every required program has a reason', () => {
   assert.deepEqual(
     [...systemNeeds, containerNeed].filter((need) => need.why === ''),
     [],
   )
 })
 
-test('a machine whose apt cannot install runc goes on with gVisor, and not without', async () => {
+test('a machine whose apt cannot install runc uses gVisor, and fails without gVisor', async () => {
   const said: string[] = []
   const progress = createProgress({ write: (text) => void said.push(text) })
   const asked: string[] = []
@@ -35,7 +35,7 @@ test('a machine whose apt cannot install runc goes on with gVisor, and not witho
   await assert.rejects(installContainerRuntime(false, progress, failing), /apt-get found no runc/)
   assert.equal(said.join(''), '')
   await installContainerRuntime(true, progress, failing)
-  assert.match(said.join(''), /goes on without runc, since sandboxes get gVisor\. apt-get found no runc/)
+  assert.match(said.join(''), /continues without runc, since sandboxes get gVisor\. apt-get found no runc/)
   assert.deepEqual(asked, ['runc', 'runc'])
   assert.ok(!systemNeeds.includes(containerNeed))
 })

@@ -33,8 +33,8 @@ export function missingNeeds(needs: readonly Need[]): Need[] {
 }
 
 /**
- * Without runc sandboxes cannot be plain containers; a machine that cannot install it goes on if it has gVisor. Whether
- * gVisor works is found out later.
+ * Installs runc, which sandboxes need to be plain containers. If that fails, a machine with gVisor continues without runc;
+ * whether gVisor works is tested later.
  */
 export async function installContainerRuntime(
   hasGvisor: boolean,
@@ -45,7 +45,7 @@ export async function installContainerRuntime(
     await install([containerNeed], progress)
   } catch (error) {
     if (!hasGvisor) throw error
-    progress.note(`Warren goes on without runc, since sandboxes get gVisor. ${errorText(error)}`)
+    progress.note(`Warren continues without runc, since sandboxes get gVisor. ${errorText(error)}`)
   }
 }
 

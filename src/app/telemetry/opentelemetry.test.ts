@@ -89,7 +89,7 @@ test('traces are wanted when a collector is named, and not when they are turned 
   assert.equal(wantsTraces({ ...endpoint, OTEL_TRACES_EXPORTER: 'none' }), false)
 })
 
-test('a protocol that Warren does not send by is rejected with those that it does', () => {
+test('an unsupported protocol is rejected with the supported ones', () => {
   process.env.OTEL_EXPORTER_OTLP_PROTOCOL = 'grpc'
   assert.throws(
     () => openSpans('1', silentLog),

@@ -1,4 +1,4 @@
-/** What is looked up when somebody asks for the figures: how much there is of everything right now. */
+/** Gauges of the server, which are read at the moment when somebody asks for the metrics. */
 import type { GpuCapacity } from '../../core/ports/driver.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
@@ -16,7 +16,7 @@ export type GaugeParts = {
   routes: Pick<RouteTable, 'values'>
   diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
   memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts'>
-  /** As it is now; undefined: sandboxes cannot have a GPU. */
+  /** GPUs of this moment; undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
   freeBytes: () => Promise<number>
@@ -92,25 +92,25 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
   })
   measures.gauge({
     name: 'warren_disk_held_sandboxes',
-    help: 'Sandboxes that stand still because the disk is nearly full.',
+    help: 'Sandboxes that are frozen because the disk is nearly full.',
     labelNames: [],
     read: () => single(diskGuard.heldCount),
   })
   measures.gauge({
     name: 'warren_disk_guard_acts',
-    help: 'Sandboxes that the guard of the disk made stand still, or ended, since the start of the server.',
+    help: 'Sandboxes that the disk guard has frozen or ended since the start of the server.',
     labelNames: ['act'],
     read: () => acts({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
   })
   measures.gauge({
     name: 'warren_memory_held_sandboxes',
-    help: 'Sandboxes that stand still because the memory is nearly used up.',
+    help: 'Sandboxes that are frozen because the memory is nearly used up.',
     labelNames: [],
     read: () => single(memoryGuard.heldCount),
   })
   measures.gauge({
     name: 'warren_memory_guard_acts',
-    help: 'Sandboxes that the guard of the memory made stand still, paused, or ended, since the start of the server.',
+    help: 'Sandboxes that the memory guard has frozen, paused or ended since the start of the server.',
     labelNames: ['act'],
     read: () => {
       const { stoodStill, paused, ended } = memoryGuard.counts

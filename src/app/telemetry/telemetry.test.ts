@@ -38,7 +38,7 @@ function loggingTo(lines: object[]): Log {
   return { ...silentLog, info: (values) => void lines.push(values) }
 }
 
-test('operations are timed by how they ended', async () => {
+test('operations are timed by outcome', async () => {
   const measures = new Measures()
   const tracer = new OperationTracer(measures, undefined)
   await tracer.trace('driver.start', {}, async () => 1)
@@ -62,14 +62,14 @@ test('operations are timed by how they ended', async () => {
   assert.ok(!text.includes('ione'), 'what a client chose has become a label')
 })
 
-test('the figures of Node itself are there: the delay of the event loop and memory', async () => {
+test("the metrics include the delay of Node's event loop and its memory", async () => {
   const { text } = await createPrometheus(new Measures())()
   for (const name of ['nodejs_eventloop_lag_p99_seconds', 'process_resident_memory_bytes']) {
     assert.match(text, new RegExp(`^${name} \\d`, 'm'))
   }
 })
 
-test('requests are counted by route and by whom they were for', async () => {
+test('requests are counted by route and by target', async () => {
   const measures = new Measures()
   const { onAnswered, onFinished } = countRequests(measures, 'off', silentLog)
   onAnswered(answered)
@@ -94,7 +94,7 @@ test('requests are counted by route and by whom they were for', async () => {
   assert.ok(!/BREW|ione|itwo/.test(text), 'what a client chose has become a label')
 })
 
-test('the log has a line for no request, for those that failed, or for all', () => {
+test('the access log has lines for no request, for failed ones, or for all', () => {
   for (const [setting, count] of [
     ['off', 0],
     ['errors', 2],
@@ -132,7 +132,7 @@ test('a server whose database does not answer is not ready, and is not asked too
   assert.equal(await readiness.whyNot(), 'The server is closing.')
 })
 
-test('the page of figures and the dashboard for Grafana name figures that there are', async () => {
+test('the documentation of metrics and the Grafana dashboard use only metrics that exist', async () => {
   const measures = new Measures()
   new OperationTracer(measures, undefined)
   countRequests(measures, 'off', silentLog)

@@ -50,8 +50,8 @@ const files = {
   '-rf': 'r',
 }
 
-describe('what a COPY takes', () => {
-  it('is a file, a folder with all in it, or what a pattern matches', async () => {
+describe('the source of a COPY', () => {
+  it('is a file, a folder with its contents, or all matches of a pattern', async () => {
     const folder = folderOf(files)
     assert.deepEqual(await selected(folder, 'a.txt'), ['a.txt'])
     assert.deepEqual(await selected(folder, 'src'), [
@@ -79,7 +79,7 @@ describe('what a COPY takes', () => {
     await assert.rejects(selected(folder, 'out/to/*'), /'out\/to' is a link/)
   })
 
-  it('must be there, and be something that can be copied', async () => {
+  it('must exist, and must be of a kind that can be copied', async () => {
     const folder = folderOf({ ...files, '.dockerignore': 'b.md' })
     await assert.rejects(selected(folder, 'none'), /there is no 'none' in/)
     await assert.rejects(selected(folder, 'a.txt/none'), /there is no/)
@@ -89,7 +89,7 @@ describe('what a COPY takes', () => {
     await assert.rejects(selected(folder, '.'), /'pipe' is not a file, folder or link/)
   })
 
-  it('is without what .dockerignore names, and with its exceptions', async () => {
+  it('excludes the files that .dockerignore names, except for its exceptions', async () => {
     const rules = '# comment\n\n/src\n!src/deep\n**/*.md\r\n*.txt\n!a.txt\nout/\n'
     const folder = folderOf({ ...files, 'c.txt': 'c', '.dockerignore': rules })
     assert.deepEqual(await selected(folder, '.'), [
@@ -133,7 +133,8 @@ describe('patterns', () => {
     })
   }
 
-  it('that are none are rejected', () => assert.throws(() => patternOf('[z-a]'), /not a pattern of paths/))
+  it('are rejected if they are invalid', () =>
+    assert.throws(() => patternOf('[z-a]'), /not a pattern of paths/))
 
   const ignored: [rules: string, path: string, isIgnored: boolean][] = [
     ['node_modules', 'node_modules/a', true],
@@ -157,7 +158,7 @@ describe('patterns', () => {
     })
   }
 
-  it('of an empty .dockerignore leave nothing out', () => assert.equal(ignoreOf('\n#x\n!\n')('a'), false))
+  it('of an empty .dockerignore exclude nothing', () => assert.equal(ignoreOf('\n#x\n!\n')('a'), false))
 })
 
 describe('the hash of files', () => {
@@ -189,7 +190,7 @@ describe('the hash of files', () => {
 })
 
 describe('the archive', () => {
-  it('holds the files as they are, and leaves nothing behind', async () => {
+  it('contains the files unchanged, and leaves nothing behind', async () => {
     const long = `${'long/'.repeat(60)}name with spaces\nand more`
     const folder = folderOf({ ...files, [long]: 'deep', empty: '' })
     const context = await BuildContext.open(folder)
@@ -211,7 +212,7 @@ describe('the archive', () => {
     )
   })
 
-  it('that cannot be made is told with the reason', async () => {
+  it('is rejected with the reason if it cannot be made', async () => {
     const folder = folderOf({ a: '1' })
     const context = await BuildContext.open(folder)
     const entries = await context.select('a')

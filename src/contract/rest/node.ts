@@ -61,7 +61,7 @@ export const NodePath = Type.Object({ nodeID: Type.String() })
 
 export const NodeStatusChange = Type.Object({ status: NodeStatus, clusterID: Type.Optional(Type.String()) })
 
-/** What ended with a node that was forgotten. */
+/** Number of sandboxes, builds and volumes that were lost with a forgotten node. */
 export const ForgottenNode = Type.Object({
   sandboxes: Type.Integer(),
   builds: Type.Integer(),

@@ -1,4 +1,4 @@
-/** What pruning gives back, as the operator's own surface shows it. */
+/** The result of pruning in the operator's API. */
 import { type Static, Type } from 'typebox'
 
 const Freed = Type.Object({ count: Type.Integer(), bytes: Type.Integer() })

@@ -5,7 +5,7 @@ export const QuarantinePath = Type.Object({ snapshotName: Type.String() })
 
 export const QuarantineEntry = Type.Object({
   snapshotName: Type.String(),
-  /** Null: it is not known of which sandbox the snapshot was taken. */
+  /** Null: the sandbox of the snapshot is unknown. */
   sandboxID: Type.Union([Type.String(), Type.Null()]),
   reason: Type.String(),
   since: Type.String({ format: 'date-time' }),

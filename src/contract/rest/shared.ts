@@ -27,7 +27,7 @@ const textMap = (names: string) =>
     maxProperties: mostEntries,
   })
 export const TextMap = textMap('^[^\\u0000]+$')
-/** What follows the first = is the value already. */
+/** Names of variables contain no `=`, because the value begins after the first one. */
 export const VariableMap = textMap('^[^\\u0000=]+$')
 
 const int32Max = 2 ** 31 - 1

@@ -18,6 +18,7 @@ export const Team = Type.Object({
   name: Type.String(),
   createdAt: DateTime,
   limits: TeamLimits,
+  olderClients: Type.Boolean({ description: 'Its clients may be older than access tokens' }),
 })
 export type Team = Static<typeof Team>
 
@@ -25,6 +26,8 @@ export const NewTeam = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, pattern: '^[^\\u0000]+$' }),
   slug: Type.Optional(Type.String()),
 })
+
+export const TeamChanges = Type.Object({ olderClients: Type.Boolean() }, { additionalProperties: false })
 
 export const LimitChanges = Type.Partial(TeamLimits, { additionalProperties: false })
 

@@ -10,6 +10,8 @@ const BuildStatus = Type.Union([
   Type.Literal('error'),
 ])
 const count = { minimum: 0, maximum: 2 ** 31 - 1 }
+const CpuCount = Type.Integer({ ...count, minimum: 1 })
+const MemoryMB = Type.Integer({ ...count, minimum: 128 })
 const gpus = { minimum: 0, maximum: 16, description: 'An addition of Warren: the GPUs of each sandbox' }
 
 const Tags = Type.Array(Type.String(), { maxItems: 100 })
@@ -19,8 +21,8 @@ export const NewTemplate = Type.Object({
   tags: Type.Optional(Tags),
   alias: Type.Optional(Type.String({ description: 'Deprecated: use name' })),
   teamID: Type.Optional(Type.String({ description: 'Deprecated: the key tells' })),
-  cpuCount: Type.Optional(Type.Integer(count)),
-  memoryMB: Type.Optional(Type.Integer(count)),
+  cpuCount: Type.Optional(CpuCount),
+  memoryMB: Type.Optional(MemoryMB),
   minFreeDiskMb: Type.Optional(Type.Integer(count)),
   gpuCount: Type.Optional(Type.Integer(gpus)),
 })
@@ -40,8 +42,8 @@ export type RequestedTemplate = Static<typeof RequestedTemplate>
 export const NewTemplateV2 = Type.Object({
   alias: Type.String(),
   teamID: Type.Optional(Type.String()),
-  cpuCount: Type.Optional(Type.Integer(count)),
-  memoryMB: Type.Optional(Type.Integer(count)),
+  cpuCount: Type.Optional(CpuCount),
+  memoryMB: Type.Optional(MemoryMB),
 })
 
 const largestDockerfile = 64 * 1024
@@ -55,8 +57,8 @@ export const NewTemplateV1 = Type.Object({
   teamID: Type.Optional(Type.String()),
   startCmd: Type.Optional(Type.String()),
   readyCmd: Type.Optional(Type.String()),
-  cpuCount: Type.Optional(Type.Integer(count)),
-  memoryMB: Type.Optional(Type.Integer(count)),
+  cpuCount: Type.Optional(CpuCount),
+  memoryMB: Type.Optional(MemoryMB),
   gpuCount: Type.Optional(Type.Integer(gpus)),
 })
 export type NewTemplateV1 = Static<typeof NewTemplateV1>

@@ -59,7 +59,7 @@ const services: [DescService, Record<string, MethodFields>][] = [
 
 for (const [service, methods] of services) {
   suite(`the methods of ${service.typeName}`, () => {
-    test('are all there, by their names and kinds', () => {
+    test('all exist, by their names and kinds', () => {
       assert.deepEqual(
         Object.entries(methods).map(([localName, { name, kind }]) => [localName, name, kind]),
         service.methods.map(({ localName, name, methodKind }) => [localName, name, methodKind]),

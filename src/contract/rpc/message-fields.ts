@@ -1,6 +1,6 @@
 /**
- * What a message holds, as far as its JSON form needs to be known. The generated descriptions know more, but with the
- * library that reads them they take a megabyte and many milliseconds, which every sandbox would pay.
+ * The fields of messages, as far as the JSON codec needs them. The generated descriptions have more, but with their
+ * library they take a megabyte and many milliseconds in every sandbox.
  */
 
 /** How a single value looks in JSON. */

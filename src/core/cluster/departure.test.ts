@@ -20,7 +20,7 @@ async function departed({ service, team, stores, driver }: Fixture) {
   return { sandboxID, endAt }
 }
 
-test('a node that took it and could not resume it does so later by itself, also if it is not draining', async (t) => {
+test('a node that took a sandbox and could not resume it does so later by itself, even if it is not draining', async (t) => {
   const { one, other, drainer, drainerOfOther, clock, peer, take } = await openDraining(t)
   await other.stores.teams.setLimits(other.team.teamID, { ...other.team.limits, maxSandboxes: 1 })
   const sandboxID = await startRunning(one)
@@ -41,7 +41,7 @@ test('a node that took it and could not resume it does so later by itself, also 
   assert.deepEqual([state, end, memoryOn(other, sandboxID)], ['running', endAt, 'memory'])
 })
 
-test('a pause that could not be recorded is finished later, and the sandbox runs on elsewhere', async (t) => {
+test('a pause that could not be recorded is finished later, and the sandbox resumes on another node', async (t) => {
   const { one, other, drainer, clock } = await openDraining(t)
   const sandboxID = await startRunning(one)
   one.faults.before = failMoves('paused')
@@ -55,7 +55,7 @@ test('a pause that could not be recorded is finished later, and the sandbox runs
   assert.equal(memoryOn(other, sandboxID), 'memory')
 })
 
-test('what a process paused that then crashed runs on, elsewhere or here', async (t) => {
+test('a sandbox that a process paused before it crashed resumes, on another node or here', async (t) => {
   const { one, other, again, membership } = await openDraining(t)
   const moved = await departed(one)
   await again().run()
@@ -68,7 +68,7 @@ test('what a process paused that then crashed runs on, elsewhere or here', async
   assert.equal((await one.service.get(one.team, kept.sandboxID)).endAt, kept.endAt)
 })
 
-test('where the node that took it dies before it resumes it, another one lets it run on', async (t) => {
+test('if the node that took a sandbox dies before it resumes it, another node resumes it', async (t) => {
   const { one, other, drainer, newDrainer, nodes, clock, peer, open } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
     await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
@@ -88,7 +88,7 @@ test('where the node that took it dies before it resumes it, another one lets it
   assert.equal(memoryOn(third, sandboxID), 'memory')
 })
 
-test('where no other node is left, it goes back to the node that is drained', async (t) => {
+test('if no other node is left, a sandbox returns to the draining node', async (t) => {
   const { one, other, drainer, nodes, clock, peer } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
     await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
@@ -104,7 +104,7 @@ test('where no other node is left, it goes back to the node that is drained', as
   assert.equal(memoryOn(one, sandboxID), 'memory')
 })
 
-test('a timeout that is extended between the list and the move holds', async (t) => {
+test('a timeout that is extended between the list and the move is kept', async (t) => {
   const { one, other, drainer, membership, nodes, clock } = await openDraining(t)
   const sandboxID = await startRunning(one, 120_000)
   let isExtended = false
@@ -119,7 +119,7 @@ test('a timeout that is extended between the list and the move holds', async (t)
   assert.equal((await other.service.get(other.team, sandboxID)).endAt, endAt)
 })
 
-test('a client that pauses what a drain has just paused gets that, and it stays paused', async (t) => {
+test('a client that pauses a sandbox which a drain has just paused succeeds, and the sandbox stays paused', async (t) => {
   const { one, other, again, membership } = await openDraining(t)
   const { sandboxID } = await departed(one)
   await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
@@ -138,7 +138,7 @@ test('a client that pauses what a drain has just paused gets that, and it stays 
   assert.deepEqual([state, snapshot?.memory], ['paused', false])
 })
 
-test('a client that pauses it while its new node is about to resume it wins', async (t) => {
+test("a client's pause wins over the resume by the new node", async (t) => {
   const { one, other, drainer, peer, take } = await openDraining(t)
   let sandboxID = ''
   peer.handOver = async (...offer) => {
@@ -155,14 +155,14 @@ test('a client that pauses it while its new node is about to resume it wins', as
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
 })
 
-test('who connects to what a drain has paused does not shorten its life', async (t) => {
+test('a client that connects to a sandbox paused by a drain does not shorten its life', async (t) => {
   const { one } = await openDraining(t)
   const { sandboxID, endAt } = await departed(one)
   const { sandbox } = await one.service.connect(one.team, sandboxID, { timeoutMs: 60_000, memory: true })
   assert.deepEqual([sandbox.state, sandbox.endAt, sandbox.runUntil], ['running', endAt, null])
 })
 
-test('a resume that fails leaves the sandbox to be resumed again', async (t) => {
+test('a failed resume leaves the sandbox to be resumed again', async (t) => {
   const { one, again, membership, clock } = await openDraining(t)
   const { sandboxID } = await departed(one)
   membership.isDraining = false
@@ -178,7 +178,7 @@ test('a resume that fails leaves the sandbox to be resumed again', async (t) => 
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'running')
 })
 
-test('a sandbox that has ended is asked for no more', async (t) => {
+test('a node stops trying to resume a sandbox that has ended', async (t) => {
   const { one, drainer, clock, peer } = await openDraining(t)
   peer.handOver = async () => {
     await one.service.kill(one.team, sandboxID)

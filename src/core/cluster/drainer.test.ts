@@ -4,7 +4,7 @@ import { gate, until } from '../../../test/support/domain.ts'
 import { complaints, memoryOn, openDraining, startRunning } from '../../../test/support/draining.ts'
 import { AppError } from '../../lib/app-error.ts'
 
-test('what runs on a node that is drained runs on another one, with its memory and until the same time', async (t) => {
+test('a running sandbox of a draining node runs on another node, with its memory and until the same time', async (t) => {
   const { one, other, drainer, clock } = await openDraining(t)
   const sandboxID = await startRunning(one)
   const { endAt } = await one.service.get(one.team, sandboxID)
@@ -18,7 +18,7 @@ test('what runs on a node that is drained runs on another one, with its memory a
   assert.equal(memoryOn(other, sandboxID), 'memory')
 })
 
-test('a node that is not drained keeps what it has', async (t) => {
+test('a node that is not draining keeps its sandboxes', async (t) => {
   const { one, drainer, membership } = await openDraining(t)
   membership.isDraining = false
   const sandboxID = await startRunning(one)
@@ -26,7 +26,7 @@ test('a node that is not drained keeps what it has', async (t) => {
   assert.equal(memoryOn(one, sandboxID), 'memory')
 })
 
-test('a paused sandbox goes to another node paused', async (t) => {
+test('a paused sandbox moves to another node and stays paused', async (t) => {
   const { one, other, drainer } = await openDraining(t)
   const sandboxID = await startRunning(one)
   await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
@@ -35,7 +35,7 @@ test('a paused sandbox goes to another node paused', async (t) => {
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
 })
 
-test('what cannot move runs on to its end where it is, untouched', async (t) => {
+test('a sandbox that cannot move runs to its end where it is, untouched', async (t) => {
   const { one, drainer, peer } = await openDraining(t, { canMoveMemory: false })
   const sandboxID = await startRunning(one)
   const { runID } = await one.service.get(one.team, sandboxID)
@@ -44,7 +44,7 @@ test('what cannot move runs on to its end where it is, untouched', async (t) => 
   assert.deepEqual([row.state, row.runID, peer.asked], ['running', runID, 0])
 })
 
-test('what ends soon is not moved', async (t) => {
+test('a sandbox that ends soon is not moved', async (t) => {
   const { one, drainer, peer } = await openDraining(t)
   const sandboxID = await startRunning(one, 30_000)
   await drainer.run()
@@ -52,7 +52,7 @@ test('what ends soon is not moved', async (t) => {
   assert.equal(peer.asked, 0)
 })
 
-test('without another node that has room nothing is paused', async (t) => {
+test('nothing is paused if no other node has capacity', async (t) => {
   const { one, drainer, nodes } = await openDraining(t)
   nodes[1]!.load = { ...nodes[1]!.load, freeMemoryMB: 1 }
   const sandboxID = await startRunning(one)
@@ -62,7 +62,7 @@ test('without another node that has room nothing is paused', async (t) => {
   assert.equal(complaints(one).length, 1)
 })
 
-test('a node that does not take it leaves it running here; it is told once and tried again after a while', async (t) => {
+test('a sandbox that no node accepts keeps running here; this is logged once and tried again later', async (t) => {
   const { one, other, drainer, clock, peer, take } = await openDraining(t)
   peer.handOver = async () => {
     throw new AppError('unavailable', 'Node other did not answer.')
@@ -82,7 +82,7 @@ test('a node that does not take it leaves it running here; it is told once and t
   assert.equal(memoryOn(other, sandboxID), 'memory')
 })
 
-test('while the object store is gone a sandbox goes on here', async (t) => {
+test('a sandbox keeps running here while the object store does not answer', async (t) => {
   const { one, drainer, objects } = await openDraining(t)
   objects.isGone = true
   const sandboxID = await startRunning(one)
@@ -91,7 +91,7 @@ test('while the object store is gone a sandbox goes on here', async (t) => {
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'running')
 })
 
-test('an answer that is lost on the way leaves one live copy, on the node that took it', async (t) => {
+test('a lost answer leaves one live copy of the sandbox, on the node that took it', async (t) => {
   const { one, other, drainer, clock, peer, take } = await openDraining(t)
   peer.handOver = async (...offer) => {
     await take(...offer)
@@ -110,7 +110,7 @@ test('an answer that is lost on the way leaves one live copy, on the node that t
   assert.equal(peer.asked, 1, 'the row says that nothing is left to do')
 })
 
-test('memory that no other node can use is not tried again', async (t) => {
+test('a sandbox whose memory no other node can use is not tried again', async (t) => {
   const { one, other, drainer, clock, peer } = await openDraining(t)
   other.driver.world.cpu = 'lesser'
   const sandboxID = await startRunning(one)

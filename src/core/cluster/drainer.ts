@@ -22,9 +22,9 @@ import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 import { rankNodes } from './rank-nodes.ts'
 
-/** A move loads the disk and the network, and its sandbox stands still meanwhile. */
+/** A move loads the disk and the network, and its sandbox does not run meanwhile. */
 const movesAtOnce = 2
-/** Delay before a sandbox is tried again after a failure: each try makes it stand still. */
+/** Delay before a sandbox is tried again after a failure, because each try interrupts it. */
 const retryAfterMs = 60_000
 /** A sandbox that ends sooner than this is not moved. */
 const leastLeftMs = 60_000

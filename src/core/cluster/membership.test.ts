@@ -78,7 +78,7 @@ test('after a crash a node joins again as soon as its last sign of life is old e
   assert.ok(store.now > 10_000)
 })
 
-test('a Warren whose id a living process has does not start, and says why', async () => {
+test('a Warren whose node id belongs to a live process does not start, and says why', async () => {
   const { store, membership } = open()
   store.row = { runID: 'the other', seenAt: 0, status: 'ready' }
   store.meanwhile = () => {
@@ -91,7 +91,7 @@ test('a Warren whose id a living process has does not start, and says why', asyn
   assert.equal(store.row.runID, 'the other')
 })
 
-test('a node that was forgotten while it lived gives up what it has and joins anew', async () => {
+test('a node that was forgotten while it was alive gives up its sandboxes and joins again', async () => {
   const { store, membership, forgotten } = open()
   await membership.join()
   store.row = undefined
@@ -100,7 +100,7 @@ test('a node that was forgotten while it lived gives up what it has and joins an
   assert.equal((store.row as { runID: string } | undefined)?.runID, 'mine')
 })
 
-test('while the database is away, what was last known of the nodes holds', async () => {
+test('while the database does not answer, the last known list of nodes is used', async () => {
   const { store, clock, membership } = open()
   await membership.join()
   assert.equal((await membership.nodes()).length, 1)
@@ -111,7 +111,7 @@ test('while the database is away, what was last known of the nodes holds', async
   }
 })
 
-test('the nodes are read again only while somebody asks for them', async () => {
+test('the list of nodes is read again only while somebody uses it', async () => {
   const { store, membership } = open()
   await membership.join()
   await membership.nodes()
@@ -120,7 +120,7 @@ test('the nodes are read again only while somebody asks for them', async () => {
   assert.equal(store.lists, before + 1)
 })
 
-test('a node that comes back is known within half a second, however often one asks for it', async () => {
+test('a node that comes back is known within half a second, however often its state is read', async () => {
   const { store, clock, membership } = open()
   store.listedID = 'another'
   await membership.join()
@@ -135,7 +135,7 @@ test('a node that comes back is known within half a second, however often one as
   assert.equal(isAway((await membership.find('another'))!), false)
 })
 
-test('a node that lived when the database went away is not away when it is back, until it had time for a sign of life', async () => {
+test('a node that was alive when the database failed does not count as absent afterwards, until it had time for a sign of life', async () => {
   const { store, clock, membership } = open()
   await membership.join()
   await membership.nodes()
@@ -157,7 +157,7 @@ test('a node that lived when the database went away is not away when it is back,
   assert.equal(membership.steadyForMs, 12_000)
 })
 
-test('a node that was away before the database went is away when it is back', async () => {
+test('a node that was absent before the database failed is absent afterwards', async () => {
   const { store, clock, membership } = open()
   store.listedID = 'another'
   await membership.join()

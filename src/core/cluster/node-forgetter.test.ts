@@ -34,7 +34,7 @@ function open(silences: Record<string, number>) {
   return { forgetter, forgotten, waits, lease, membership }
 }
 
-test('a node that is away for longer than the operator waits is forgotten, and no other', async () => {
+test("only a node that is absent for longer than the operator's limit is forgotten", async () => {
   const { forgetter, forgotten, waits } = open({ lives: 1000, away: 599_000, 'gone for good': 601_000 })
   await forgetter.run()
   assert.deepEqual(forgotten, ['gone for good'])
@@ -45,14 +45,14 @@ test('a node that is away for longer than the operator waits is forgotten, and n
   )
 })
 
-test('while another Warren does it, this one does not', async () => {
+test('only one Warren at a time forgets nodes', async () => {
   const { forgetter, forgotten, lease } = open({ 'gone for good': 601_000 })
   lease.isTaken = true
   await forgetter.run()
   assert.deepEqual(forgotten, [])
 })
 
-test('nodes that could give no sign of life while the database was away are not forgotten when it is back', async () => {
+test('nodes that could give no sign of life during an outage of the database are not forgotten after it', async () => {
   const { forgetter, forgotten, membership } = open({ 'lives, and tells so in a second': 601_000 })
   for (const steadyForMs of [0, 1000, 299_000]) {
     membership.steadyForMs = steadyForMs
@@ -64,7 +64,7 @@ test('nodes that could give no sign of life while the database was away are not 
   assert.equal(forgotten.length, 1)
 })
 
-test('where the database goes away in between, the rest is left for later', async () => {
+test('if the database fails in between, the remaining work is left for later', async () => {
   const { forgetter, forgotten } = open({ 'the last': 601_000, 'one more': 601_000 })
   await forgetter.run()
   assert.deepEqual(forgotten, ['the last'])

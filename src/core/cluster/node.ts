@@ -30,7 +30,7 @@ export type NodeLoad = {
   disk: { mountPoint: string; filesystemType: string; device: string; usedBytes: number; totalBytes: number }
   /** Missing if the node's sandboxes have no GPUs, or if its version does not report them. */
   gpus?: Pick<GpuCapacity, 'free' | 'mostPerSandbox'>
-  /** Templates of which a sandbox waits in the warm pool. */
+  /** Templates that have a sandbox in the warm pool. */
   warmTemplates: readonly string[]
   /** Builds of other nodes whose layers and snapshots are on this node's disk. */
   buildsAtHand: readonly string[]

@@ -56,12 +56,12 @@ const order = (
   sent: (nodeID: string) => SentDemand = nothing,
 ) => rankNodes(nodes, { ...demand, ...wanted }, sent, first).map((one) => one.node.nodeID)
 
-test('away and draining nodes get nothing', () => {
+test('absent and draining nodes get no sandboxes', () => {
   const nodes = [node('a', { silentMs: 60_000 }), node('b', { status: 'draining' }), node('c')]
   assert.deepEqual(order(nodes), ['c'])
 })
 
-test('a node with a warm sandbox comes before one with the bytes at hand, and that before others', () => {
+test('a node with a warm sandbox is preferred to one with the files on its disk, and that to others', () => {
   const nodes = [
     node('a'),
     node('b', { load: { buildsAtHand: ['x'] } }),
@@ -71,7 +71,7 @@ test('a node with a warm sandbox comes before one with the bytes at hand, and th
   assert.deepEqual(order(nodes, { buildID: 'x' }), ['c', 'b', 'a'])
 })
 
-test('room comes before everything else, and what was sent to a node since counts', () => {
+test('free capacity counts before everything else, and includes sandboxes sent to a node since its last report', () => {
   const full = node('a', { load: { warmTemplates: ['t'], freeMemoryMB: 500 } })
   assert.deepEqual(order([full, node('b')]), ['b', 'a'])
   const ranked = rankNodes([full], demand, nothing, first)
@@ -83,12 +83,12 @@ test('room comes before everything else, and what was sent to a node since count
   assert.deepEqual(order([node('a'), node('b')], {}, sent), ['a', 'b'])
 })
 
-test('of two drawn at random the emptier is taken', () => {
+test('of two nodes drawn at random, the emptier one is chosen', () => {
   const busy = node('a', { load: { allocatedMemoryMB: 9000, freeMemoryMB: 9000 } })
   assert.deepEqual(order([busy, node('b')])[0], 'b')
 })
 
-test('what only its builder has goes there; memory goes where isolation and CPU can read it', () => {
+test('a build that only one node has goes to that node, and memory goes to a node whose isolation and CPU can restore it', () => {
   const nodes = [
     node('a'),
     node('b', { facts: { isolation: 'gvisor' } }),
@@ -120,7 +120,7 @@ test('a thousand creates on ten equal nodes spread within a few percent', () => 
   assert.ok(Math.max(...counts) - Math.min(...counts) <= 10, counts.join(' '))
 })
 
-test('a sandbox with GPUs goes to a node that has as many free, and never to one that has none', () => {
+test('a sandbox with GPUs goes to a node with enough free GPUs, and never to one that has none', () => {
   const gpus = (free: number, mostPerSandbox = 2) => ({ load: { gpus: { free, mostPerSandbox } } })
   const nodes = [node('none'), node('busy', gpus(0)), node('free', gpus(2)), node('small', gpus(1, 1))]
   const ranked = rankNodes(nodes, { ...demand, gpuCount: 2 }, nothing, first)

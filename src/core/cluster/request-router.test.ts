@@ -8,7 +8,7 @@ import { chooseCourse, RequestRouter } from './request-router.ts'
 const sandbox: Owned = { kind: 'sandbox', id: 'a' }
 const nodeOf = (nodeID: string, silentMs = 0) => ({ nodeID, silentMs }) as ClusterNode
 
-test('what is unknown or its own a node answers; what a living node has goes there, movable or not', () => {
+test('a node answers for its own and for unknown sandboxes, and passes on requests for those of a live node', () => {
   const courseOf = (owner: Owner | undefined, node?: ClusterNode) =>
     chooseCourse('one', sandbox, owner, node).kind
   assert.equal(courseOf(undefined), 'answer')
@@ -19,7 +19,7 @@ test('what is unknown or its own a node answers; what a living node has goes the
 
 const kinds = ['log', 'build', 'volume', 'quarantined'] as const
 
-test('of an away node only a paused sandbox that the object store has is taken over', () => {
+test('of an absent node, only a paused sandbox in the object store is taken over', () => {
   const courseOf = (what: Owned, isMovable: boolean) =>
     chooseCourse('one', what, { nodeID: 'other', isMovable }, nodeOf('other', 10_001)).kind
   assert.equal(courseOf(sandbox, true), 'take over')
@@ -27,7 +27,7 @@ test('of an away node only a paused sandbox that the object store has is taken o
   for (const kind of kinds) assert.equal(courseOf({ kind, id: 'a' }, true), 'tell that it is away')
 })
 
-test('of a node without a row anybody answers by what is left, but for what lives on a Warren out of reach', () => {
+test('any node answers for a sandbox whose node has no row, except for a live one on a Warren out of reach', () => {
   const courseOf = (kind: Owned['kind'], isMovable = false) =>
     chooseCourse('one', { kind, id: 'a' }, { nodeID: 'other', isMovable }, undefined).kind
   assert.equal(courseOf('sandbox', true), 'take over')
@@ -61,7 +61,7 @@ function newRouter(row: { owner: Owner }, nodes: ClusterNode[]) {
   return { router, state }
 }
 
-test('a remembered owner is asked without a look at the row, and looked up again before it counts as away', async () => {
+test('a remembered owner is asked without a look at the row, and looked up again before it counts as absent', async () => {
   const row = { owner: { nodeID: 'other', isMovable: true } }
   const nodes = [nodeOf('other'), nodeOf('third')]
   const { router, state } = newRouter(row, nodes)
@@ -74,7 +74,7 @@ test('a remembered owner is asked without a look at the row, and looked up again
   assert.deepEqual(state.taken, [])
 })
 
-test('what was taken over is not passed on when the node that had it is back', async () => {
+test('a request for a sandbox that was taken over is not passed on when its earlier node is back', async () => {
   const nodes = [nodeOf('other', 60_000)]
   const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, nodes)
   assert.equal(await router.route(sandbox, { isFromPeer: false }), 'absent')
@@ -85,7 +85,7 @@ test('what was taken over is not passed on when the node that had it is back', a
   assert.deepEqual(state.taken, ['a'])
 })
 
-test('a peer is told when it asks the wrong node, which never takes over for it', async () => {
+test('a peer that asks the wrong node gets an error, and that node never takes over for it', async () => {
   const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, [
     nodeOf('other', 60_000),
   ])
@@ -93,7 +93,7 @@ test('a peer is told when it asks the wrong node, which never takes over for it'
   assert.deepEqual(state.taken, [])
 })
 
-test('what its owner, back again, or another node has by now is not taken from it', async () => {
+test('a sandbox that its returned owner or another node has by now is not taken from it', async () => {
   const row = { owner: { nodeID: 'other', isMovable: true } }
   const nodes = [nodeOf('other', 60_000), nodeOf('third')]
   const { router, state } = newRouter(row, nodes)

@@ -8,7 +8,7 @@ import { parseTemplateReference } from '../template/reference.ts'
 const removal = { force: true, missing: [] }
 
 describe('deleting a team', () => {
-  it('goes on when somebody else deletes one of its templates meanwhile', async () => {
+  it('continues if another request deletes one of its templates meanwhile', async () => {
     await using fixture = await openFixture()
     const { teamRemover, remover, builds, stores, storeFaults } = fixture
     const team = await addTeam(fixture, 'beta')
@@ -24,7 +24,7 @@ describe('deleting a team', () => {
     assert.equal(await stores.teams.findTeam('beta'), undefined)
   })
 
-  it('is told as done when the answer is lost, and as not found when there is none', async () => {
+  it('is a success if the answer is lost, and not_found if there is no such team', async () => {
     await using fixture = await openFixture()
     const { teamRemover, stores, clock } = fixture
     const team = await addTeam(fixture, 'beta')

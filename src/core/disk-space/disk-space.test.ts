@@ -7,7 +7,7 @@ import type { PruneOptions } from './pruner.ts'
 
 const none = { count: 0, bytes: 0 }
 
-/** A disk of which every step that was last used at one of `uses` takes one byte. */
+/** A disk on which each cached step takes one byte; `uses` are the times of their last use. */
 function openDisk(uses: number[], { free = 0, wanted = 0, rubbish = 0 }) {
   const disk = { uses: [...uses], free, rubbish }
   const runs: PruneOptions[] = []
@@ -36,32 +36,32 @@ function openDisk(uses: number[], { free = 0, wanted = 0, rubbish = 0 }) {
 const numbers = (count: number) => Array.from({ length: count }, (_, index) => count - index)
 
 describe('free disk space', () => {
-  it('is left alone while there is enough', async () => {
+  it('is left alone while there is enough of it', async () => {
     const { space, runs, said } = openDisk(numbers(5), { free: 10, wanted: 10 })
     await space.require()
     assert.deepEqual([runs, said], [[], []])
   })
 
-  it('is made of what is of no use first, and nothing else goes where that is enough', async () => {
+  it('is made by removing useless files first, and nothing else if that is enough', async () => {
     const { space, disk, runs } = openDisk(numbers(5), { free: 7, wanted: 10, rubbish: 3 })
     await space.require()
     assert.deepEqual([disk.uses.length, runs.length], [5, 1])
   })
 
-  it('is made of what nobody used for longest, and no more than is needed goes', async () => {
+  it('is made by removing the least recently used files, and no more than needed', async () => {
     const { space, disk, said } = openDisk(numbers(50), { free: 0, wanted: 15 })
     await space.require()
     assert.deepEqual([disk.free, Math.min(...disk.uses)], [20, 21])
     assert.match(said[0]!, /nearly full: removed 10 cached steps/)
   })
 
-  it('is made once for all who ask at the same time', async () => {
+  it('is made once for all requests at the same time', async () => {
     const { space, disk } = openDisk(numbers(50), { free: 0, wanted: 10 })
     await Promise.all([space.require(), space.require(), space.free()])
     assert.equal(disk.free, 10)
   })
 
-  it('that cannot be made refuses builds in words, and says so once, until there is some again', async () => {
+  it('makes builds fail with the reason if it cannot be freed, logged once, until there is some again', async () => {
     const mib = 1024 ** 2
     const { space, disk, said } = openDisk([], { free: 3 * mib, wanted: 10 * mib })
     await assert.rejects(space.require(), (error: Error) => {
@@ -77,7 +77,7 @@ describe('free disk space', () => {
     )
   })
 
-  it('is not waited for when all that could go came into use meanwhile', async () => {
+  it('is given up without a wait if everything that could be removed came into use meanwhile', async () => {
     const stuck = new DiskSpace({
       freeBytes: async () => 0,
       minFreeBytes: 1,
@@ -90,7 +90,7 @@ describe('free disk space', () => {
     assert.equal(await stuck.free(), false)
   })
 
-  it('that cannot be looked at stops nobody', async () => {
+  it('does not block builds if it cannot be measured', async () => {
     const blind = new DiskSpace({
       minFreeBytes: 1,
       log: silentLog,
@@ -104,7 +104,7 @@ describe('free disk space', () => {
 })
 
 describe('disk space that cannot be freed because pruning fails', () => {
-  it('is short all the same', async () => {
+  it('still counts as short', async () => {
     const { silent, said } = { silent: silentLog, said: [] as string[] }
     const fails = () => Promise.reject(new Error('a record cannot be read'))
     const space = new DiskSpace({

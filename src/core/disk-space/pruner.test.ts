@@ -42,7 +42,7 @@ const countsOf = (report: Awaited<ReturnType<Pruner['run']>>) =>
   [report.steps, report.savedStates, report.layers, report.files].map(({ count }) => count)
 
 describe('pruning', () => {
-  it('takes cached steps, layers and files that nothing needs, and a dry run only says so', async () => {
+  it('removes cached steps, layers and files that nothing needs, and a dry run only lists them', async () => {
     await using world = await openPruner()
     await world.build({ ...image, steps: runs('one', 'two') })
     await world.upload('files')
@@ -56,7 +56,7 @@ describe('pruning', () => {
     assert.deepEqual(countsOf(await world.prune()), [0, 0, 0, 0])
   })
 
-  it('leaves what a template stands on, and a cached step that costs nothing besides', async () => {
+  it('keeps the layers of a template, and a cached step that costs nothing extra', async () => {
     await using world = await openPruner()
     const { result } = await world.build({ ...image, steps: runs('one', 'two') })
     const templateID = await world.own(result)
@@ -69,7 +69,7 @@ describe('pruning', () => {
     assert.deepEqual(world.states(), [])
   })
 
-  it('leaves what was used since the time it is given', async () => {
+  it('keeps everything that was used since the given time', async () => {
     await using world = await openPruner()
     await world.build({ ...image, steps: runs('old') })
     world.clock.advance(10_000)
@@ -79,7 +79,7 @@ describe('pruning', () => {
     assert.equal((await world.stores.buildCache.list()).length, 3)
   })
 
-  it('leaves what a build that has not ended may have used, its files too', async () => {
+  it('keeps everything that an unfinished build may have used, its files included', async () => {
     await using world = await openPruner()
     const { result } = await world.build({ ...image, steps: runs('before') })
     world.clock.advance(10_000)
@@ -93,7 +93,7 @@ describe('pruning', () => {
     assert.deepEqual(countsOf(await world.prune(true)), [5, 3, 2, 1])
   })
 
-  it('leaves the snapshots of paused sandboxes', async () => {
+  it('keeps the snapshots of paused sandboxes', async () => {
     await using world = await openPruner()
     const { service, team } = world.fixture
     const { sandboxID } = await service.create(team, request())
@@ -104,7 +104,7 @@ describe('pruning', () => {
     await service.kill(team, sandboxID)
   })
 
-  it('tells the images which folders sandboxes and snapshots stand on', async () => {
+  it('tells the images which folders sandboxes and snapshots use', async () => {
     await using world = await openPruner()
     const { driver } = world.fixture
     const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
@@ -132,7 +132,7 @@ describe('pruning', () => {
     ])
   })
 
-  it('never takes from under builds that run beside it, up to where they are written down', async () => {
+  it('never removes the layers of running builds, up to the moment when they are recorded', async () => {
     await using world = await openPruner()
     // No row says that these builds run: what they hold must be enough.
     const pruneAll = async () => {

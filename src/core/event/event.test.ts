@@ -7,7 +7,7 @@ import { newUUID } from '../../lib/ids.ts'
 const page = { order: 'asc', offset: 0, limit: 100 } as const
 
 describe('a change whose answer from the store is lost', () => {
-  it('is told once', async () => {
+  it('gets one event', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, faults, stores } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -29,7 +29,7 @@ describe('a change whose answer from the store is lost', () => {
     )
   })
 
-  it('is told again under another id, where it is made again because others changed the row in between', async () => {
+  it('gets another event under another id, if it is made again because others changed the row in between', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, faults, stores } = fixture
     const { sandboxID, runID } = await service.create(team, request())

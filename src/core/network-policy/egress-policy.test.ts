@@ -23,7 +23,7 @@ const refuses = (network: NetworkOptions, says: string | RegExp) =>
   )
 
 describe('an egress policy', () => {
-  it('is open when nothing is said', () => {
+  it('allows everything by default', () => {
     const open = { allow: [], deny: [], toGate: 'none' }
     for (const network of [null, {}, { allowOut: null, denyOut: [], rules: {}, egressProxy: null }]) {
       assert.deepEqual(addressRules(policyOf(network)), open)
@@ -31,13 +31,13 @@ describe('an egress policy', () => {
     }
   })
 
-  it('denies everything without internet, and still what is allowed goes', () => {
+  it('denies everything without internet access, except what is allowed explicitly', () => {
     const rules = addressRules(policyOf({ allowOut: ['1.2.3.4', '5.0.0.0/8'] }, false))
     assert.deepEqual(rules, { allow: ['1.2.3.4', '5.0.0.0/8'], deny: [all], toGate: 'none' })
     assert.equal(policyOf({ allowOut: ['a.test'] }, false).internet, false)
   })
 
-  it('takes addresses, ranges and names apart, once each', () => {
+  it('separates addresses, ranges and names, and lists each once', () => {
     const { allowAddresses, allowNames, internet } = policyOf({
       allowOut: ['1.1.1.1', 'A.Test.', '*.b.test', '*', '10.0.0.0/8', 'bücher.test', 'a.test', '1.1.1.1'],
       denyOut: [all],
@@ -47,7 +47,7 @@ describe('an egress policy', () => {
     assert.equal(internet, false)
   })
 
-  it('refuses what is neither, in the words that clients know', () => {
+  it('rejects entries that are neither address nor name, with the messages that clients know', () => {
     const bad = ['', ' ', 'a b', '-a.test', 'a..test', '1.2.3', '1.2.3.4/33', '256.1.1.1', '::1', 'fd00::/8']
     const odd = [
       '0x7f.1',
@@ -75,7 +75,7 @@ describe('an egress policy', () => {
     }
   })
 
-  it('allows names only where all else is denied', () => {
+  it('allows names only if everything else is denied', () => {
     for (const denyOut of [undefined, [], ['1.2.3.4'], ['0.0.0.0/1']]) {
       refuses({ allowOut: ['a.test'], ...(denyOut && { denyOut }) }, /must include 'ALL_TRAFFIC' in deny out/)
     }
@@ -84,7 +84,7 @@ describe('an egress policy', () => {
     }
   })
 
-  it('bounds its lists', () => {
+  it('limits the length of its lists', () => {
     const many = Array.from({ length: 257 }, (_, at) => `10.0.${at >> 8}.${at & 255}`)
     refuses({ allowOut: many }, /allowOut may have at most 256/)
     refuses({ denyOut: many }, /denyOut may have at most 256/)
@@ -92,7 +92,7 @@ describe('an egress policy', () => {
     assert.equal(policyOf({ denyOut: many.slice(1) }).denyAddresses.length, 256)
   })
 
-  it('keeps who answers for names, nobody included', () => {
+  it('keeps the list of name servers, even an empty one', () => {
     assert.equal(policyOf({}).dnsServers, null)
     assert.deepEqual(policyOf({ dnsServers: [] }).dnsServers, [])
     assert.deepEqual(policyOf({ dnsServers: ['9.9.9.9'] }).dnsServers, ['9.9.9.9'])
@@ -100,7 +100,7 @@ describe('an egress policy', () => {
       refuses({ dnsServers: [bad] }, /invalid DNS server/)
   })
 
-  it('reads header rules, and bounds them', () => {
+  it('reads header rules, and limits them', () => {
     const rule = (headers: Record<string, string>) => [{ transform: { headers } }]
     const secret = `\${e2b.secrets.key}`
     const read = policyOf({ rules: { 'API.test': rule({ 'X-Key': `Bearer ${secret}` }), 'b.test': [] } })
@@ -132,7 +132,7 @@ describe('an egress policy', () => {
     refuses({ rules: { 'a.test': rule({ a: `\${e2b.identity.tokens.x}` }) } }, /workload token/)
   })
 
-  it('reads a proxy, and sends all there', () => {
+  it('reads a proxy, and sends all connections to it', () => {
     const full = { address: 'Proxy.test:1080', username: 'u', password: 'p', tls: { enabled: true } }
     const read = policyOf({ egressProxy: full })
     assert.deepEqual(read.proxy, { host: 'proxy.test', port: 1080, username: 'u', password: 'p', tls: {} })
@@ -166,7 +166,7 @@ describe('an egress policy', () => {
     refuses({ egressProxy: { address: 'a.test:1', password: 'p' } }, /needs egressProxy.username/)
   })
 
-  it('decides every address like a model that is slow and obviously right', () => {
+  it('decides every address like a slow and obviously correct model', () => {
     let seed = 7
     const random = (below: number) => {
       seed = (seed * 48_271) % 2_147_483_647
@@ -218,7 +218,7 @@ function letsThrough({ allow, deny }: AddressRules, address: string): boolean {
 }
 
 describe('a name in a policy', () => {
-  it('is lower case, plain, and no address in disguise', () => {
+  it('is in lower case, ASCII, and not an address in disguise', () => {
     assert.equal(parseHostName('ExAmple.COM.'), 'example.com')
     assert.equal(parseHostName('localhost'), 'localhost')
     assert.equal(parseHostName('_dmarc.a-b.test'), '_dmarc.a-b.test')
@@ -239,7 +239,7 @@ describe('a name in a policy', () => {
       if (bad !== 'a.') assert.equal(parseNamePattern(bad), undefined, bad)
   })
 
-  it('never throws, and what it gives is a name to itself', () => {
+  it('is parsed without exceptions, and its result parses to itself', () => {
     let seed = 3
     const letters = ['a', 'B', '.', '-', '*', '0', 'x', '/', ':', '\0', 'ü', '。', '１', ' ', '%2e', '_']
     for (let round = 0; round < 20_000; round++) {

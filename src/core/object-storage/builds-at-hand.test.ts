@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { ManualClock } from '../../lib/clock.ts'
 import { BuildsAtHand } from './builds-at-hand.ts'
 
-test('a build of another node is at hand when all its layers and its snapshot are on the disk', async () => {
+test('a build of another node is at hand if all its layers and its snapshot are on the disk', async () => {
   const clock = new ManualClock()
   const disk = { layers: ['a'], snapshots: ['kept'] }
   let reads = 0

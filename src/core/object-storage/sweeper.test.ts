@@ -83,7 +83,7 @@ const slowSweeper = (
     rows: storeWith(stores.storedBytes, changes),
   })
 
-test('a layer that a build needs while it is removed is not taken for one that is there', async (t) => {
+test('a layer that a build needs while it is being removed does not count as stored', async (t) => {
   const { one, objects, insertBuild, isMarked, uploader } = await open(t)
   objects.onStep = async (step) => {
     if (step !== 'remove') return
@@ -98,7 +98,7 @@ test('a layer that a build needs while it is removed is not taken for one that i
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
-test('a layer that a build needs before it was condemned stays', async (t) => {
+test('a layer that a build needs before its removal is decided stays', async (t) => {
   const { one, objects, insertBuild, isMarked, uploader } = await open(t)
   const rows: Partial<StoredBytesStore> = {
     async condemn(keys, at) {
@@ -112,7 +112,7 @@ test('a layer that a build needs before it was condemned stays', async (t) => {
   assert.deepEqual(await one.stores.storedBytes.findCondemned([key]), [])
 })
 
-test('while the outcome of a removal is not known, nobody relies on the object', async (t) => {
+test('while the outcome of a removal is unknown, nobody relies on the object', async (t) => {
   const { one, clock, objects, insertBuild, isMarked, uploader } = await open(t)
   const remove = objects.remove.bind(objects)
   objects.remove = async () => {
@@ -134,7 +134,7 @@ test('while the outcome of a removal is not known, nobody relies on the object',
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
-test('a sweep that is slower than its lease is waited for, whatever later ones find', async (t) => {
+test('later sweeps wait for a sweep that outlives its lease', async (t) => {
   const { one, other, clock, objects, insertBuild, isMarked, uploader } = await open(t)
   const [asked, opened] = [gate(), gate()]
   objects.onStep = async (step) => {
@@ -156,7 +156,7 @@ test('a sweep that is slower than its lease is waited for, whatever later ones f
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
 })
 
-test('what a node had condemned when it crashed is settled by that node alone', async (t) => {
+test('removals that a node had begun before it crashed are finished by that node alone', async (t) => {
   const { one, other, clock, objects } = await open(t)
   const [mine, theirs] = [one.stores.storedBytes, other.stores.storedBytes]
   await mine.condemn([key], clock.now())
@@ -171,7 +171,7 @@ test('what a node had condemned when it crashed is settled by that node alone', 
   assert.deepEqual([await theirs.findCondemned([key]), objects.objects.has(key)], [[], false])
 })
 
-test('an upload that comes late leaves the object to the node that has taken the sandbox over', async (t) => {
+test('a late upload leaves the object to the node that has taken the sandbox over', async (t) => {
   const { one, other, objects, packs, clock } = await open(t)
   const { sandboxID } = await one.service.create(one.team, request())
   objects.isGone = true

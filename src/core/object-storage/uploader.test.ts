@@ -93,7 +93,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   assert.equal(objects.objects.size, 1)
 })
 
-test('the log of a sandbox goes with it, there and back', async (t) => {
+test('the log of a sandbox moves with it, there and back', async (t) => {
   const { one, other, clock } = await cluster(t)
   const add = async ({ logs }: Fixture, sandboxID: string, sequence: number) => {
     const message = `line ${sequence}`
@@ -116,7 +116,7 @@ test('the log of a sandbox goes with it, there and back', async (t) => {
   }
 })
 
-test('a log that no Warren can have packed is left out, and the sandbox comes without it', async (t) => {
+test('a malformed packed log is left out, and the sandbox moves without it', async (t) => {
   const { one } = await cluster(t)
   const { sandboxID } = await one.service.create(one.team, request())
   const before = await one.logs.newest(sandboxID, 1e6)
@@ -140,7 +140,7 @@ test('a log that no Warren can have packed is left out, and the sandbox comes wi
   assert.deepEqual(await one.logs.newest(sandboxID, 1e6), before)
 })
 
-test('a node that finds a sandbox of its own owned by another stops its copy at once', async (t) => {
+test('a node that finds a sandbox of its own owned by another node stops its copy at once', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -155,7 +155,7 @@ test('a node that finds a sandbox of its own owned by another stops its copy at 
   assert.ok(one.logged.some(({ message }) => message.includes('that another node owns was stopped')))
 })
 
-test('what the quarantine of the earlier owner has of a sandbox stays there when the sandbox moves', async (t) => {
+test('snapshots in the quarantine of the earlier owner stay there when the sandbox moves', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -168,7 +168,7 @@ test('what the quarantine of the earlier owner has of a sandbox stays there when
   assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
 })
 
-test('the copy of the earlier owner goes also before the new one has fetched it', async (t) => {
+test('the copy of the earlier owner is removed even before the new owner has fetched it', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -180,7 +180,7 @@ test('the copy of the earlier owner goes also before the new one has fetched it'
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
 })
 
-test('of several that want the same sandbox at once, its own node included, one gets it', async (t) => {
+test('of several nodes that take the same sandbox at once, its own node included, one gets it', async (t) => {
   const { one, other, open } = await cluster(t)
   const third = await open('third')
   t.after(() => third.stores.close())
@@ -199,7 +199,7 @@ test('of several that want the same sandbox at once, its own node included, one 
   }
 })
 
-test('what only its own disk has cannot be taken', async (t) => {
+test('a sandbox that only its own disk has cannot be taken over', async (t) => {
   const { one, other, objects } = await cluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
@@ -209,7 +209,7 @@ test('what only its own disk has cannot be taken', async (t) => {
   assert.equal(sandbox.state, 'running')
 })
 
-test('while the object store is gone everything local goes on, it is told once, and made up for later', async (t) => {
+test('while the object store does not answer, local work continues, the outage is logged once, and uploads follow later', async (t) => {
   const { one, objects } = await cluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
@@ -224,7 +224,7 @@ test('while the object store is gone everything local goes on, it is told once, 
   assert.ok(await storedOf(one, sandboxID))
 })
 
-test('a sandbox that is resumed while it is uploaded is not stored, and the upload goes', async (t) => {
+test('a sandbox that is resumed during its upload is not stored, and the upload is removed', async (t) => {
   const { one, objects } = await cluster(t)
   const upload = gate()
   let isRead = false
@@ -256,7 +256,7 @@ test('a crash between the upload and the row costs nothing: the next round finds
   assert.deepEqual((await storedOf(one, sandboxID))?.needs, { cpu: 'usual' })
 })
 
-test('memory of another kind of machine is rejected in words before the sandbox moves; its files boot', async (t) => {
+test('memory of another kind of machine is rejected with the reason before the sandbox moves; its files boot', async (t) => {
   const { one, other } = await cluster(t)
   other.driver.world.cpu = 'lesser'
   const sandboxID = await paused(one)
@@ -272,7 +272,7 @@ test('memory of another kind of machine is rejected in words before the sandbox 
   assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
 })
 
-test('a store that fails in the middle of a fetch leaves the sandbox paused, and the next resume brings it', async (t) => {
+test('a store that fails during a fetch leaves the sandbox paused, and the next resume succeeds', async (t) => {
   const { one, other, objects } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -285,7 +285,7 @@ test('a store that fails in the middle of a fetch leaves the sandbox paused, and
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
 })
 
-test('a sandbox that moves there and back is the newest of its states', async (t) => {
+test('a sandbox that moves there and back has its newest state', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -299,7 +299,7 @@ test('a sandbox that moves there and back is the newest of its states', async (t
   assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
 })
 
-test('objects that no row needs are removed after a grace', async (t) => {
+test('objects that no row needs are removed after a delay', async (t) => {
   const { one, objects, clock } = await cluster(t)
   const [kept, killed] = [await paused(one), await paused(one)]
   await storedSoon(one, kept)
@@ -344,7 +344,7 @@ test('a build of one node starts on another once the object store has its layers
   assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
 })
 
-test('files that a failed resume has changed are what the next owner resumes, whatever its disk has from before', async (t) => {
+test('the next owner resumes the files that a failed resume has changed, whatever older copy its disk has', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -364,7 +364,7 @@ test('files that a failed resume has changed are what the next owner resumes, wh
   assert.equal(holds(one, sandboxID)?.[1], 'newer')
 })
 
-test('a sandbox is taken from the node that was seen to have it, and from no other', async (t) => {
+test('a sandbox is taken over only from the node that was seen as its owner', async (t) => {
   const { one, other } = await cluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)

@@ -8,21 +8,21 @@
  * written by a version it does not know, rejects; the caller leaves that sandbox or snapshot alone and tries
  * again later.
  *
- * A signal that aborts makes the verb reject with the signal's reason. What the verb had begun may be half done
- * then, except where the verb promises otherwise; calling it again finishes it.
+ * A signal that aborts makes the verb reject with the signal's reason. The verb's work may then be half done,
+ * except where the verb promises otherwise; calling the verb again finishes the work.
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
 import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 
-/** What the caller stores to find the sandbox again after a restart. Only the driver reads `data`. */
+/** The caller stores this to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
   driver: string
   version: number
   data: Record<string, string | number | boolean>
 }
 
-/** What memory needs of the machine that reads it back: plain JSON, which only the driver reads. */
+/** Properties that a machine needs to restore this memory: plain JSON, which only the driver reads. */
 export type MemoryNeeds = Readonly<Record<string, string>>
 
 export type SandboxSize = {
@@ -30,13 +30,13 @@ export type SandboxSize = {
   memoryMB: number
   /** How much the sandbox may write, in MiB. */
   diskMB: number
-  /** Missing: none. */
+  /** Missing: no GPUs. */
   gpuCount?: number
 }
 
 export type SandboxSpec = SandboxSize & {
   sandboxID: string
-  /** Fences one life of the sandbox from the next. */
+  /** A new id for each start or resume, so that work of an earlier run cannot reach a later one. */
   runID: string
   /** The folder of a root filesystem, or of its uppermost layer. Sandboxes share it and never write to it. */
   rootFolder: string
@@ -47,49 +47,49 @@ export type SandboxSpec = SandboxSize & {
    * `trusted.overlay.opaque` set to `y` hides what the layers below have in it.
    */
   lowerFolders?: readonly string[]
-  /** What may leave it, from its first packet on. */
+  /** The egress policy, which holds from the sandbox's first packet on. */
   egress: AddressRules
   /**
-   * Disks that the sandbox shares with others, mounted again at every start: no snapshot has any of what they hold.
-   * Processes go on from a snapshot only where the same paths are mounted.
+   * Disks that the sandbox shares with others. The driver mounts them at every start; no snapshot contains their
+   * files. Memory can be restored only if the same paths are mounted.
    */
   mounts?: readonly DiskMount[]
   /**
-   * A snapshot to start from. Its root replaces the root given here. Processes that go on from memory keep the CPUs, the
-   * memory and as many GPUs as they were saved with; a boot gets what is given here. The snapshot's own disk keeps its size, a copy of it
-   * may grow.
+   * A snapshot to start from. Its root replaces the root given here. Restored processes keep the CPUs, the memory
+   * and the number of GPUs that they had; a boot gets the sizes given here. The snapshot's own disk keeps its
+   * size; a copy of it may grow.
    */
   fromSnapshot?: RestoreSpec
-  /** Nobody would miss it, until `adopt` says that it has an owner. */
+  /** The sandbox has no owner until `adopt`, and may be stopped at any time before that. */
   disposable?: boolean
-  /** Nobody waits for it: until `adopt`, others get the CPU before its processes. */
+  /** Until `adopt`, all other sandboxes get the CPU before this one, because no client waits for it. */
   background?: boolean
 }
 
 /** A disk whose files have owners as in a prepared root. */
 export type DiskMount = {
-  /** A block device of the host, which stays what it is at least until the start is over. */
+  /** A block device of the host. It must not change before the start has ended. */
   device: string
-  /** For all mounts of the disk alike, in the form of `mount -o`. */
+  /** Mount options in the form of `mount -o`, the same for all mounts of this disk. */
   options: string
-  /** The folder of the disk that the sandbox sees; it sees nothing else of it. */
+  /** The sandbox sees this folder of the disk and no other. */
   folder: string
-  /** Where the sandbox sees it: an absolute path, made if it is not there. */
+  /** Mount point inside the sandbox: an absolute path, created if it does not exist. */
   path: string
 }
 
 /** A restored sandbox gets an id, an address and an identity in /etc of its own. */
 export type RestoreSpec = {
   folder: string
-  /** True: processes go on where they were. False: the sandbox boots anew on the files of the snapshot. */
+  /** True: processes continue where they were. False: the sandbox boots on the files of the snapshot. */
   memory: boolean
   /**
    * True: any number of sandboxes may start from the snapshot, which does not change.
-   * False: one sandbox runs on the very files of the snapshot. As long as that sandbox is there, every other
+   * False: one sandbox runs on the very files of the snapshot. As long as that sandbox exists, every other
    * start from the snapshot is a `conflict`. The snapshot stays until `removeSnapshot`, which does not touch the
-   * sandbox: `findSnapshot` finds it, without memory, because the files have moved on from what memory knows of
-   * them. Once the sandbox is gone, a start without memory boots on the files as the sandbox left them. A start
-   * that rejects leaves the snapshot as it was, or without its memory if processes had already begun to run.
+   * sandbox: `findSnapshot` finds it, without memory, because the files no longer match that memory. Once the
+   * sandbox is gone, a start without memory boots on the files as the sandbox left them. A start that rejects
+   * leaves the snapshot as it was, or without its memory if processes had already begun to run.
    */
   keep: boolean
 }
@@ -104,13 +104,13 @@ export type SandboxStats = {
   memoryTotalBytes: number
   diskUsedBytes: number
   diskTotalBytes: number
-  /** Missing: it has no GPU, or what it does cannot be read. */
+  /** Missing: the sandbox has no GPU, or the GPU's figures cannot be read. */
   gpu?: GpuUse
 }
 
-/** Of all GPUs of a sandbox together. Where sandboxes share a GPU, each is told what all of them use of it. */
+/** The sum over all GPUs of a sandbox. If sandboxes share a GPU, each of them gets the figures of the whole GPU. */
 export type GpuUse = {
-  /** How much of the time something ran on them, in percent. */
+  /** Share of the time in which a GPU was busy, in percent. */
   busyPct: number
   memoryUsedBytes: number
   memoryTotalBytes: number
@@ -119,68 +119,68 @@ export type GpuUse = {
 /** The GPUs that sandboxes can have on this machine. */
 export type GpuCapacity = {
   model: string
-  /** A GPU that sandboxes share counts as often as sandboxes can have it. */
+  /** A shared GPU counts once for each sandbox that may share it. */
   total: number
   free: number
-  /** The most that one sandbox can have. */
+  /** Maximum number of GPUs of one sandbox. */
   mostPerSandbox: number
 }
 
-/** What the disk of a sandbox takes of the machine's. */
+/** Space that the disk of a sandbox uses on the machine's disk. */
 export type DiskUse = {
   sandboxID: string
   allocatedBytes: number
-  /** Written by its processes, and still on the way to the disk. */
+  /** Written by the sandbox's processes, but not yet allocated on the machine's disk. */
   unwrittenBytes: number
 }
 
-/** What a sandbox takes of the machine's memory. */
+/** Memory of the machine that a sandbox uses. */
 export type MemoryUse = {
   sandboxID: string
-  /** Without what the kernel can drop at any time. */
+  /** Does not count memory that the kernel can drop at any time. */
   usedBytes: number
-  /** The most that it may take, with what its runtime needs itself. */
+  /** Maximum memory of the sandbox, including the memory of its runtime. */
   promisedBytes: number
 }
 
-/** Whether the driver can work here; where it cannot, why, and what to do about it. */
+/** Whether the driver works on this machine; if not, why, and what the operator can do. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
 export type FoundSandbox = ReadableSandbox | UnreadableSandbox
 
 export type ReadableSandbox = {
   sandboxID: string
-  /** Empty where the sandbox was cut off before anything was made of it; `stop` removes what is there. */
+  /** Empty if the start was cut off before it made anything; `stop` removes the remains. */
   runID: string
   handle: DriverHandle
-  /** The folders that its root stands on; empty where nothing was made yet. */
+  /** The folders of its root filesystem; empty if the start was cut off before it made one. */
   roots: readonly string[]
-  /** It was started as such and never adopted, or nothing was made of it yet. */
+  /** It was started as disposable and never adopted, or its start was cut off before it made anything. */
   disposable: boolean
   unreadable?: undefined
 }
 
-/** Something of this sandbox is there, but what could not be found out: whatever it may hold is to be left alone. */
+/** The driver found a sandbox that it cannot read. The caller must leave this sandbox alone. */
 export type UnreadableSandbox = { sandboxID: string; unreadable: Error }
 
 /** How the processes of a sandbox ended when nobody had asked the driver to end them. */
 export type SandboxExit = {
   sandboxID: string
   runID: string
-  /** `killed`: by a signal from outside the sandbox; `crashed`: in any other way, an agent that was killed inside among them. */
+  /** `killed`: by a signal from outside the sandbox; `crashed`: any other end, such as an agent killed from inside. */
   reason: 'out_of_memory' | 'killed' | 'crashed'
-  /** What else is known, as a full sentence. */
+  /** Further details, as a full sentence. */
   detail: string
 }
 
 export type DriverCapabilities = {
-  /** Can stop all processes in place and let them go on: `CanFreeze`. */
+  /** Can freeze and thaw all processes of a sandbox: `CanFreeze`. */
   freeze: boolean
-  /** Can keep a sandbox's files and start others from them: `CanSnapshot`. */
+  /** Can take a snapshot of a sandbox's files and start others from it: `CanSnapshot`. */
   snapshotFiles: boolean
-  /** Can keep its memory with them. Never without `snapshotFiles`. */
+  /** Snapshots can contain memory. Never without `snapshotFiles`. */
   snapshotMemory: boolean
-  /** Can change what may leave a sandbox that runs, and hand connections to a gate: `CanLimitEgress`. */
+  /** Can change the egress policy of a running sandbox, and hand connections to a gate: `CanLimitEgress`. */
   limitEgress: boolean
   /** Can make a snapshot on one machine usable on another: `CanExportSnapshots`. Never without `snapshotFiles`. */
   exportSnapshots: boolean
@@ -189,109 +189,112 @@ export type DriverCapabilities = {
 export interface Driver {
   readonly name: string
   readonly capabilities: DriverCapabilities
-  /** As it is at this moment. Missing: no sandbox can have a GPU here, and a start that asks for one rejects. */
+  /** GPUs of this moment. Missing: this machine has no GPU for sandboxes, and a start that asks for one rejects. */
   readonly gpus?: GpuCapacity | undefined
   probe(): Promise<ProbeResult>
-  /** Makes this process the one that starts sandboxes here; what an earlier one prepared and left is cleared. */
+  /** From now on this process starts the sandboxes here. Removes what an earlier process had prepared. */
   open(): Promise<void>
   /**
-   * Makes the folder of a root filesystem, or of one of its layers, fit for sandboxes of this driver. Owners in it
-   * are those that a sandbox sees, or already what this driver makes of them; to tell these apart is the driver's
-   * matter. Once per folder; a second call changes nothing.
+   * Prepares the folder of a root filesystem, or of one of its layers, for sandboxes of this driver. Owners of the
+   * files are those that a sandbox sees, or those that an earlier `prepare` has set; the driver recognizes which.
+   * A second call for a folder changes nothing.
    */
   prepare(folder: string): Promise<void>
   /** Resolves once the agent process runs (it may not listen yet). Rejects with nothing left behind. */
   start(spec: SandboxSpec, signal?: AbortSignal): Promise<DriverHandle>
-  /** Says that a sandbox that was started as disposable has an owner. Said already is success. */
+  /** Tells the driver that a disposable sandbox now has an owner. Adopting a sandbox twice is success. */
   adopt(handle: DriverHandle): Promise<void>
   /**
-   * `paused`: all its processes stand still, because of `freeze`, or because a snapshot was cut off; thaw it.
-   * `gone`: it is certain that no process of it runs. It may still be listed: its processes died, or a snapshot
-   * that ends it was cut off after all was kept. Rejects when neither can be said for certain.
+   * `paused`: all its processes are frozen, by `freeze` or by a snapshot that was cut off; thaw it.
+   * `gone`: none of its processes runs, for certain. It may still be listed: its processes died, or a snapshot
+   * that ends it was cut off after it was complete. Rejects if the driver is not certain.
    */
   recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'>
   /**
-   * Ends every process and removes every trace. Already gone is success. Rejects within a bounded time when a
-   * process does not die; the sandbox is still listed then.
+   * Ends every process and removes every trace of the sandbox. Stopping one that is gone is success. Rejects
+   * within a bounded time if a process does not die; the sandbox is still listed then.
    */
   stop(handle: DriverHandle, signal?: AbortSignal): Promise<void>
   /**
    * Calls the listener within a second of the end of a sandbox's first process, agent or runtime, for every
    * sandbox that this driver started, or recovered as running or paused, since it was made. Once per run, and not
    * when `stop` or a snapshot ended it. The sandbox is `gone` then and still listed: the caller stops it. The
-   * function that comes back ends the calls.
+   * returned function removes the listener.
    */
   onExit(listener: (exit: SandboxExit) => void): () => void
   endpoint(handle: DriverHandle, port: number): Endpoint
-  /** Reads only. A sandbox that is gone is `not_found`. */
+  /** Changes nothing. Rejects with `not_found` if the sandbox is gone. */
   stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>
   /**
-   * The disks of all sandboxes, as far as they can be read: cheap enough to be asked several times a second. Missing: it
-   * cannot be told.
+   * Disk use of all sandboxes that can be read. Cheap enough for several calls a second. Missing: this driver
+   * cannot measure it.
    */
   diskUse?(): Promise<DiskUse[]>
-  /** The same for the memory of all sandboxes. */
+  /** Memory use of all sandboxes, under the same conditions as `diskUse`. */
   memoryUse?(): Promise<MemoryUse[]>
   /**
-   * Everything of this driver that is really there, half-made things included. An entry that could not be read is
-   * listed as such; rejects when it is not certain that all was seen.
+   * All sandboxes of this driver on this machine, half-made ones included. An entry that could not be read is
+   * listed as unreadable. Rejects if the list may be incomplete.
    */
   list(): Promise<FoundSandbox[]>
-  /** Releases what the driver holds in this process. Sandboxes live on. */
+  /** Releases the driver's resources in this process. Sandboxes keep running. */
   close(): Promise<void>
 }
 
 export interface CanFreeze {
   /**
-   * All processes stand still, in memory. Frozen already is success. After an abort they go on. `whileBusy`: they are in the
-   * middle of work, so the safest way counts more than the fastest.
+   * Freezes all processes in memory. Freezing a frozen sandbox is success. After an abort the processes continue.
+   * `whileBusy`: the processes are in the middle of work, so the driver takes the safest way, not the fastest.
    */
   freeze(handle: DriverHandle, signal?: AbortSignal, options?: { whileBusy?: boolean }): Promise<void>
-  /** They go on; a snapshot of it that was taken with `stay-frozen` is removed first. Running already is success. */
+  /**
+   * Lets all processes continue. Removes a snapshot that was taken with `stay-frozen` first. Thawing a running sandbox
+   * is success.
+   */
   thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void>
 }
 
 export type SnapshotOptions = {
   memory: boolean
   /**
-   * What becomes of the sandbox: it goes on as if nothing had been; it stands still until `thaw`, and the snapshot
-   * is for the case that the machine goes down before; or it ends, and only the snapshot is left. What the sandbox
-   * was made of may take a moment longer to go; the next verb waits for that.
+   * What happens to the sandbox. `go-on`: it keeps running. `stay-frozen`: it stays frozen until `thaw`, and the
+   * snapshot is a backup in case the machine goes down. `end`: it ends, and only the snapshot is left; the driver
+   * may clean up a moment longer, and the next verb waits for that.
    */
   afterwards: 'go-on' | 'stay-frozen' | 'end'
-  /** False: the snapshot is needed only now, so nobody waits until it is safe from a power cut. */
+  /** False: the snapshot is needed only for now, so it need not survive a power cut. */
   lasting: boolean
-  /** So many sandboxes are going to be started from it right after: the driver may prepare for them meanwhile. */
+  /** Number of sandboxes that start from the snapshot right after; the driver may prepare for them meanwhile. */
   startsAfter?: number
 }
 
 export type Snapshot = {
   folder: string
-  /** It holds memory that a start can use. */
+  /** Whether it contains memory that a start can restore. */
   memory: boolean
-  /** The size of the sandbox it was taken of; processes that go on from its memory keep it. */
+  /** The size of the sandbox that it was taken of; processes restored from its memory keep this size. */
   size: SandboxSize
-  /** What it takes on disk, in bytes, without what it shares with others. */
+  /** Disk space in bytes, without blocks that it shares with other snapshots. */
   bytes: number
-  /** The folders that the root of a sandbox started from it stands on. */
+  /** The folders of the root filesystem of a sandbox that is started from it. */
   roots: readonly string[]
-  /** It was imported: another machine made it. */
+  /** The snapshot was taken on another machine and imported. */
   imported?: true
 }
 
-/** A snapshot as another machine can use it; the note belongs to the files. */
+/** A snapshot in a form that another machine can import; the note describes the files. */
 export type PortableSnapshot = {
   files: readonly PackedFile[]
   note: PackNote
-  /** Null: there is no memory in it. */
+  /** Null: the snapshot contains no memory. */
   needs: MemoryNeeds | null
 }
 
 export interface CanSnapshot {
   /**
-   * Memory and written files of one moment, in a folder that is not there yet, below the data folder. The folder
-   * is there whole or not at all. A snapshot that rejects leaves the sandbox as it was. One that stands still because of
-   * `freeze` is a `conflict`, unless it did so `whileBusy` and is to end with a snapshot of its memory.
+   * Takes a snapshot of memory and written files at one moment. `folder` is below the data folder and must not exist;
+   * it appears complete or not at all. A snapshot that rejects leaves the sandbox as it was. Rejects with `conflict` if
+   * the sandbox is frozen, unless it was frozen `whileBusy` and ends with a snapshot of its memory.
    */
   takeSnapshot(
     handle: DriverHandle,
@@ -300,27 +303,27 @@ export interface CanSnapshot {
     signal?: AbortSignal,
   ): Promise<Snapshot>
   /**
-   * Undefined: it is certain that no whole snapshot is there. Rejects when one may be there but could not be read,
-   * or was written by a version that is not known.
+   * Undefined: the folder holds no complete snapshot, for certain. Rejects if there may be one that could not be
+   * read, or that an unknown version has written.
    */
   findSnapshot(folder: string): Promise<Snapshot | undefined>
-  /** Removes a snapshot, whole or cut off. Sandboxes that were started from it are not touched. */
+  /** Removes a snapshot, complete or cut off. Sandboxes that were started from it are not touched. */
   removeSnapshot(folder: string): Promise<void>
 }
 
 export interface CanExportSnapshots {
   /**
-   * What other machines need of a whole snapshot. The files stay as they are as long as nobody starts from it with
-   * `keep: false` and nobody removes it. Undefined: there is none, for certain. Rejects with `unprocessable` when it
-   * can be used on this machine alone.
+   * Lists the files that another machine needs to import a complete snapshot. The files do not change until a
+   * start from the snapshot with `keep: false`, or until the snapshot is removed. Undefined: there is no snapshot,
+   * for certain. Rejects with `unprocessable` if the snapshot can be used on this machine only.
    */
   exportSnapshot(folder: string): Promise<PortableSnapshot | undefined>
   /** Why memory with these needs cannot be used on this machine, as a sentence. Undefined: it can. */
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined>
   /**
-   * Makes a snapshot of what was exported elsewhere, in a folder that is not there yet: whole or not at all. `fetch`
-   * asks where each file goes, once it knows the note, and resolves with false where there is nothing to fetch; then
-   * so does this, with undefined. Memory that is not wanted, or cannot be used here, is left out.
+   * Imports a snapshot that another machine exported. `folder` must not exist; it appears complete or not at all.
+   * `fetch` reads the note, asks `targetOf` where each file goes, and resolves with false if there is nothing to
+   * fetch; then this resolves with undefined. Memory that is not wanted, or cannot be used here, is left out.
    */
   importSnapshot(
     folder: string,
@@ -331,18 +334,18 @@ export interface CanExportSnapshots {
 
 export interface CanLimitEgress {
   /**
-   * Replaces the rules of a sandbox at once, for connections that are open too. After a rejection it is unknown which
-   * rules hold, the old or the new ones. The next call then really applies its rules, the same ones too: that they were
-   * asked for, or written down, before proves nothing. Rejects with `unavailable` where the machine failed, in words that a
-   * client may see.
+   * Replaces the rules of a sandbox at once, for open connections too. After a rejection either the old or the new
+   * rules hold. The next call applies its rules even if an earlier call asked for the same ones: the record of that
+   * call does not prove that its rules hold. Rejects with `unavailable` if the machine failed; clients may see the
+   * message.
    */
   limitEgress(handle: DriverHandle, rules: AddressRules): Promise<void>
   /**
-   * Where the gate has to listen, once the driver is open; only sandboxes reach it, and only by what `toGate`
-   * hands over.
+   * The address on which the gate has to listen, once the driver is open. Only sandboxes reach it, and only with
+   * connections that `toGate` hands over.
    */
   readonly gateAddress: string
-  /** From now on there is a gate. Before that, and when it is gone, connections that should go to it are rejected. */
+  /** Hands connections to the gate from now on. Without a gate, connections that should go to it are rejected. */
   openGate(ports: GatePorts): Promise<void>
 }
 

@@ -33,8 +33,7 @@ export function createAutoResume(parts: AutoResumeParts): FindResumable {
     if (!mayWake(row)) return undefined
     return {
       sandboxID,
-      agentToken: tokens.agentOf(row),
-      trafficToken: tokens.trafficOf(row),
+      ...demandOf(row, tokens),
       wake: () => waking.run(sandboxID, () => wake(parts, row)),
     }
   }
@@ -51,10 +50,15 @@ export function createFindDemand(parts: {
   return async (sandboxID) => {
     const row = await owners.findSandbox(sandboxID)
     if (!row || !isVisible(row.state)) return undefined
-    const demanded = { agentToken: tokens.agentOf(row), trafficToken: tokens.trafficOf(row) }
-    return { ...demanded, isPaused: isPaused(row), mayWake: mayWake(row) }
+    return { ...demandOf(row, tokens), isPaused: isPaused(row), mayWake: mayWake(row) }
   }
 }
+
+const demandOf = (row: Sandbox, tokens: SandboxTokens) => ({
+  agentToken: tokens.agentOf(row),
+  trafficToken: tokens.trafficOf(row),
+  hostToken: tokens.hostOf(row),
+})
 
 const isPaused = ({ state }: Sandbox): boolean => wireStates.paused.some((one) => one === state)
 

@@ -19,7 +19,7 @@ async function look(fixture: Fixture): Promise<void> {
 }
 
 describe('a clock that is set forward by an hour', () => {
-  it('ends and pauses within a minute what is over by the new time, and nothing else', async () => {
+  it('ends and pauses sandboxes within a minute whose timeout is over by the new time, and no others', async () => {
     const clock = new JumpingClock()
     await using fixture = await openFixture({ clock })
     const { service, team, driver } = fixture
@@ -34,7 +34,7 @@ describe('a clock that is set forward by an hour', () => {
     assert.equal((await driver.list()).length, 1)
   })
 
-  it('leaves the whole of its time to what is created after it', async () => {
+  it('leaves their whole timeout to sandboxes created after it', async () => {
     const clock = new JumpingClock()
     await using fixture = await openFixture({ clock })
     const { service, team } = fixture
@@ -48,7 +48,7 @@ describe('a clock that is set forward by an hour', () => {
 })
 
 describe('a clock that is set back by an hour', () => {
-  it('cuts nothing short, and ends each sandbox at the time that its client was told', async () => {
+  it('cuts no timeout short, and ends each sandbox at the time that its client was told', async () => {
     const clock = new JumpingClock()
     await using fixture = await openFixture({ clock })
     const { service, team } = fixture
@@ -62,7 +62,7 @@ describe('a clock that is set back by an hour', () => {
     await until(async () => (await stateOf(fixture, sandboxID)) === 'ended')
   })
 
-  it('does not keep what is created after it from ending in time', async () => {
+  it('does not delay the end of sandboxes created after it', async () => {
     const clock = new JumpingClock()
     await using fixture = await openFixture({ clock })
     const { service, team } = fixture
@@ -74,7 +74,7 @@ describe('a clock that is set back by an hour', () => {
     assert.equal(await stateOf(fixture, before.sandboxID), 'running')
   })
 
-  it('lets a set-timeout count from the new time', async () => {
+  it('makes a set-timeout count from the new time', async () => {
     const clock = new JumpingClock()
     await using fixture = await openFixture({ clock })
     const { service, team } = fixture
@@ -87,7 +87,7 @@ describe('a clock that is set back by an hour', () => {
     await until(async () => (await stateOf(fixture, sandboxID)) === 'ended')
   })
 
-  it('over a restart ends nothing early either', async () => {
+  it('ends nothing early after a restart either', async () => {
     const clock = new JumpingClock()
     const before = await openFixture({ clock })
     const { sandboxID } = await before.service.create(before.team, request({ timeoutMs: hour }))

@@ -15,7 +15,7 @@ async function specOf({ driver }: Fixture, sandboxID: string) {
 }
 
 describe('a sandbox with GPUs', () => {
-  it('gets as many as its metadata says, over a pause and a fork too', async () => {
+  it('gets the number in its metadata, and keeps it over a pause and a fork', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     driver.gpus = two
@@ -30,7 +30,7 @@ describe('a sandbox with GPUs', () => {
     assert.equal((await specOf(fixture, sandbox.sandboxID)).gpuCount, 2)
   })
 
-  it('gets as many as its template says, or as the metadata says instead', async () => {
+  it('gets the number of its template, unless its metadata has another', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     driver.gpus = two
@@ -40,7 +40,24 @@ describe('a sandbox with GPUs', () => {
     assert.equal((await service.create(team, asking('0'))).gpuCount, undefined)
   })
 
-  it('is rejected where no sandbox can ever have as many', async () => {
+  it('gets none of its template where its variables say so as to the runtime of the vendor', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    driver.gpus = two
+    const build = (await stores.templates.findReadyBuild('basetemplate', 'default'))!
+    await stores.templates.moveBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
+    const countWith = async (value: string, metadata = {}) => {
+      const envVars = { NVIDIA_VISIBLE_DEVICES: value }
+      const sandbox = await service.create(team, request({ metadata, envVars }))
+      await service.kill(team, sandbox.sandboxID)
+      return sandbox.gpuCount
+    }
+    assert.deepEqual([await countWith('none'), await countWith('void')], [undefined, undefined])
+    assert.equal(await countWith('void', { 'warren.gpus': '1' }), 1)
+    assert.equal(await countWith('all'), 1)
+  })
+
+  it('is rejected if no sandbox can ever have as many GPUs', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     await assert.rejects(service.create(team, asking('1')), fails('invalid_argument', /WARREN_GPUS/))
@@ -69,7 +86,7 @@ describe('a sandbox with GPUs', () => {
     await assert.rejects(resumed, fails('limit_reached', /maximum of 2 GPUs/))
   })
 
-  it('waits for a free GPU, and is rejected with when to try again if none comes', async () => {
+  it('waits for a free GPU, and is rejected with a time to retry if none becomes free', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock } = fixture
     driver.gpus = { ...two, free: 0 }
@@ -86,7 +103,7 @@ describe('a sandbox with GPUs', () => {
     assert.equal((await service.create(team, asking('1'))).state, 'running')
   })
 
-  it('is never one of the warm pool', async () => {
+  it('never comes from the warm pool', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, stores, clock, warm } = fixture
     driver.gpus = two

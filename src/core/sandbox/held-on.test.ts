@@ -47,8 +47,8 @@ async function expireWith({ clock, faults }: Fixture, meanwhile: () => Promise<v
   for (let round = 0; round < 100; round++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-describe('a sandbox whose time is over', () => {
-  it('lives on when its timeout was extended just then', async () => {
+describe('a sandbox whose timeout is over', () => {
+  it('keeps running if its timeout was extended at that moment', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
     await expireWith(fixture, () => fixture.service.setTimeout(fixture.team, sandboxID, 3_600_000))
@@ -56,14 +56,14 @@ describe('a sandbox whose time is over', () => {
     assert.ok(fixture.driver.world.sandboxes.has(sandboxID))
   })
 
-  it('is not paused when its timeout was extended just then', async () => {
+  it('is not paused if its timeout was extended at that moment', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture, { autoPause: true })
     await expireWith(fixture, () => fixture.service.setTimeout(fixture.team, sandboxID, 3_600_000))
     assert.equal(await stateOf(fixture, sandboxID), 'running')
   })
 
-  it('stays paused with its snapshot when it was paused just then', async () => {
+  it('stays paused with its snapshot if it was paused at that moment', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
     await expireWith(fixture, () => fixture.service.pause(fixture.team, sandboxID, pause))
@@ -73,7 +73,7 @@ describe('a sandbox whose time is over', () => {
 })
 
 describe('a pause whose end could not be written', () => {
-  it('is tried again and succeeds when the store fails for a moment', async () => {
+  it('is retried and succeeds if the store fails for a moment', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
     fixture.faults.before = failMoves('paused', 3)
@@ -82,7 +82,7 @@ describe('a pause whose end could not be written', () => {
     await resumesWithMemory(fixture, sandboxID)
   })
 
-  it('is known to have taken effect although its outcome was lost', async () => {
+  it('is recognized as done although its answer was lost', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
     fixture.faults.after = failMoves('paused', 1)
@@ -138,7 +138,7 @@ describe('a resume whose end could not be written', () => {
 })
 
 describe('a resume of a frozen sandbox whose answer was lost', () => {
-  it('does not leave a sandbox that runs as paused', async () => {
+  it('does not leave a running sandbox as paused', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, reconciler } = fixture
     const sandboxID = await paused(fixture)
@@ -155,7 +155,7 @@ describe('a resume of a frozen sandbox whose answer was lost', () => {
   })
 })
 
-describe('a sandbox that is frozen while the reconciler looks at the rows', () => {
+describe('a sandbox that is frozen while the reconciler reads the rows', () => {
   it('stays frozen, and resumes with its memory', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, reconciler, faults } = fixture
@@ -173,8 +173,8 @@ describe('a sandbox that is frozen while the reconciler looks at the rows', () =
   })
 })
 
-describe('what cannot be read', () => {
-  it('leaves a paused sandbox paused, and is logged once', async () => {
+describe('a sandbox that the driver cannot read', () => {
+  it('stays paused if it was paused, and is logged once', async () => {
     await using fixture = await openFixture()
     const sandboxID = await paused(fixture)
     const { name } = (await find(fixture, sandboxID))!.snapshot!
@@ -188,7 +188,7 @@ describe('what cannot be read', () => {
     await resumesWithMemory(fixture, sandboxID)
   })
 
-  it('leaves a running sandbox running', async () => {
+  it('keeps running if it was running', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
     fixture.driver.world.unreadable.add(sandboxID)
@@ -214,7 +214,7 @@ describe('what cannot be read', () => {
     await resumesWithMemory(fixture, sandboxID)
   })
 
-  it('does not let a sandbox that no row owns be stopped', async () => {
+  it('is not stopped, even if no row owns it', async () => {
     await using fixture = await openFixture()
     const { driver, clock, reconciler } = fixture
     const sizes = { cpuCount: 1, memoryMB: 128, diskMB: 64, egress: openRules }
@@ -229,7 +229,7 @@ describe('what cannot be read', () => {
 })
 
 describe('a create', () => {
-  it('neither fails nor waits when the use of its template cannot be counted', async () => {
+  it('neither fails nor waits if the use of its template cannot be counted', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, stores } = fixture
     const record = stores.templates.recordCreates.bind(stores.templates)
@@ -251,7 +251,7 @@ describe('a create', () => {
     )
   })
 
-  it('goes on when the store fails for a moment, also after it inserted the row', async () => {
+  it('continues if the store fails for a moment, even after it inserted the row', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, faults } = fixture
     let isFirst = true
@@ -265,7 +265,7 @@ describe('a create', () => {
     assert.equal(await stateOf(fixture, sandbox.sandboxID), 'running')
   })
 
-  it('that fails keeps its cause although what it had started cannot be stopped, and both are ended later', async () => {
+  it('keeps the cause of its failure although the started sandbox cannot be stopped, and row and sandbox are ended later', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, stores, reconciler } = fixture
     agent.fail = new AppError('deadline_exceeded', 'no agent came up')

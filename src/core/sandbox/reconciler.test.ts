@@ -35,7 +35,7 @@ async function forget({ stores }: Fixture, sandboxID: string) {
 }
 
 describe('the quarantine', () => {
-  it('keeps the snapshot of a sandbox that ended as lost, and gives the sandbox back', async () => {
+  it('keeps the snapshot of a sandbox that ended as lost, and can give the sandbox back', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, told } = fixture
     const sandboxID = await paused(fixture)
@@ -55,7 +55,7 @@ describe('the quarantine', () => {
     assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
   })
 
-  it('gives a sandbox back with its memory while its pause still holds it frozen', async () => {
+  it('gives a sandbox back with its memory if its pause still holds it frozen', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, quarantine, reconciler, stores } = fixture
     const sandboxID = await paused(fixture)
@@ -68,7 +68,7 @@ describe('the quarantine', () => {
     assert.equal(driver.world.sandboxes.get(sandboxID)?.memory.get('m'), 'memory')
   })
 
-  it('gives a sandbox back from its snapshot at once when only a rest of its frozen processes is there', async () => {
+  it('gives a sandbox back from its snapshot if only remains of its frozen processes exist', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, quarantine, reconciler } = fixture
     const sandboxID = await paused(fixture)
@@ -81,7 +81,7 @@ describe('the quarantine', () => {
     assert.equal(resumed.sandbox.state, 'running')
   })
 
-  it('gives no earlier moment of a sandbox back while the sandbox itself runs without a row', async () => {
+  it('gives no earlier snapshot of a sandbox back while the sandbox itself runs without a row', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { driver, quarantine, reconciler } = fixture
     const sandboxID = await paused(fixture)
@@ -91,7 +91,7 @@ describe('the quarantine', () => {
     await assert.rejects(quarantine.recover(snapshotName), /still runs although no row owns it/)
   })
 
-  it('keeps a snapshot that nothing owns for its days, then deletes it', async () => {
+  it('keeps a snapshot without an owner for the configured days, then deletes it', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler, clock } = fixture
     const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
@@ -113,7 +113,7 @@ describe('the quarantine', () => {
     assert.equal(driver.world.snapshots.size, 0)
   })
 
-  it('takes a sandbox that no row owns after five minutes, with its memory', async () => {
+  it('takes a snapshot of a sandbox without a row after five minutes, with its memory', async () => {
     await using fixture = await openFixture()
     const { driver, quarantine, reconciler, clock } = fixture
     const sizes = { cpuCount: 1, memoryMB: 128, diskMB: 64, egress: openRules }
@@ -130,7 +130,7 @@ describe('the quarantine', () => {
     assert.equal(driver.world.snapshots.get(`${sandboxID}-r`)?.memory, true)
   })
 
-  it('does not keep a snapshot that was cut off and that nothing owns', async () => {
+  it('does not keep an incomplete snapshot without an owner', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -141,7 +141,7 @@ describe('the quarantine', () => {
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
 
-  it('does not take the snapshot of a resume that is being written down', async () => {
+  it('does not take the snapshot of a resume that is being recorded', async () => {
     await using fixture = await openFixture()
     const { service, team, quarantine, reconciler, stores } = fixture
     const sandboxID = await paused(fixture)
@@ -159,7 +159,7 @@ describe('the quarantine', () => {
     assert.deepEqual([hasLooked, await quarantine.list()], [true, []])
   })
 
-  it('does not take what is being removed', async () => {
+  it('does not take a snapshot that is being removed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler } = fixture
     const sandboxID = await paused(fixture)
@@ -176,7 +176,7 @@ describe('the quarantine', () => {
     await until(async () => driver.world.snapshots.size === 0)
   })
 
-  it('does not hold what its owner deleted', async () => {
+  it('does not hold a snapshot that its owner deleted', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler } = fixture
     const sandboxID = await paused(fixture)
@@ -185,7 +185,7 @@ describe('the quarantine', () => {
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
 
-  it('does not hold what its owner deleted while a round was putting it there', async () => {
+  it('does not hold a snapshot that its owner deleted while a round added it', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, quarantine, reconciler, stores } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -206,7 +206,7 @@ describe('the quarantine', () => {
     assert.deepEqual([await quarantine.list(), driver.world.snapshots.size], [[], 0])
   })
 
-  it('lists no snapshot that is not there: its entry came late, or its removal was cut off', async () => {
+  it('lists no missing snapshot, whose entry came late or whose removal was cut off', async () => {
     await using fixture = await openFixture()
     const { quarantine, reconciler, logged } = fixture
     await quarantine.add('removed', 'No sandbox, template or build owns it.')
@@ -243,7 +243,7 @@ describe('a sandbox that dies', () => {
     ['killed', 'killed_from_outside', /killed from outside/],
     ['crashed', 'crashed', /crashed/],
   ] as const) {
-    it(`by ${how} ends at once with that reason, without its route, and its log says so`, async () => {
+    it(`by ${how} ends at once with that reason, loses its route, and its log has the reason`, async () => {
       await using fixture = await openFixture()
       const { service, team, driver, stores, routes, told } = fixture
       const { sandboxID } = await service.create(team, request())
@@ -256,7 +256,7 @@ describe('a sandbox that dies', () => {
     })
   }
 
-  it('while it stands still in memory stays paused with its files', async () => {
+  it('while it is frozen in memory stays paused with its files', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { driver, stores } = fixture
     const sandboxID = await paused(fixture)
@@ -276,7 +276,7 @@ describe('a sandbox that dies', () => {
   })
 })
 
-it('a create is told as made when its timeout was set before the answer of its last step came', async () => {
+it('a create succeeds if its timeout was set before the answer of its last step came', async () => {
   await using fixture = await openFixture()
   const { service, team, stores, routes } = fixture
   const move = stores.sandboxes.move.bind(stores.sandboxes)
@@ -293,7 +293,7 @@ it('a create is told as made when its timeout was set before the answer of its l
   assert.ok(routes.get(sandboxID))
 })
 
-it('a sandbox of the warm pool that is given to a create while a round looks around goes on', async () => {
+it('a sandbox of the warm pool that a create takes during a round keeps running', async () => {
   await using fixture = await openFixture({ warm: 1 })
   const { service, team, catalog, warm, driver, reconciler, stores, clock } = fixture
   warm.keep((await catalog.resolve(team, 'base')).build)

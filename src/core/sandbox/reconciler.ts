@@ -1,7 +1,7 @@
 /**
- * Compares the rows with what is really there: finishes what was cut off, ends what is gone, and keeps what nobody
- * owns in quarantine. At boot, then every minute, and at once for a sandbox that died. What cannot be found out is
- * left alone, logged once, and tried again in the next round.
+ * Makes rows and reality agree: finishes operations that were cut off, ends rows whose sandbox is gone, and puts
+ * snapshots without an owner into quarantine. Runs at boot, then every minute, and at once for a sandbox that died.
+ * A sandbox whose state is not certain is left alone, logged once, and tried again in the next round.
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
@@ -28,9 +28,9 @@ import { pausedSandboxOf, pauseSnapshotName } from './snapshots/snapshot-names.t
 import type { SnapshotStore } from './snapshots/snapshot-store.ts'
 import type { WarmPool } from './warm-pool/warm-pool.ts'
 
-/** A sandbox without a row is left alone for so long: a row that is only late would come by then. */
+/** Delay before a sandbox without a row is stopped, in case its row is only late. */
 const unownedGraceMs = 5 * 60_000
-/** So many rows are compared between two turns of the event loop. */
+/** Number of rows to reconcile before other work of the event loop gets a turn. */
 const rowsPerTurn = 100
 
 export type ReconcilerParts = {
@@ -45,7 +45,7 @@ export type ReconcilerParts = {
   warm: WarmPool
   turns: SandboxTurns
   held: Pick<HeldSandboxes, 'keepsFrozen'>
-  /** Undefined where there is no object store, so that no sandbox ever goes to another node. */
+  /** Undefined if there is no object store, because sandboxes then never move to another node. */
   copies: CopyFinder | undefined
   clock: Clock
   log: Log
@@ -55,9 +55,9 @@ export class Reconciler {
   readonly #parts: ReconcilerParts
   /** When each sandbox that no row owns was first seen. */
   #unownedSince = new Map<string, number>()
-  /** How sandboxes died whose rows have not ended yet. */
+  /** Exits that the driver has reported, by sandbox, until the row has ended. */
   readonly #exits = new Map<string, SandboxExit>()
-  /** What was logged about whom and holds on. */
+  /** The last logged problem of each subject, as long as it lasts. */
   readonly #problems = new Map<string, string>()
 
   constructor(parts: ReconcilerParts) {
@@ -66,7 +66,7 @@ export class Reconciler {
 
   async run(): Promise<void> {
     const { driver, sandboxes, service, templates, quarantine } = this.#parts
-    // Read before the rows: what was made in between then has its row, and is not taken for unowned.
+    // The list is read before the rows, so that a sandbox made in between has its row and is not seen as unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
     const owned = new Set(rows.map((row) => row.sandboxID))
@@ -83,7 +83,7 @@ export class Reconciler {
     await service.armExpiry()
   }
 
-  /** Ends the rows of sandboxes as soon as the driver tells that they died. The returned function ends that. */
+  /** Ends the row of a sandbox as soon as the driver reports that it died. The returned function stops watching. */
   watchExits(): () => void {
     return this.#parts.driver.onExit((exit) => {
       this.#exits.set(exit.sandboxID, exit)
@@ -95,7 +95,7 @@ export class Reconciler {
   async removeSnapshots(names: readonly string[]): Promise<void> {
     const { snapshots, quarantine } = this.#parts
     const inUse = async () => {
-      // A round may have found them without an owner since that was deleted.
+      // Since the owner was deleted, a round may have put these snapshots into quarantine.
       await quarantine.release(names)
       return this.#namesInUse()
     }
@@ -103,14 +103,14 @@ export class Reconciler {
   }
 
   async #reconcileExit({ sandboxID }: SandboxExit): Promise<void> {
-    // What is under way sees the death by itself; then what it made of the row counts.
+    // An operation in progress notices the death by itself; wait for it, and reconcile the row that it leaves.
     await this.#parts.turns.take(sandboxID, ({ row, signal }) =>
       this.#reconcileInTurn(row, undefined, signal),
     )
     this.#exits.delete(sandboxID)
   }
 
-  /** What was listed only tells whether there may be something to do; what there is, the turn finds out. */
+  /** `seen` and `found` may be outdated: they only show whether to take the turn, which then looks again. */
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
     const { driver, launcher, turns } = this.#parts
     if (turns.has(seen.sandboxID)) return
@@ -147,7 +147,7 @@ export class Reconciler {
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
     const { launcher, service, held } = this.#parts
-    // A copy that was cut off has frozen it for itself.
+    // A fork or snapshot that was cut off has frozen the sandbox.
     const isOfCopy = row.state === 'snapshotting'
     if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
@@ -162,10 +162,10 @@ export class Reconciler {
     return { reason: exit.reason === 'killed' ? 'killed_from_outside' : exit.reason, detail: exit.detail }
   }
 
-  /** A start that was cut short before its handle was saved: what it started is known to the driver alone. */
+  /** Writes the handle to the row if a start was cut off before it could do so: only the driver knows it then. */
   async #withHandle(row: SandboxInTurn, listed: ReadableSandbox | undefined): Promise<SandboxInTurn> {
     const { driver, turns } = this.#parts
-    // What was listed may be an earlier run of it, and the last one may have been started since.
+    // The listed sandbox may be an earlier run, and a later run may have started since the list was read.
     const mayBeNew = row.state === 'creating' || row.state === 'resuming'
     const found = mayBeNew ? await this.#findReadable(row.sandboxID) : listed
     if (!found) return row
@@ -185,8 +185,8 @@ export class Reconciler {
   }
 
   /**
-   * Stops at once what another node owns: there must never be two of a sandbox, and the other one has the row. Returns the
-   * rest.
+   * Stops sandboxes whose row belongs to another node: a sandbox must never run twice. Returns the other sandboxes of
+   * `found`.
    */
   async #withoutCopies(found: readonly FoundSandbox[]): Promise<readonly FoundSandbox[]> {
     const { copies } = this.#parts
@@ -202,7 +202,7 @@ export class Reconciler {
     return found.filter(({ sandboxID }) => !elsewhere.has(sandboxID))
   }
 
-  /** Unless this node has taken the sandbox over since it was listed. */
+  /** Stops the copy, unless this node has taken the sandbox over since it was listed. */
   async #stopCopy(copies: CopyFinder, { sandboxID, handle }: ReadableSandbox): Promise<void> {
     const { driver, turns, log } = this.#parts
     await turns.takeIfFree(sandboxID, async ({ row }) => {
@@ -223,7 +223,7 @@ export class Reconciler {
       const since = before.get(sandboxID) ?? clock.now()
       await this.#attempt(sandboxID, async () => {
         await turns.takeIfFree(sandboxID, async ({ row }) => {
-          // A create may have got it from the warm pool since the rows were listed, or may be about to.
+          // Since the rows were listed, a create may have taken it from the warm pool, or is about to.
           if ((row && row.state !== 'ended') || warm.holds(sandboxID)) return
           this.#unownedSince.set(sandboxID, since)
           await this.#removeUnowned(one, { since, isNew: !before.has(sandboxID) })
@@ -232,7 +232,7 @@ export class Reconciler {
     }
   }
 
-  /** To be called in its turn, in which no row was found that owns it. */
+  /** Call this in the sandbox's turn, after no row was found that owns it. */
   async #removeUnowned(
     one: FoundSandbox,
     { since, isNew }: { since: number; isNew: boolean },
@@ -244,7 +244,7 @@ export class Reconciler {
     else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
   }
 
-  /** Whoever it belongs to may want it back: what lives is kept as a snapshot. */
+  /** Takes a snapshot of a live sandbox before it is stopped, because its owner may want it back. */
   async #endUnowned({ sandboxID, runID, handle }: ReadableSandbox): Promise<void> {
     const { driver, launcher, snapshots, quarantine, log } = this.#parts
     const name = pauseSnapshotName({ sandboxID, runID })
@@ -252,7 +252,7 @@ export class Reconciler {
     if (there !== 'gone' && canSnapshot(driver)) {
       if (there === 'paused') await launcher.thaw(handle)
       await snapshots.holding(name, async () => {
-        // One that was cut off earlier is from an earlier moment.
+        // A snapshot of this name is the remainder of an earlier attempt, and outdated.
         await snapshots.remove(name)
         const memory = snapshots.takesMemory
         await snapshots.take(handle, name, { memory, afterwards: 'end', lasting: true })
@@ -271,7 +271,7 @@ export class Reconciler {
     const worthless: string[] = []
     const judge = async (name: string) => {
       const found = await snapshots.find(name)
-      // One that was cut off before it was whole, or that came from another machine, was never anybody's only copy.
+      // An incomplete snapshot, or one imported from another machine, was never the only copy of anything.
       const isCopy = found?.imported && pausedSandboxOf(name) === null
       if (found && !isCopy) await quarantine.add(name, 'No sandbox, template or build owns it.')
       else worthless.push(name)
@@ -287,7 +287,7 @@ export class Reconciler {
     for (const name of worthless) await this.#attempt(name, () => this.removeSnapshots([name]))
   }
 
-  /** One that something still uses stays on the disk, and is looked at again in the next round. */
+  /** A snapshot that is still in use stays on the disk, and the next round looks at it again. */
   async #forgetRemoved(removable: readonly string[]): Promise<void> {
     if (removable.length === 0) return
     const { snapshots, quarantine } = this.#parts
@@ -295,18 +295,18 @@ export class Reconciler {
     await quarantine.forgetRemoved(removable.filter((name) => !there.has(name)))
   }
 
-  /** A template may have been deleted through another node, which knows nothing of the pool of this one. */
+  /** Another node that deletes a template cannot empty the warm pool of this node. */
   async #dropWarmOfDeleted(): Promise<void> {
     const { warm, templates } = this.#parts
     for (const templateID of warm.pooledTemplates())
       if (!(await templates.findByID(templateID))) await warm.drop(templateID)
   }
 
-  /** Snapshots of sandboxes that another node took over: it has them from the object store, and theirs is the row. */
+  /** Snapshots of sandboxes that another node took over: that node has the row, and a copy from the object store. */
   async #movedAway(): Promise<string[]> {
     const { copies, snapshots, quarantine } = this.#parts
     if (!copies) return []
-    // An earlier snapshot of the same sandbox may be there that only the quarantine of this node has.
+    // The quarantine of this node may hold the only copy of an earlier snapshot of the same sandbox.
     const quarantined = await quarantine.names()
     const names = (await snapshots.names()).filter(
       (name) => pausedSandboxOf(name) !== null && !quarantined.includes(name),
@@ -322,7 +322,7 @@ export class Reconciler {
     return [...(await snapshotNamesInUse(this.#parts)), ...(await this.#parts.cache.listSnapshotNames())]
   }
 
-  /** A failure with one must not keep the others from being reconciled; the next round tries again. */
+  /** Logs a failure, so that the others are still reconciled; the next round tries this one again. */
   async #attempt(subject: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()

@@ -4,7 +4,7 @@ import { failsWith, gate, openFixture, request, until } from '../../../test/supp
 import { AppError } from '../../lib/app-error.ts'
 
 describe('creating a sandbox', () => {
-  it('starts it, tells the agent who it is, opens its route and counts the use of its template', async () => {
+  it('starts it, initializes the agent, opens its route and counts the use of its template', async () => {
     await using fixture = await openFixture()
     const { service, team, agent, routes, stores, clock } = fixture
     const sandbox = await service.create(team, request())
@@ -16,7 +16,7 @@ describe('creating a sandbox', () => {
     await until(async () => (await stores.templates.findByID('basetemplate'))?.spawnCount === 1)
   })
 
-  it('counts for what it takes of the machine until its row does, however slow the database is', async () => {
+  it('counts against the capacity of the machine until its row does, however slow the database is', async () => {
     const one = { cpuOvercommit: 1, startsAtOnce: 10 }
     const ports = { machine: { cpuCount: 2, memoryMB: 100_000, availableMemoryMB: async () => 100_000 } }
     await using fixture = await openFixture({ admission: one, ports })
@@ -38,7 +38,7 @@ describe('creating a sandbox', () => {
     assert.equal((await fixture.driver.list()).length, 1)
   })
 
-  it('that fails to start leaves nothing, and the words of the runtime are for the log alone', async () => {
+  it("leaves nothing behind if the start fails, and the runtime's message is only in the log", async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     driver.beforeStarted = async () => {
@@ -53,7 +53,7 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
-  it('whose agent never answers is stopped again', async () => {
+  it('stops the sandbox again if its agent never answers', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, stores } = fixture
     agent.fail = new AppError('deadline_exceeded', 'the agent did not answer')
@@ -62,7 +62,7 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
-  it('whose processes die before its agent answers fails at once, with how they died', async () => {
+  it('fails at once, with the reason, if the processes die before the agent answers', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, stores } = fixture
     const isAsked = gate()
@@ -83,7 +83,7 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
-  it('that is killed just before its row says that it runs is stopped', async () => {
+  it('stops the sandbox if it is killed just before its row becomes running', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores, faults } = fixture
     let killed: Promise<void> | undefined
@@ -99,7 +99,7 @@ describe('creating a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
-  it('is refused past the limit of the team, also when asked for at the same moment', async () => {
+  it('is rejected beyond the limit of the team, also for creates at the same moment', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const outcomes = await Promise.allSettled(
@@ -114,7 +114,7 @@ describe('creating a sandbox', () => {
     assert.equal((await driver.list()).length, 3)
   })
 
-  it('with the same idempotency key gives the same sandbox, before and after the first answer', async () => {
+  it('returns the same sandbox for the same idempotency key, before and after the first answer', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const claim = { key: 'k', requestHash: 'h' }
@@ -127,7 +127,7 @@ describe('creating a sandbox', () => {
     )
   })
 
-  it('may be asked for again under the same key when the first try failed', async () => {
+  it('may be repeated with the same key if the first try failed', async () => {
     await using fixture = await openFixture()
     const { service, team, agent } = fixture
     const claim = { key: 'k', requestHash: 'h' }
@@ -137,7 +137,7 @@ describe('creating a sandbox', () => {
     assert.equal((await service.create(team, request(), claim)).state, 'running')
   })
 
-  it('refuses a timeout of nothing and one past the maximum', async () => {
+  it('rejects a timeout of zero and one beyond the maximum', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     await assert.rejects(service.create(team, request({ timeoutMs: 0 })), /greater than 0/)
@@ -149,7 +149,7 @@ describe('creating a sandbox', () => {
 })
 
 describe('killing a sandbox', () => {
-  it('cuts its route, stops it and hides it', async () => {
+  it('removes its route, stops it and hides it', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, routes } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -162,7 +162,7 @@ describe('killing a sandbox', () => {
     await assert.rejects(service.kill(team, sandboxID), failsWith('not_found'))
   })
 
-  it('twice at once ends it once, and both callers succeed', async () => {
+  it('ends it once if two kills come at once, and both callers succeed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -172,7 +172,7 @@ describe('killing a sandbox', () => {
     assert.equal(stops, 1)
   })
 
-  it('while it is being created undoes the create, and its caller gets a conflict', async () => {
+  it('undoes a create in progress, whose caller gets a conflict', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     const { open, opened } = gate()
@@ -192,7 +192,7 @@ describe('killing a sandbox', () => {
     assert.deepEqual(await stores.sandboxes.listUnended(), [])
   })
 
-  it('of another team is as if it did not exist', async () => {
+  it('is not_found for another team', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -205,7 +205,7 @@ describe('killing a sandbox', () => {
 })
 
 describe('the lifetime of a sandbox', () => {
-  it('ends at its time', async () => {
+  it('ends at its timeout', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, stores } = fixture
     const { sandboxID } = await service.create(team, request({ timeoutMs: 5000 }))
@@ -226,7 +226,7 @@ describe('the lifetime of a sandbox', () => {
     assert.equal((await connect(90_000)).endAt, clock.now() + 90_000)
   })
 
-  it('is moved both ways by set-timeout, and 0 ends it now', async () => {
+  it('can be extended and shortened by set-timeout, and 0 ends it now', async () => {
     await using fixture = await openFixture()
     const { service, team, clock, stores } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -245,7 +245,7 @@ describe('the lifetime of a sandbox', () => {
     assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 15_000)
   })
 
-  it('never passes the maximum of the team, counted from its start', async () => {
+  it('never exceeds the maximum of the team, counted from its start', async () => {
     await using fixture = await openFixture()
     const { service, team, clock } = fixture
     const brief = { ...team, limits: { ...team.limits, maxLifetimeHours: 1 } }
@@ -257,7 +257,7 @@ describe('the lifetime of a sandbox', () => {
 })
 
 describe('after a crash', () => {
-  it('a running sandbox runs on, with its route and its end', async () => {
+  it('a running sandbox keeps running, with its route and its timeout', async () => {
     await using before = await openFixture()
     const { sandboxID } = await before.service.create(before.team, request({ timeoutMs: 5000 }))
     await using fixture = await before.again()
@@ -286,7 +286,7 @@ describe('after a crash', () => {
     assert.equal((await fixture.service.create(fixture.team, request(), claim)).state, 'running')
   })
 
-  it('a kill that was cut short is finished', async () => {
+  it('a kill that was cut off is finished', async () => {
     await using before = await openFixture()
     const { sandboxID, runID } = await before.service.create(before.team, request())
     await before.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing')
@@ -296,7 +296,7 @@ describe('after a crash', () => {
     assert.equal((await fixture.stores.sandboxes.find(sandboxID))?.state, 'ended')
   })
 
-  it('a row with nothing behind it ends as lost', async () => {
+  it('a row whose sandbox is gone ends as lost', async () => {
     await using before = await openFixture()
     const lost = await before.service.create(before.team, request())
     before.driver.loseEverything()
@@ -305,7 +305,7 @@ describe('after a crash', () => {
     assert.equal((await fixture.stores.sandboxes.find(lost.sandboxID))?.endReason, 'lost')
   })
 
-  it('reconciling leaves creates and kills of this process alone', async () => {
+  it('the reconciler leaves creates and kills of this process alone', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, reconciler } = fixture
     const { open, opened } = gate()
@@ -325,7 +325,7 @@ describe('after a crash', () => {
 })
 
 describe('the log of a sandbox', () => {
-  it('tells that it was created, and why it ended', async () => {
+  it('has its creation and the reason of its end', async () => {
     await using fixture = await openFixture()
     const { service, team, told, clock, stores } = fixture
     const killed = await service.create(team, request())
@@ -338,11 +338,11 @@ describe('the log of a sandbox', () => {
       `${killed.sandboxID} Sandbox created from template base for 60 s`,
       `${killed.sandboxID} Sandbox ended: killed`,
       `${expired.sandboxID} Sandbox created from template base for 1 s`,
-      `${expired.sandboxID} Sandbox ended: its time was over`,
+      `${expired.sandboxID} Sandbox ended: its timeout was over`,
     ])
   })
 
-  it('has nothing to tell of one that could not be created', async () => {
+  it('has no entry for a sandbox that could not be created', async () => {
     await using fixture = await openFixture()
     fixture.agent.fail = new Error('no answer')
     await assert.rejects(fixture.service.create(fixture.team, request()))

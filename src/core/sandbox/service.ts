@@ -1,6 +1,6 @@
 /**
- * The life of a sandbox, verb by verb. It and the files of its verbs are the only ones that change a state. They
- * know the rules, the clock and the ports; not HTTP, not SQL, not how a sandbox is made real.
+ * The life of a sandbox, verb by verb. Only this file and those of the verbs change the state of a sandbox. They
+ * know the rules, the clock and the ports; they do not know HTTP, SQL or the driver's way to make a sandbox.
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
@@ -64,17 +64,17 @@ export type SandboxServiceParts = {
   held: Pick<HeldSandboxes, 'whyHeld'>
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined
-  /** Called when the snapshot of a paused sandbox or of a template is on the disk, and its row says so. */
+  /** Called when the snapshot of a paused sandbox or of a template is on the disk and its row is written. */
   onSnapshotTaken: () => void
   clock: Clock
-  /** Adds to the log of a sandbox, without anybody waiting for it. */
+  /** Adds an entry to the log of a sandbox; nobody waits for the write. */
   appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
 
 export type ConnectRequest = {
   timeoutMs: number
-  /** False: a paused sandbox boots from its files, even if its memory was kept. */
+  /** False: a paused sandbox boots from its files, even if its snapshot contains memory. */
   memory: boolean
 }
 
@@ -108,7 +108,7 @@ export class SandboxService {
     this.#expiry = new Expiry({ ...parts, ender: this.#ender, pauser: this.#pauser })
   }
 
-  /** How many creates this process has brought to an end, well or not. */
+  /** Number of creates that this process has finished, by outcome. */
   get createCounts(): Readonly<{ successes: number; fails: number }> {
     return this.#creator.counts
   }
@@ -117,12 +117,12 @@ export class SandboxService {
     return this.#creator.create(team, request, claim)
   }
 
-  /** The sandbox as its team may see it: one that is being made or removed does not exist for it. */
+  /** Returns the sandbox as its team may see it: a sandbox that is being created or killed is not found. */
   async get(team: Team, sandboxID: string): Promise<Sandbox> {
     return visible(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
-  /** The same for a sandbox of any node, as its row says. */
+  /** Like `get`, for a sandbox of any node, read from its row. */
   async show(team: Team, sandboxID: string): Promise<Sandbox> {
     return visible(team, sandboxID, await this.#parts.owners.findSandbox(sandboxID))
   }
@@ -135,7 +135,7 @@ export class SandboxService {
     return this.#parts.sandboxes.count(filter)
   }
 
-  /** Which of these are the team's, ended ones included: for what is remembered of a sandbox. */
+  /** Returns which of these sandboxes belong to the team, ended ones included; used for logs, metrics and events. */
   ownedBy(team: Team, sandboxIDs: readonly string[]): Promise<string[]> {
     return this.#parts.owners.sandboxesOfTeam(team.teamID, sandboxIDs)
   }
@@ -162,7 +162,7 @@ export class SandboxService {
     })
   }
 
-  /** Only what is paused or being paused. One that is being resumed is waited for: that resume is this one's too. */
+  /** Resumes a sandbox that is paused or being paused. Joins a resume that is already in progress. */
   async resume(team: Team, sandboxID: string, request: ConnectRequest): Promise<Sandbox> {
     checkTimeout(request.timeoutMs, team.limits)
     const seen = await this.get(team, sandboxID)
@@ -178,7 +178,7 @@ export class SandboxService {
     })
   }
 
-  /** One that is being paused is waited for: that pause is this one's too. */
+  /** Pauses a running sandbox. Joins a pause that is already in progress. */
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const seen = await this.get(team, sandboxID)
     if (seen.state === 'paused' && seen.runUntil === null) throw errors.alreadyPaused(sandboxID)
@@ -191,20 +191,20 @@ export class SandboxService {
           : now
       if (!paused) throw errors.killedWhile(sandboxID, 'paused')
       if (paused.state !== 'paused') throw errors.cannotPause(sandboxID, paused.state)
-      // A pause that kept something else than was asked for is not this one.
+      // A pause that was joined may have taken a snapshot of another kind than this request asks for.
       if (paused.snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)
     })
   }
 
-  /** What a drain has paused, so that it runs on elsewhere, stays paused for a client that asks for it. */
+  /** A drain has paused the sandbox to resume it on another node; a client's pause keeps it paused instead. */
   async #stayPaused(row: SandboxInTurn, { memory }: { memory: boolean }): Promise<void> {
     const kept = { ...row.snapshot!, memory: row.snapshot!.memory && memory }
     if (!(await this.#turns.stayPaused(row, kept))) throw errors.sandboxIsBusy(row.sandboxID, 'moving')
   }
 
   /**
-   * Keeps its memory, if it still runs as it was seen; undefined when it does not. With `departs` also undefined when
-   * its time ends at another moment by now; else its row says from the first step on that it is to run again until then.
+   * Pauses the sandbox with its memory, if its run and its end are still those in `seen`; otherwise resolves with
+   * undefined. With `departs`, the row notes from the first step on that the sandbox is to run again until that end.
    */
   pauseAsSeen(seen: Sandbox, { departs = false } = {}): Promise<Sandbox | undefined> {
     const options = { memory: true, requireHealthyAgent: true, isAutomatic: false, departs }
@@ -216,8 +216,8 @@ export class SandboxService {
   }
 
   /**
-   * Pauses a running sandbox with its memory for a reason of the machine's. Undefined: something else has its turn. False: it
-   * does not run.
+   * Pauses a running sandbox with its memory because the machine is short of memory. Undefined: another operation has
+   * the sandbox's turn. False: the sandbox does not run.
    */
   pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
     const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
@@ -229,7 +229,7 @@ export class SandboxService {
     })
   }
 
-  /** With its memory, if it is still paused, and still to run again, as it was seen; undefined when it is not. */
+  /** Resumes a sandbox with its memory if its pause is still the one in `seen`; otherwise resolves with undefined. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
     return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
       row?.state === 'paused' && row.runID === seen.runID && row.runUntil === seen.runUntil
@@ -251,7 +251,7 @@ export class SandboxService {
     await this.#setEnd(team, sandboxID, timeoutMs, false)
   }
 
-  /** Replaces what may leave a running sandbox, at once. */
+  /** Replaces the egress policy of a running sandbox at once. */
   async setNetwork(team: Team, sandboxID: string, update: NetworkUpdate): Promise<void> {
     const seen = await this.#running(team, sandboxID)
     if (!(await this.#networks.replace(seen, update))) throw errors.sandboxNotFound(sandboxID)
@@ -266,7 +266,7 @@ export class SandboxService {
     await this.#ender.end(sandboxID, 'killed')
   }
 
-  /** Ends a sandbox for a reason of the machine's. One that does not run any more, such as a paused one, is left as it is. */
+  /** Ends a running sandbox because the machine is short of something. A sandbox that does not run is not touched. */
   async endRunning(sandboxID: string, reason: EndReason): Promise<void> {
     const row = await this.#parts.sandboxes.find(sandboxID)
     const isLive = row?.state === 'running' || row?.state === 'snapshotting'
@@ -279,8 +279,8 @@ export class SandboxService {
   }
 
   /**
-   * Finishes or undoes a pause or a resume that was cut off, by what is really there. False: nothing is. Rejects when that
-   * could not be found out; the row is left as it is then.
+   * Finishes or undoes a pause or a resume that was cut off. False: neither the sandbox nor a snapshot exists any more.
+   * Rejects, and leaves the row as it is, if that is not certain.
    */
   async repair(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
     switch (row.state) {
@@ -295,24 +295,24 @@ export class SandboxService {
     }
   }
 
-  /** A copy was cut off: the sandbox goes on. Undefined: a kill has it. */
+  /** Lets a sandbox continue whose copy was cut off. Undefined: the sandbox is being killed. */
   repairCopied(row: SandboxInTurn): Promise<SandboxInTurn | undefined> {
     return this.#copier.repair(row)
   }
 
-  /** To be called once the rows may have changed behind the timer's back: at boot. */
+  /** Sets the timer by the rows. Call it after rows may have changed without the timer, as at boot. */
   armExpiry(): Promise<void> {
     return this.#expiry.armNext()
   }
 
-  /** Waits for what is under way; sandboxes live on. */
+  /** Waits for operations in progress. Sandboxes keep running. */
   async close(): Promise<void> {
     this.#expiry.close()
     await this.#turns.allFinished()
     await this.#createCounter.close()
   }
 
-  /** Not ended, and the team's. */
+  /** Returns a sandbox of the team that has not ended; otherwise throws `not_found`. */
   async #owned(team: Team, sandboxID: string): Promise<Sandbox> {
     return owned(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
@@ -321,7 +321,7 @@ export class SandboxService {
     return known(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
-  /** For what only a running sandbox can be told. */
+  /** Returns the sandbox if it runs; otherwise throws the error for a request that needs a running sandbox. */
   async #running(team: Team, sandboxID: string): Promise<Sandbox> {
     const sandbox = await this.get(team, sandboxID)
     if (sandbox.state === 'paused') throw errors.sandboxNotFound(sandboxID)
@@ -329,7 +329,7 @@ export class SandboxService {
     return sandbox
   }
 
-  /** Undefined when it does not run in that run any more. */
+  /** Undefined: the run in `seen` is over. */
   async #extend(team: Team, seen: Sandbox, timeoutMs: number): Promise<Sandbox | undefined> {
     const { sandboxes, clock } = this.#parts
     const endAt = endAfter(clock.now(), timeoutMs, seen.startedAt, team.limits)
@@ -349,13 +349,13 @@ export class SandboxService {
   }
 }
 
-/** The row, if it is the team's and has not ended. */
+/** Returns the row if it belongs to the team and has not ended. */
 function owned<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
   if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
   return row
 }
 
-/** One that is being made is not known to anybody yet; one that is being killed is told apart. */
+/** A sandbox that is being created is not found; one that is being killed gets an error of its own. */
 function known<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
   const mine = owned(team, sandboxID, row)
   if (mine.state === 'creating') throw errors.sandboxNotFound(sandboxID)
@@ -363,7 +363,7 @@ function known<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | un
   return mine
 }
 
-/** As its team may see it: one that is being made or removed does not exist for it. */
+/** A sandbox that is being created or killed is not found, as if it did not exist. */
 function visible<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
   if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
   return row

@@ -56,7 +56,7 @@ function loseInserts({ faults }: Fixture, takesEffect: boolean): () => void {
   }
 }
 
-describe('a create whose insert is not answered for as long as it is tried', () => {
+describe('a create whose insert gets no answer until its retries end', () => {
   for (const takesEffect of [true, false]) {
     it(`never gives its warm sandbox to another team, ${takesEffect ? 'with' : 'without'} a row`, async () => {
       await using fixture = await withWarm()
@@ -83,7 +83,7 @@ describe('a create whose insert is not answered for as long as it is tried', () 
     })
   }
 
-  it('is no reason to reject the creates after it', async () => {
+  it('does not make later creates fail', async () => {
     await using fixture = await withWarm()
     const { service, team, clock } = fixture
     const isBack = loseInserts(fixture, true)
@@ -92,7 +92,7 @@ describe('a create whose insert is not answered for as long as it is tried', () 
     for (let count = 0; count < 2; count++) await turning(clock, service.create(team, request()))
   })
 
-  it('puts the warm sandbox back when the database says that there is no row', async () => {
+  it('returns the warm sandbox to the pool if the database says that there is no row', async () => {
     await using fixture = await withWarm()
     const { service, team, driver, warm } = fixture
     const [pooled] = [...driver.world.sandboxes.keys()]
@@ -102,7 +102,7 @@ describe('a create whose insert is not answered for as long as it is tried', () 
     assert.equal((await service.create(team, request())).sandboxID, pooled)
   })
 
-  it('is known by its team, run and time, and not by its id alone', async () => {
+  it('is recognized by its team, run and time, and not by its id alone', async () => {
     await using fixture = await openFixture()
     const { service, team, faults, clock, stores } = fixture
     let tries = 0
@@ -114,7 +114,7 @@ describe('a create whose insert is not answered for as long as it is tried', () 
     assert.equal((await stores.sandboxes.find(made.sandboxID))?.state, 'running')
   })
 
-  it('is not ended by a round of the reconciler while it is tried again', async () => {
+  it('is not ended by a round of the reconciler while it is retried', async () => {
     await using fixture = await openFixture()
     const { service, team, faults, clock, reconciler } = fixture
     const isLost = gate()
@@ -143,7 +143,7 @@ async function reconcileWith({ faults, reconciler }: Fixture, meanwhile: () => P
 }
 
 describe('a round of the reconciler', () => {
-  it('leaves a sandbox paused that was resumed and paused again after it was listed as resuming', async () => {
+  it('leaves a sandbox paused that was resumed and paused again after the round listed it as resuming', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, stores, faults } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -171,10 +171,10 @@ describe('a round of the reconciler', () => {
     faults.after = () => {}
   })
 
-  it('is waited for by a pause while it repairs the pause before, and costs no snapshot', async () => {
+  it('makes a pause wait while it repairs the previous pause, and costs no snapshot', async () => {
     await using before = await openFixture()
     const { sandboxID } = await before.service.create(before.team, request())
-    // The machine stands still for the process in the middle of its snapshot, which never comes about.
+    // The process stops in the middle of a snapshot, which is never completed.
     before.driver.beforeSnapshot = () => new Promise(() => {})
     void before.service.pause(before.team, sandboxID, pause).catch(() => {})
     await until(async () => (await stateOf(before, sandboxID)) === 'pausing')
@@ -200,7 +200,7 @@ describe('a round of the reconciler', () => {
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
 
-  it('applies the policy that a client sets after it has listed the rows, and no older one', async () => {
+  it('applies the policy that a client sets after the rows were listed, and no older one', async () => {
     await using before = await openFixture()
     const { sandboxID } = await before.service.create(before.team, request())
     await using fixture = await before.again()
@@ -230,7 +230,7 @@ describe('a round of the reconciler', () => {
     assert.equal(routes.get(sandboxID), undefined)
   })
 
-  it('stands a sandbox still again that runs although its row says paused', async () => {
+  it('freezes a sandbox again that runs although its row says paused', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, stores, reconciler } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -261,7 +261,7 @@ describe('an egress policy that the driver could not apply', () => {
     assert.equal(isClosed(fixture, sandboxID), true)
   })
 
-  it('holds before a frozen sandbox goes on', async () => {
+  it('is applied before a frozen sandbox is thawed', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -276,7 +276,7 @@ describe('an egress policy that the driver could not apply', () => {
     assert.equal(isClosed(fixture, sandboxID), true)
   })
 
-  it('is not applied again where it is known to hold', async () => {
+  it('is not applied again if it is known to hold', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, driver, reconciler } = fixture
     const { sandboxID } = await service.create(team, withOptions(closed))
@@ -288,8 +288,8 @@ describe('an egress policy that the driver could not apply', () => {
   })
 })
 
-describe('at the end of its time', () => {
-  it('a sandbox is killed though many others wait to be paused, and nobody looks for them all the time', async () => {
+describe('at the end of its timeout', () => {
+  it('a sandbox is killed although many others wait to be paused, and the waiting ones are not polled all the time', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock, faults } = fixture
     const wide = { ...team, limits: { ...team.limits, maxSandboxes: 100, maxCPU: 1000 } }
@@ -315,7 +315,7 @@ describe('at the end of its time', () => {
     })
   })
 
-  it('a sandbox that takes long to stop keeps no other alive', async () => {
+  it('a sandbox that takes long to stop does not delay the end of another', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock } = fixture
     const { sandboxID: slow } = await service.create(team, request({ timeoutMs: 10_000 }))
@@ -336,7 +336,7 @@ describe('at the end of its time', () => {
   })
 })
 
-it('a death that is told while something is done to the sandbox ends it with its reason', async () => {
+it('a death that is reported during an operation ends the sandbox with its reason', async () => {
   await using fixture = await openFixture()
   const { service, team, driver, stores } = fixture
   const { sandboxID } = await service.create(team, request())

@@ -14,7 +14,7 @@ const refuses = (work: () => unknown, says: RegExp, sent: string) =>
   })
 
 describe('names of secrets', () => {
-  it('are lowered, and hold letters, digits, - and _ only', () => {
+  it('are in lower case, and contain letters, digits, - and _ only', () => {
     assert.equal(secretName('OpenAI_Key-1'), 'openai_key-1')
     assert.equal(secretName('a'.repeat(128)), 'a'.repeat(128))
     // A Kelvin sign becomes a k when it is lowered.
@@ -23,7 +23,7 @@ describe('names of secrets', () => {
     }
   })
 
-  it('cannot look like an id, in any case, but may begin alike', () => {
+  it('cannot look like an id, in any case, but may begin like one', () => {
     for (const bad of ['sec_', 'SEC_abcdef', 'sec_name']) refuses(() => secretName(bad), /sec_/, bad)
     assert.equal(secretName('secret'), 'secret')
     assert.equal(secretName('sec-name'), 'sec-name')
@@ -53,7 +53,7 @@ describe('ids', () => {
 })
 
 describe('values', () => {
-  it('are anything a header can carry, up to 16 KiB', () => {
+  it('are anything that a header can carry, up to 16 KiB', () => {
     for (const good of ['x', ' spaced\tout ', 'ключ', 'x'.repeat(16_384)]) checkValue(good)
     refuses(() => checkValue(''), /empty/, '')
     refuses(() => checkValue('x'.repeat(16_385)), /longer than 16384 bytes/, 'xxxxx')

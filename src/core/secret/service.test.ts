@@ -59,7 +59,7 @@ describe('secrets', () => {
     assert.equal(await service.readSecret(team.teamID, 'api-key'), null)
   })
 
-  it('stay within what one team may have, and the refusal carries its name', async () => {
+  it('are limited per team, and the rejection has its own code', async () => {
     await using at = await open()
     const { service, team, other, db } = at
     await service.create(team, { name: 'first', value: 'v' })
@@ -89,7 +89,7 @@ describe('secrets', () => {
     await service.create(team, { name: 'more', value: 'v' })
   })
 
-  it('keep their last ten values, and none after they are deleted', async () => {
+  it('keep their last ten values, and none after a deletion', async () => {
     await using at = await open()
     const { service, team, db } = at
     await service.create(team, { name: 'key', value: 'value 1' })
@@ -106,7 +106,7 @@ describe('secrets', () => {
     assert.deepEqual(await kept(), [])
   })
 
-  it('say what to do when the key is lost, can be given anew, and come back with the old key', async () => {
+  it('fail with the remedy if the key is lost, can be set again, and come back with the old key', async () => {
     await using at = await open()
     const { service, team, withKey } = at
     for (const name of ['one', 'two']) await service.create(team, { name, value: `value of ${name}` })
@@ -142,7 +142,7 @@ describe('secrets', () => {
     )
   })
 
-  it('are made and deleted once when the answer to that is lost', async () => {
+  it('are created and deleted once, although the answer is lost', async () => {
     await using at = await open()
     const { service, team, clock, stores } = at
     const { secrets } = stores

@@ -18,7 +18,7 @@ const refuses = (work: () => unknown, says: RegExp) =>
   })
 
 describe('the vault', () => {
-  it('gives back what it sealed, also after a restart, and never seals alike', () => {
+  it('returns the sealed value, also after a restart, and never seals a value twice alike', () => {
     for (const text of [value, 'ключ \u{1F511}', 'x'.repeat(16_384)]) {
       const sealed = vault.seal(place, text)
       assert.equal(new SecretVault('0b'.repeat(32)).open(place, sealed), text)
@@ -26,12 +26,12 @@ describe('the vault', () => {
     assert.notEqual(vault.seal(place, value).sealed, vault.seal(place, value).sealed)
   })
 
-  it('opens what earlier versions of Warren sealed', () => {
+  it('opens values that earlier versions of Warren sealed', () => {
     const sealed = '1u70p6UsZQ8yl5i7nG6BXnSgnEp0Q81GHgMAQCL0yUqG6Wm/zPjmE63wY7ctt2Fv7J8v'
     assert.equal(vault.open(place, { keyID: 'adc5e45f6188f626', sealed }), value)
   })
 
-  it('shows nothing of the value', () => {
+  it('reveals nothing of the value', () => {
     const { sealed } = vault.seal(place, value)
     assert.ok(!Buffer.from(sealed, 'base64').includes('hunter2'))
     assert.ok(!sealed.includes(Buffer.from(value).toString('base64').slice(0, 12)))
@@ -68,7 +68,7 @@ describe('the vault', () => {
     }
   })
 
-  it('names both keys when it has the wrong one, and says what to do', () => {
+  it('names both keys if it has the wrong one, with the remedy', () => {
     const other = new SecretVault('0c'.repeat(32))
     assert.notEqual(other.keyID, vault.keyID)
     const both = new RegExp(`${vault.keyID}.*${other.keyID}.*restore the secret-key.json`)
@@ -78,7 +78,7 @@ describe('the vault', () => {
     refuses(() => other.open(place, lie), /was changed in the database/)
   })
 
-  it('takes no key of another size', () => {
+  it('rejects keys of another size', () => {
     for (const key of ['', '0b', '0b'.repeat(31), 'zz'.repeat(32)]) {
       refuses(() => new SecretVault(key), /64 hexadecimal digits/)
     }

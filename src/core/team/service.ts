@@ -61,6 +61,7 @@ export class TeamService {
       slug,
       name,
       limits: defaultTeamLimits,
+      olderClients: false,
       createdAt: this.#clock.now(),
     }
     await this.#teams.insertTeam(team)
@@ -82,6 +83,12 @@ export class TeamService {
     const limits = { ...team.limits, ...changes }
     await this.#teams.setLimits(team.teamID, limits)
     return { ...team, limits }
+  }
+
+  async allowOlderClients(idOrSlug: string, olderClients: boolean): Promise<Team> {
+    const team = await this.getTeam(idOrSlug)
+    await this.#teams.setOlderClients(team.teamID, olderClients)
+    return { ...team, olderClients }
   }
 
   async createKey(idOrSlug: string, name: string): Promise<{ key: string; record: ApiKey }> {

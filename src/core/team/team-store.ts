@@ -8,6 +8,7 @@ export interface TeamStore {
   findTeam(idOrSlug: string): Promise<Team | undefined>
   listTeams(): Promise<Team[]>
   setLimits(teamID: string, limits: TeamLimits): Promise<void>
+  setOlderClients(teamID: string, allowed: boolean): Promise<void>
   /**
    * Removes the team with its keys, tokens, secrets, cached build steps and ended sandboxes, unless it has
    * sandboxes, templates or volumes; atomic against inserts of these. Undefined if there is no such team.
@@ -49,6 +50,8 @@ export interface TeamMetricStore {
    * `startedSince`.
    */
   count(startedSince: number): Promise<Omit<TeamMetric, 'at'>[]>
+  /** Counts the team's running sandboxes on all nodes, and those of them that started at or after. */
+  countNow(teamID: string, startedSince: number): Promise<Omit<TeamMetric, 'at' | 'teamID'>>
   /** Counts each team's running sandboxes on all nodes. */
   countRunning(): Promise<{ teamID: string; count: number }[]>
   prune(before: number): Promise<void>

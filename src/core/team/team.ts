@@ -19,6 +19,8 @@ export type Team = {
   slug: string
   name: string
   limits: TeamLimits
+  /** Its clients may be older than access tokens. */
+  olderClients: boolean
   createdAt: number
 }
 

@@ -5,7 +5,7 @@ import { turning, until } from '../../../test/support/domain.ts'
 import { connectionLost, failCalls } from '../../../test/support/store-faults.ts'
 
 describe('a build whose store answers are lost', () => {
-  it('is requested once, under one name, also when the first try takes effect late', async () => {
+  it('is requested once, under one name, even if the first try takes effect late', async () => {
     for (const moment of ['lost', 'late'] as const) {
       await using world = await openBuilds()
       const { clock, stores, storeFaults } = world.fixture
@@ -28,7 +28,7 @@ describe('a build whose store answers are lost', () => {
     }
   })
 
-  it('ends those that it supersedes when the answer to that is lost', async () => {
+  it('ends the builds that it supersedes although the answer is lost', async () => {
     await using world = await openBuilds()
     const { clock, storeFaults } = world.fixture
     const old = await world.request('mine')
@@ -37,7 +37,7 @@ describe('a build whose store answers are lost', () => {
     assert.equal(await world.statusOf(old.build.buildID), 'error')
   })
 
-  it('is not told as failed when it is ready and only the answer never came', async () => {
+  it('is not reported as failed if it is ready and only the answer never came', async () => {
     await using world = await openBuilds()
     const { clock, team, storeFaults, warm } = world.fixture
     const ready: string[] = []
@@ -58,7 +58,7 @@ describe('a build whose store answers are lost', () => {
     assert.ok(!entries.some(({ message }) => /Build failed/.test(message)))
   })
 
-  it('stays ready when what follows from that fails', async () => {
+  it('stays ready if the work after that fails', async () => {
     await using world = await openBuilds()
     const { team, warm, logged } = world.fixture
     warm.replace = () => Promise.reject(new Error('no memory'))
@@ -69,7 +69,7 @@ describe('a build whose store answers are lost', () => {
     assert.ok(!entries.some(({ message }) => /Build failed/.test(message)))
   })
 
-  it('is cancelled although it is started in the moment of that', async () => {
+  it('is cancelled although it is started at that moment', async () => {
     await using world = await openBuilds()
     const { team, storeFaults } = world.fixture
     world.knobs.runs = forever

@@ -4,7 +4,7 @@ import { forever, openBuilds, plain } from '../../../test/support/builds.ts'
 import { addTeam, failsWith } from '../../../test/support/domain.ts'
 
 describe('a request for a build', () => {
-  it('is refused when twenty builds of the team have not ended', async () => {
+  it('is rejected while twenty builds of the team have not ended', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const { buildID } = await world.begin('mine-0')
@@ -16,7 +16,7 @@ describe('a request for a build', () => {
     await world.request('more')
   })
 
-  it('is refused to all but twenty of forty that come at once, and leaves nothing of the others', async () => {
+  it('is rejected for all but twenty of forty at once, and leaves nothing of the others', async () => {
     await using world = await openBuilds()
     const { templates } = world.fixture.stores
     const names = Array.from({ length: 40 }, (_, number) => `mine-${number}`)
@@ -28,8 +28,8 @@ describe('a request for a build', () => {
     assert.equal(known.filter(Boolean).length, 20)
   })
 })
-describe('a disk without room', () => {
-  it('has new builds refused, requested or waiting, and nothing is made of them', async () => {
+describe('a disk without free space', () => {
+  it('makes new builds fail, at their request and at their start, and nothing is built', async () => {
     await using world = await openBuilds()
     const { team, stores } = world.fixture
     const { template, build } = await world.request('mine')

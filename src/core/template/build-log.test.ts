@@ -36,7 +36,7 @@ function openLog() {
 const line = (message: string, step: string | null = null) => ({ level: 'info', message, step }) as const
 const messagesOf = (entries: LogEntry[]) => entries.map(({ message }) => message)
 
-describe('what a build tells', () => {
+describe('the log of a build', () => {
   it('can be read at once while it runs, and from the log afterwards', async () => {
     const { buildLog, queries } = openLog()
     buildLog.add('b', line('one'))
@@ -49,7 +49,7 @@ describe('what a build tells', () => {
     assert.equal(queries.length, 1)
   })
 
-  it('is in the order in which it was told, each line at a time of its own', async () => {
+  it('has its lines in order, each at a time of its own', async () => {
     const { buildLog, clock } = openLog()
     buildLog.add('b', line('one'))
     buildLog.add('b', line('two'))
@@ -62,7 +62,7 @@ describe('what a build tells', () => {
     )
   })
 
-  it('names the step it belongs to, where there is one', async () => {
+  it('names the step of each line', async () => {
     const { buildLog } = openLog()
     buildLog.add('b', line('before'))
     buildLog.add('b', line('in the base', 'base'))
@@ -73,13 +73,13 @@ describe('what a build tells', () => {
     )
   })
 
-  it('is cut where a line is endless', async () => {
+  it('cuts an endless line', async () => {
     const { buildLog } = openLog()
     buildLog.add('b', line('x'.repeat(10_000)))
     assert.equal((await buildLog.read('b'))[0]?.message.length, 8192)
   })
 
-  it('ends with a word about it when there is too much', async () => {
+  it('ends with a note if it is too long', async () => {
     const { buildLog } = openLog()
     for (let number = 0; number < 20_005; number++) buildLog.add('b', line(String(number)))
     const running = messagesOf(await buildLog.read('b'))
@@ -99,7 +99,7 @@ describe('what a build tells', () => {
     assert.deepEqual(await buildLog.read('c'), [])
   })
 
-  it('is all written by the time that it has ended', async () => {
+  it('is completely written when the build has ended', async () => {
     const { buildLog, written } = openLog()
     for (let number = 0; number < 50; number++) buildLog.add('b', line(String(number)))
     await buildLog.end('b')
@@ -121,7 +121,7 @@ describe('what a build tells', () => {
     assert.deepEqual(messagesOf(await buildLog.read('b')), ['late', 'written'])
   })
 
-  it('is counted the same while the build runs and after, however little the log keeps', async (t) => {
+  it('counts the same lines while the build runs and after, however little the log keeps', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-build-log-'))
     t.after(() => rmSync(folder, { recursive: true }))
     const bounds = { maxBytesPerSandbox: 50_000, maxBytesTotal: 1e7 }

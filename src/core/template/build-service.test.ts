@@ -10,7 +10,7 @@ import { parseTemplateReference } from './reference.ts'
 import type { BuildStep } from './start-request.ts'
 
 describe('requesting a build', () => {
-  it('makes a private template of the team under a new name', async () => {
+  it('creates a private template of the team under a new name', async () => {
     await using world = await openBuilds()
     const { team, clock } = world.fixture
     const { template, build, names, tags } = await world.request('mine', ['v1', 'v2'])
@@ -34,13 +34,13 @@ describe('requesting a build', () => {
     assert.equal(await world.statusOf(first.build.buildID), 'waiting')
   })
 
-  it('gives one template to requests for one new name at the same time', async () => {
+  it('creates one template for requests with one new name at the same time', async () => {
     await using world = await openBuilds()
     const all = await Promise.all([1, 2, 3].map((tag) => world.request('mine', [`v${tag}`])))
     assert.equal(new Set(all.map(({ template }) => template.templateID)).size, 1)
   })
 
-  it('has a template of its own in each team', async () => {
+  it('creates a template of its own in each team', async () => {
     await using world = await openBuilds()
     const other = await addTeam(world.fixture, 'beta')
     const [mine, theirs] = [await world.request('same'), await world.request('same', ['default'], other)]
@@ -49,7 +49,7 @@ describe('requesting a build', () => {
     assert.equal(await world.statusOf(mine.build.buildID), 'waiting')
   })
 
-  it('ends the builds that wait with the same tag, and no others', async () => {
+  it('ends waiting builds with the same tag, and no others', async () => {
     await using world = await openBuilds()
     const { templates } = world.fixture.stores
     world.knobs.runs = forever
@@ -70,7 +70,7 @@ describe('requesting a build', () => {
 })
 
 describe('starting a build', () => {
-  it('cancels an older one of the same tag that is under way, and no other', async () => {
+  it('cancels an older build in progress with the same tag, and no other', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const begin = async (...tags: string[]) => {
@@ -90,7 +90,7 @@ describe('starting a build', () => {
     await world.builds.close()
   })
 
-  it('moves it to building before it resolves, and then to ready with all that it came to', async () => {
+  it('moves the build to building before it resolves, and then to ready with its results', async () => {
     await using world = await openBuilds()
     const { team, clock, stores } = world.fixture
     const go = gate()
@@ -116,7 +116,7 @@ describe('starting a build', () => {
     assert.equal((await world.fixture.catalog.resolve(team, 'mine')).build.buildID, buildID)
   })
 
-  it('begins with the build that the name of a template means now', async () => {
+  it('starts from the build that the name of the base template means now', async () => {
     await using world = await openBuilds()
     await world.begin('mine', { from: { template: 'base' } })
     assert.equal(
@@ -133,7 +133,7 @@ describe('starting a build', () => {
     assert.equal(world.jobs.length, 1)
   })
 
-  it('is refused when it does not wait any more', async () => {
+  it('is rejected if the build no longer waits', async () => {
     await using world = await openBuilds()
     const { team } = world.fixture
     const { templateID, buildID } = await world.begin('mine')
@@ -151,7 +151,7 @@ describe('starting a build', () => {
     await world.ended(build.buildID)
   })
 
-  it('knows neither builds of other templates nor templates of other teams', async () => {
+  it('finds neither builds of other templates nor templates of other teams', async () => {
     await using world = await openBuilds()
     const { team } = world.fixture
     const [mine, another] = [await world.request('mine'), await world.request('another')]
@@ -173,7 +173,7 @@ describe('starting a build', () => {
 })
 
 describe('a build that fails', () => {
-  it('says why and in which step, with the last lines of that step', async () => {
+  it('has the reason and the step, with the last lines of that step', async () => {
     await using world = await openBuilds()
     world.knobs.runs = async (_, log) => {
       log({ level: 'info', message: 'of step 1', step: '1' })
@@ -206,7 +206,7 @@ describe('a build that fails', () => {
     assert.equal(build.buildID, good.buildID)
   })
 
-  it('ends with an error even when the fault is ours', async () => {
+  it('ends with an error even if the fault is in Warren', async () => {
     await using world = await openBuilds()
     world.knobs.runs = async () => {
       throw new TypeError('cannot read x of undefined')
@@ -220,7 +220,7 @@ describe('a build that fails', () => {
     })
   })
 
-  it('is ended by who calls it off, and every one is when Warren stops', async () => {
+  it('ends when it is cancelled, and when Warren stops', async () => {
     await using world = await openBuilds()
     const { templates } = world.fixture.stores
     world.knobs.runs = forever
@@ -235,7 +235,7 @@ describe('a build that fails', () => {
     assert.deepEqual((await templates.findBuild(one.buildID))?.reason, reason)
   })
 
-  it('is ended when it has taken an hour', async () => {
+  it('ends after an hour', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const { buildID } = await world.begin('mine')
@@ -246,7 +246,7 @@ describe('a build that fails', () => {
     assert.match(build!.reason!.message, /took longer than an hour/)
   })
 
-  it('does not bring its template back when that was deleted meanwhile', async () => {
+  it('does not recreate its template if that was deleted meanwhile', async () => {
     await using world = await openBuilds()
     const { remover, team, stores } = world.fixture
     const go = gate()
@@ -264,8 +264,8 @@ describe('a build that fails', () => {
   })
 })
 
-describe('what a build tells', () => {
-  it('is nothing while it waits, all so far while it runs, and all of it after', async () => {
+describe('the log of a build in the service', () => {
+  it('is empty while it waits, partial while it runs, and complete afterwards', async () => {
     await using world = await openBuilds()
     const { team } = world.fixture
     const go = gate()
@@ -324,7 +324,7 @@ describe('a build whose database fails for a moment', () => {
     })
   }
 
-  it('is ended by the next reconcile if its end could not be written', async () => {
+  it('is ended by the next reconcile if its end could not be recorded', async () => {
     await using world = await openBuilds()
     const { clock, stores, logged } = world.fixture
     const { templates } = stores
@@ -347,7 +347,7 @@ describe('a build whose database fails for a moment', () => {
 })
 
 describe('reconciling builds', () => {
-  it('ends at boot what an earlier process was building', async () => {
+  it('ends at boot the builds of an earlier process', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const { templateID, buildID } = await world.begin('mine')
@@ -363,7 +363,7 @@ describe('reconciling builds', () => {
     assert.equal(entries[0]?.message, `Building template ${templateID}/${buildID}`)
   })
 
-  it('ends what waited for more than forty minutes', async () => {
+  it('ends builds that waited for more than forty minutes', async () => {
     await using world = await openBuilds()
     const { clock, stores } = world.fixture
     const old = await world.request('old')

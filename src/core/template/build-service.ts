@@ -1,6 +1,6 @@
 /**
- * The life of a build: waiting, building, and then ready or error. A build that nobody carries out any more is ended
- * by `reconcile`, so no build stays in between for ever.
+ * The life of a build: waiting, building, and then ready or error. `reconcile` ends builds that no process carries
+ * out any more, so that no build stays unfinished for ever.
  */
 
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
@@ -22,10 +22,10 @@ import type { TemplateStore } from './template-store.ts'
 
 const mostBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
-/** A build that its client requested and never started is ended after this time. */
+/** Time after which a build that its client requested and never started is ended. */
 const waitAtMostMs = 40 * 60_000
 const superseded = 'The build was canceled because it was superseded by a newer one.'
-/** So many of the last log lines of a failed step are shown with the reason. */
+/** Number of log lines of a failed step that are shown with the reason. */
 const linesWithReason = 20
 
 export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number; gpuCount?: number }
@@ -37,7 +37,7 @@ export type BuildServiceParts = {
   buildLog: BuildLog
   /** Rejects with `no_space` while the disk has too little space for another build. */
   requireSpace: () => Promise<void>
-  /** Called with each build that can be used from now on. */
+  /** Called with each build that has become ready. */
   onReady: (build: TemplateBuild) => Promise<void>
   clock: Clock
   envdVersion: string
@@ -46,7 +46,7 @@ export type BuildServiceParts = {
 
 export type NewBuild = { template: Template; build: TemplateBuild; names: TemplateName[]; tags: string[] }
 
-/** Which template a build is for: that of a name, that of an id, or a new one without a name. */
+/** The template of a build, by name or by id, or a new template without a name. */
 export type BuildTarget = Pick<TemplateReference, 'alias'> | { templateID: string } | { unnamed: true }
 
 export type BuildProgress = {
@@ -65,8 +65,8 @@ export class BuildService {
   }
 
   /**
-   * Inserts a new build of the template with that name, or id; the template is made when there is none of that name. With
-   * a `startRequest` the build can be started without saying again what it is made of.
+   * Inserts a new build of the template with this name or id, and creates the template if the name is new. A
+   * `startRequest` is stored with the build, so that `start` needs none.
    */
   async request(
     team: Team,
@@ -107,7 +107,7 @@ export class BuildService {
       insert: () => templates.insertBuildWithin(limit, build, tags, fresh),
       isThere: async () => (await templates.findBuild(build.buildID)) !== undefined,
     }).catch((error) => {
-      // Another request took the name in the meantime: this build belongs to the template which that one made.
+      // Another request has created a template of this name meanwhile: this build belongs to that template.
       if (isNew && isAppError(error, 'already_exists')) return undefined
       throw error
     })
@@ -118,7 +118,7 @@ export class BuildService {
     return { template, build, names: await templates.namesOf(template.templateID), tags }
   }
 
-  /** Resolves once the build runs. Without a request it is made of what it was requested with. */
+  /** Resolves once the build runs. Without `given`, the build uses the start request that was stored with it. */
   async start(
     team: Team,
     templateID: string,
@@ -144,11 +144,11 @@ export class BuildService {
         this.#parts.log.error({ buildID, err: error }, 'A build ended with a fault of its own.'),
       )
       .finally(() => this.#running.delete(buildID))
-    // Known before the row says so: `reconcile` must not take it for one that nobody carries out.
+    // Registered before the row changes: `reconcile` must not see the build as one that no process carries out.
     this.#running.set(buildID, { abort, done })
     if (!(await moved)) throw notWaiting()
     for (const older of await this.#parts.templates.listSuperseded(buildID)) {
-      // Nobody waits for its end: the newer build has no use for what the older one is doing.
+      // Nobody waits for the end of the older build: the newer one does not need its result.
       this.#running.get(older)?.abort.abort(new AppError('conflict', superseded))
     }
   }
@@ -161,7 +161,7 @@ export class BuildService {
     return { build, entries: all, lastEntries }
   }
 
-  /** Ends builds that were requested and never started, and those of which this process does not know. */
+  /** Ends builds that were requested and never started, and builds of this node that this process does not carry out. */
   async reconcile(): Promise<void> {
     const { templates, clock } = this.#parts
     const now = clock.now()
@@ -179,7 +179,7 @@ export class BuildService {
     await this.#abortDeleted()
   }
 
-  /** Nobody has a use for the rest of a build whose template was deleted through another node. */
+  /** Aborts builds whose template was deleted through another node. */
   async #abortDeleted(): Promise<void> {
     for (const [buildID, { abort }] of [...this.#running])
       if (!(await this.#parts.templates.findBuild(buildID))) abort.abort(templateDeleted())
@@ -203,7 +203,7 @@ export class BuildService {
     return counts
   }
 
-  /** One that waits can be started at any moment: only if its row moves from there, nobody has. */
+  /** A waiting build can be started at any moment, so only the move of its row shows that nobody has started it. */
   async #cancelUnfinished(buildID: string, message: string): Promise<void> {
     const now = this.#parts.clock.now()
     const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
@@ -256,7 +256,7 @@ export class BuildService {
     if (ready) await onReady(ready)
   }
 
-  /** Gives back the build if it is ready all the same: then only the answer of its last move was lost. */
+  /** Returns the build if it is ready after all: then only the answer of its last move was lost. */
   async #fail(buildID: string, cause: unknown): Promise<TemplateBuild | undefined> {
     const { templates, buildLog, clock, log } = this.#parts
     const found = await retryPassing(clock, () => templates.findBuild(buildID)).catch(() => undefined)
@@ -275,7 +275,7 @@ export class BuildService {
     return undefined
   }
 
-  /** A move whose answer was lost is known by its status and time. Undefined when the build has moved on. */
+  /** Recognizes a move whose answer was lost by its status and time. Undefined: another move came first. */
   #move(
     buildID: string,
     from: BuildStatus,
@@ -291,7 +291,7 @@ export class BuildService {
     })
   }
 
-  /** A build that waits can be started by any node, so one that is under way has to be this node's. */
+  /** Any node can start a waiting build, so a build in progress counts only if it belongs to this node. */
   async #findMoved(buildID: string, to: BuildStatus): Promise<TemplateBuild | undefined> {
     const { templates } = this.#parts
     if (to !== 'building') return templates.findBuild(buildID)
@@ -355,20 +355,20 @@ const templateDeleted = () => new AppError('conflict', 'The template was deleted
 const madeOfNothing = () =>
   new AppError(
     'invalid_argument',
-    'The build was requested without a Dockerfile, so nothing says what it is made of; start it with steps',
+    'The build was requested without a Dockerfile, so it has no steps; start it with steps',
   )
 
 const tookTooLong = () =>
-  new AppError('deadline_exceeded', 'The build took longer than an hour; let it do less, or in smaller steps')
+  new AppError('deadline_exceeded', 'The build took longer than an hour; use fewer or faster steps')
 
 const tooManyBuilds = () =>
   new AppError(
     'limit_reached',
-    `The team has ${mostBuildsAtOnce} builds waiting or under way, which is the most; wait until one has ended`,
+    `The team has ${mostBuildsAtOnce} builds waiting or in progress, which is the maximum; wait until one has ended`,
     { retry: { should: false } },
   )
 
-/** The tags of a request: those listed, the one in the name, or else the default. */
+/** Returns the tags of a request: the listed ones and the one in the name, or the default tag if there are none. */
 export function tagsOf(name: TemplateReference, listed: readonly string[]): string[] {
   const tags = new Set([...(name.tag === defaultTag ? [] : [name.tag]), ...listed])
   return tags.size === 0 ? [defaultTag] : [...tags]

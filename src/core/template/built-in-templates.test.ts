@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { addTeam, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { isAppError } from '../../lib/app-error.ts'
-import type { Builder, BuildJob } from './builder.ts'
+import { type Builder, BuildFailure, type BuildJob } from './builder.ts'
 import type { BuiltInRecipe } from './built-in-templates.ts'
 import type { BuildStatus } from './template.ts'
 
@@ -23,11 +23,12 @@ const recipe: BuiltInRecipe = {
 async function openBuiltIns() {
   const jobs: BuildJob[] = []
   const hold = gate()
-  const knobs = { fails: false }
+  const knobs: { fails: boolean | 'step' } = { fails: false }
   const builder: Builder = {
     async run(job, _log, _signal, onResult) {
       jobs.push(job)
       await hold.opened
+      if (knobs.fails === 'step') throw new BuildFailure('1', 'pip found no network.')
       if (knobs.fails) throw new Error('no network')
       const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null }
       await onResult({
@@ -46,8 +47,8 @@ async function openBuiltIns() {
   return { fixture, jobs, hold, knobs, status, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() }
 }
 
-describe('templates that Warren makes by itself', () => {
-  it('are made once by their first use, which is told when to come again, and are for every team', async () => {
+describe('built-in templates', () => {
+  it('are built once by their first use, which gets a time to retry, and are for every team', async () => {
     await using world = await openBuiltIns()
     const { service, team, builtIns } = world.fixture
     const other = await addTeam(world.fixture, 'beta')
@@ -67,7 +68,7 @@ describe('templates that Warren makes by itself', () => {
     for (const one of [team, other]) await service.create(one, request({ template: 'thing-v1' }))
   })
 
-  it('tell the next use why they could not be made, and are tried again', async () => {
+  it('report to the next use why they could not be built, and are built again', async () => {
     await using world = await openBuiltIns()
     const { service, team } = world.fixture
     const create = () => service.create(team, request({ template: 'thing-v1' }))
@@ -81,7 +82,37 @@ describe('templates that Warren makes by itself', () => {
     await create()
   })
 
-  it('are joined while they are made, but not by who wants more in them', async () => {
+  it('are not tried again by creates for ten minutes after a step failed, but at once by the operator', async () => {
+    await using world = await openBuiltIns()
+    const { service, team, builtIns, clock } = world.fixture
+    const create = () => service.create(team, request({ template: 'thing-v1' }))
+    world.knobs.fails = 'step'
+    world.hold.open()
+    await assert.rejects(create(), /is being built/)
+    await world.status('error')
+    clock.advance(30_000)
+    await assert.rejects(create(), (error) => {
+      assert.ok(isAppError(error, 'unavailable'))
+      assert.match(
+        error.message,
+        /could not be built: pip found no network\. .* again in 10 minutes.*warren template add thing/,
+      )
+      assert.deepEqual(error.retry, { should: false, afterSeconds: 570 })
+      return true
+    })
+    assert.equal(world.jobs.length, 1)
+    await builtIns.make('thing', { full: false })
+    await until(async () => world.jobs.length === 2)
+    await world.status('error')
+    clock.advance(599_000)
+    await assert.rejects(create(), /again in 1 s /)
+    clock.advance(1000)
+    await assert.rejects(create(), /is being built.*The previous attempt failed: pip found no network/)
+    await until(async () => world.jobs.length === 3)
+    await world.status('error')
+  })
+
+  it('join a build in progress, except for a request that needs more packages', async () => {
     await using world = await openBuiltIns()
     const { builtIns } = world.fixture
     const first = await builtIns.make('thing', { full: false })
@@ -99,8 +130,8 @@ describe('templates that Warren makes by itself', () => {
   })
 })
 
-describe('a template that two ask for at once', () => {
-  it('is made once, and who asked for more is told that less is being made', async () => {
+describe('a built-in template with two requests at once', () => {
+  it('is built once, and the request for more packages is rejected meanwhile', async () => {
     await using world = await openBuiltIns()
     const { builtIns } = world.fixture
     const [usual, same, full] = await Promise.allSettled([

@@ -3,6 +3,7 @@
  * operator's command or at its first use, and is then as public as the base template.
  */
 import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Team } from '../team/team.ts'
 import type { BuildProgress, BuildService, BuildSizes } from './build-service.ts'
@@ -22,6 +23,8 @@ export type BuiltInRecipe = {
   sizes: BuildSizes
   /** Approximate build time. */
   seconds: number
+  /** What to know before it is built, such as its size. */
+  note?: string
   request(options: { full: boolean }): Promise<StartRequest & { files?: { hash: string; archive: Buffer } }>
 }
 
@@ -33,7 +36,11 @@ export type BuiltInTemplatesParts = {
   files: BuildFiles
   /** The team that owns the built-in templates. */
   owner: () => Promise<Team>
+  clock: Clock
 }
+
+/** Creates do not repeat a build that a step has failed for as long: it would most likely fail again. */
+const retryFailedAfterMs = 10 * 60_000
 
 export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
 
@@ -66,6 +73,10 @@ export class BuiltInTemplates {
     })
   }
 
+  noteOf(name: string): string | undefined {
+    return this.#recipe(name).note
+  }
+
   /** The progress of the last build. */
   async progress(name: string): Promise<BuildProgress> {
     const recipe = this.#recipe(name)
@@ -91,7 +102,10 @@ export class BuiltInTemplates {
     const recipe = this.#parts.recipes.find((one) => one.alias === alias)
     if (!recipe) return undefined
     const last = await this.#lastOf(recipe)
-    const reason = last && (await this.#statusOf(last)).build.reason?.message
+    const build = last && (await this.#statusOf(last)).build
+    const reason = build?.reason?.message
+    const failed = build && this.#failedLately(recipe, build)
+    if (failed) return failed
     await this.make(recipe.name, { full: false })
     const minutes = Math.ceil(recipe.seconds / 60)
     const before = reason === undefined ? '' : ` The previous attempt failed: ${reason}`
@@ -100,6 +114,21 @@ export class BuiltInTemplates {
       `The template '${alias}' is being built, because this is its first use; that takes about ${minutes} minutes. ` +
         `Try again then, or watch it with \`warren template add ${recipe.name}\`.${before}`,
       { retry: { should: true, afterSeconds: recipe.seconds } },
+    )
+  }
+
+  /** A build that was cancelled, or that a restart of Warren ended, has no step that failed. */
+  #failedLately({ alias, name }: BuiltInRecipe, build: TemplateBuild): AppError | undefined {
+    const { status, reason, finishedAt } = build
+    if (status !== 'error' || !reason?.step || finishedAt === null) return undefined
+    const seconds = Math.ceil((finishedAt + retryFailedAfterMs - this.#parts.clock.now()) / 1000)
+    if (seconds <= 0) return undefined
+    const next = seconds < 120 ? `${seconds} s` : `${Math.ceil(seconds / 60)} minutes`
+    return new AppError(
+      'unavailable',
+      `The template '${alias}' could not be built: ${reason.message} A create builds it again in ${next} at the earliest; ` +
+        `\`warren template add ${name}\` builds it at once.`,
+      { retry: { should: false, afterSeconds: seconds } },
     )
   }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { parseTemplateReference } from './reference.ts'
 
-it('reads names with and without namespace and tag, trimmed and in lower case', () => {
+it('names are read with and without namespace and tag, trimmed and in lower case', () => {
   const cases: [string, string | null, string, string][] = [
     ['base', null, 'base', 'default'],
     ['  Base ', null, 'base', 'default'],
@@ -15,7 +15,7 @@ it('reads names with and without namespace and tag, trimmed and in lower case', 
   }
 })
 
-it('refuses everything else', () => {
+it('all other names are rejected', () => {
   for (const text of ['', ':x', 'name:', 'a/b/c', '/a', 'a/', '../x', 'a b', 'a:b:c', 'ä', 'x'.repeat(500)]) {
     assert.throws(() => parseTemplateReference(text), /Invalid template reference/, text)
   }

@@ -15,7 +15,7 @@ async function withSnapshot({ service, team }: Fixture): Promise<string> {
 }
 
 describe('deleting a template through another node', () => {
-  it('makes its own node remove the snapshot, which nobody wants back', async () => {
+  it('makes its own node remove the snapshot, without quarantine', async () => {
     await using one = await openFixture({ nodeID: 'one', warm: 1 })
     await using other = await openOther(one)
     const templateID = await withSnapshot(one)
@@ -28,7 +28,7 @@ describe('deleting a template through another node', () => {
     assert.deepEqual(await one.stores.quarantine.listRemovable('one'), [])
   })
 
-  it('leaves a snapshot alone that something else of its node uses', async () => {
+  it('does not remove a snapshot that something else on its node uses', async () => {
     await using one = await openFixture({ nodeID: 'one', warm: 1 })
     await using other = await openOther(one)
     const templateID = await withSnapshot(one)
@@ -44,7 +44,7 @@ describe('deleting a template through another node', () => {
     assert.equal(one.driver.world.snapshots.size, 0)
   })
 
-  it('makes its own node take down what the warm pool has of it', async () => {
+  it('makes its own node remove its sandboxes from the warm pool', async () => {
     await using one = await openFixture({ nodeID: 'one', warm: 1 })
     await using other = await openOther(one)
     const templateID = await withSnapshot(one)
@@ -56,7 +56,7 @@ describe('deleting a template through another node', () => {
     assert.ok(!one.warm.pooledTemplates().includes(templateID))
   })
 
-  it('ends a build of it that is under way on its own node', async () => {
+  it('ends a build in progress on its own node', async () => {
     await using world = await openBuilds()
     world.knobs.runs = forever
     const { templateID } = await world.begin('mine')
@@ -69,7 +69,7 @@ describe('deleting a template through another node', () => {
 })
 
 describe('deleting a template whose answer is lost', () => {
-  it('removes its snapshot at once, and is told as done', async () => {
+  it('removes its snapshot at once, and is reported as done', async () => {
     await using fixture = await openFixture()
     const templateID = await withSnapshot(fixture)
     fixture.storeFaults.templates.after = failCalls('deleteUnused', 1)

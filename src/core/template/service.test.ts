@@ -47,7 +47,7 @@ const says = (code: string, text: RegExp) => (error: AppError) =>
   error.code === code && text.test(error.message)
 
 describe('looking a template up', () => {
-  it("takes the team's own name before one without a namespace, and that before an id", async () => {
+  it("prefers the team's own name to one without a namespace, and that to an id", async () => {
     await using world = await openTemplates()
     const { service, team, other, templates } = world
     await world.add('mine')
@@ -63,7 +63,7 @@ describe('looking a template up', () => {
     assert.equal(await find('base'), 'basetemplate')
   })
 
-  it('takes a name with a namespace from there alone', async () => {
+  it('finds a name with a namespace only in that namespace', async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('theirs', other, true)
@@ -73,7 +73,7 @@ describe('looking a template up', () => {
     }
   })
 
-  it('tells apart what is not there, what is hidden, and what is no name', async () => {
+  it('gives different errors for a missing template, a hidden one, and an invalid name', async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('theirs', other)
@@ -85,7 +85,7 @@ describe('looking a template up', () => {
     }
   })
 
-  it('asks for the tag where one is named, and the default is no tag', async () => {
+  it('uses the named tag, or the default tag', async () => {
     await using world = await openTemplates()
     const { service, team } = world
     const buildID = await world.add('mine')
@@ -100,7 +100,7 @@ describe('looking a template up', () => {
 })
 
 describe('reading templates', () => {
-  it('lists those of the team in either order, page by page', async () => {
+  it("lists the team's templates in either order, page by page", async () => {
     await using world = await openTemplates()
     const { service, team, other, clock } = world
     for (const id of ['one', 'two', 'three']) {
@@ -136,7 +136,7 @@ describe('reading templates', () => {
     assert.equal(page.builds.length, 1)
   })
 
-  it("refuses another team's, even a public one, and what every team may use", async () => {
+  it("rejects another team's template, even a public one, and the shared base template", async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('theirs', other, true)
@@ -165,7 +165,7 @@ describe('making a template public', () => {
     await assert.rejects(service.lookUp(other, 'alpha/mine-name'), hidden)
   })
 
-  it('gives it a name without a namespace when that is wanted, once', async () => {
+  it('adds a name without a namespace if that is wanted, once', async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('mine')
@@ -180,7 +180,7 @@ describe('making a template public', () => {
     await assert.rejects(service.lookUp(other, 'mine-name'), failsWith('permission_denied'))
   })
 
-  it('does not promote one that stays private', async () => {
+  it('adds no such name to a template that stays private', async () => {
     await using world = await openTemplates()
     await world.add('mine')
     assert.equal((await world.service.setPublic(world.team, 'mine', undefined, true)).length, 1)
@@ -197,7 +197,7 @@ describe('making a template public', () => {
     assert.equal((await service.lookUp(team, 'mine')).public, false)
   })
 
-  it("is refused for another team's", async () => {
+  it("is rejected for another team's template", async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('theirs', other, true)
@@ -209,7 +209,7 @@ describe('making a template public', () => {
 })
 
 describe('tags', () => {
-  it('are given to the build that a name, a tag or an id means, and moved', async () => {
+  it('are set on the build that a name, a tag or an id means, and moved', async () => {
     await using world = await openTemplates()
     const { service, team } = world
     const first = await world.add('mine')
@@ -229,7 +229,7 @@ describe('tags', () => {
     ])
   })
 
-  it('are refused without a finished build, a valid name or a right to it', async () => {
+  it('are rejected without a finished build, a valid name or permission', async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('mine')
@@ -251,7 +251,7 @@ describe('tags', () => {
     assert.equal((await service.listTags(team, 'mine')).length, 1)
   })
 
-  it('are taken away, and those that are not there are no mistake', async () => {
+  it('are removed, and removing a missing tag is no error', async () => {
     await using world = await openTemplates()
     const { service, team, other } = world
     await world.add('mine')
@@ -279,7 +279,7 @@ describe('tags', () => {
 })
 
 describe('a name for a build', () => {
-  it("is the team's own, with its namespace or without", async () => {
+  it('belongs to the team, with its namespace or without', async () => {
     await using world = await openTemplates()
     const { team } = world
     const name = { namespace: null, alias: 'mine', tag: 'default' }

@@ -25,7 +25,7 @@ export type TemplateBuild = {
   cpuCount: number
   memoryMB: number
   diskMB: number
-  /** Of each of its sandboxes; missing: none. */
+  /** GPUs of each sandbox of the template; missing: no GPUs. */
   gpuCount?: number
   envdVersion: string
   /**

@@ -14,7 +14,7 @@ import { connectionLost, failCalls } from '../../../test/support/store-faults.ts
 const at = (name: string, path = '/mnt/data') => ({ volumeMounts: [{ name, path }] })
 
 describe('volumes', () => {
-  it('belong to their team: others are told what they are told of unknown ones', async () => {
+  it('belong to their team, and another team gets the same answer as for unknown ones', async () => {
     await using fixture = await openFixture()
     const { volumes, team, service } = fixture
     const other = await addTeam(fixture, 'other')
@@ -36,7 +36,7 @@ describe('volumes', () => {
     }
   })
 
-  it('keep to the limit of the team, also when asked for at once', async () => {
+  it('are limited per team, also for requests at the same time', async () => {
     await using fixture = await openFixture()
     const { volumes, team } = fixture
     const all = await Promise.allSettled(
@@ -48,7 +48,7 @@ describe('volumes', () => {
     await assert.rejects(volumes.create(team, 'more'), failsWith('limit_reached'))
   })
 
-  it('leave nothing behind when their disk cannot be made', async () => {
+  it('leave nothing behind if their disk cannot be made', async () => {
     await using fixture = await openFixture()
     const { volumes, team, volumeDisks, stores } = fixture
     volumeDisks.beforeCreated = () => Promise.reject(new Error('no disk'))
@@ -58,7 +58,7 @@ describe('volumes', () => {
     await volumes.create(team, 'v')
   })
 
-  it('are mounted where a create says, in forks and after a resume too, and then cannot be deleted', async () => {
+  it('are mounted as the create says, in forks and after a resume too, and then cannot be deleted', async () => {
     await using fixture = await openFixture()
     const { volumes, team, service, driver, volumeDisks } = fixture
     const { volumeID } = await volumes.create(team, 'v')
@@ -83,7 +83,7 @@ describe('volumes', () => {
     assert.equal(volumeDisks.disks.size, 0)
   })
 
-  it('keep a create away from the warm pool', async () => {
+  it('make a create skip the warm pool', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { volumes, team, service, driver, warm, clock, catalog } = fixture
     await volumes.create(team, 'v')
@@ -96,7 +96,7 @@ describe('volumes', () => {
     assert.ok(warm.holds(pooled!))
   })
 
-  it('keep a create away from memory that knows no such mount', async () => {
+  it("make a create boot if the template's memory has no such mount", async () => {
     await using fixture = await openFixture()
     const { volumes, team, service, driver } = fixture
     await volumes.create(team, 'v')
@@ -108,7 +108,7 @@ describe('volumes', () => {
     assert.deepEqual([spec.fromSnapshot?.memory, spec.mounts?.length], [false, 1])
   })
 
-  it('are no part of a template: the snapshot of a sandbox with one has no memory of it', async () => {
+  it('are not part of a template: the snapshot of a sandbox with a volume has no memory', async () => {
     await using fixture = await openFixture()
     const { volumes, team, service, driver } = fixture
     await volumes.create(team, 'v')
@@ -119,7 +119,7 @@ describe('volumes', () => {
     assert.deepEqual([spec.fromSnapshot?.memory, spec.mounts], [false, undefined])
   })
 
-  it('whose disk is missing cannot be mounted, and the create leaves nothing', async () => {
+  it('cannot be mounted if their disk is missing, and the create leaves nothing behind', async () => {
     await using fixture = await openFixture()
     const { volumes, team, service, volumeDisks, driver } = fixture
     const lost = await volumes.create(team, 'lost')
@@ -140,7 +140,7 @@ describe('volumes', () => {
 describe('volumes after a crash', () => {
   const hang = () => new Promise<never>(() => {})
 
-  it('a creation that was cut off is undone, with disk and without', async () => {
+  it('a creation that was cut off is undone, with a disk and without', async () => {
     for (const hasDisk of [true, false]) {
       const before = await openFixture()
       before.volumeDisks.beforeCreated = hang
@@ -153,7 +153,7 @@ describe('volumes after a crash', () => {
     }
   })
 
-  it('a deletion that was cut off is finished, and until then the volume is gone for everybody', async () => {
+  it('a deletion that was cut off is finished, and the volume is not found until then', async () => {
     const before = await openFixture()
     const { volumeID } = await before.volumes.create(before.team, 'v')
     before.volumeDisks.beforeRemoved = hang
@@ -167,7 +167,7 @@ describe('volumes after a crash', () => {
     await after.volumes.create(after.team, 'v')
   })
 
-  it('a ready volume without a disk and a disk without a row are left alone and told once', async () => {
+  it('a ready volume without a disk and a disk without a row are left alone and logged once', async () => {
     await using fixture = await openFixture()
     const { volumes, team, volumeDisks, logged, stores } = fixture
     const lost = await volumes.create(team, 'lost')
@@ -180,7 +180,7 @@ describe('volumes after a crash', () => {
     assert.deepEqual(told, ['error', 'warn'])
   })
 
-  it('what this process is still making is not taken for a leftover', async () => {
+  it('a volume that this process is still creating does not count as a leftover', async () => {
     await using fixture = await openFixture()
     const { volumes, team, volumeDisks } = fixture
     const made = Promise.withResolvers<void>()
@@ -194,7 +194,7 @@ describe('volumes after a crash', () => {
 })
 
 describe('a volume in its turn', () => {
-  it('that was listed as being created and is ready by then keeps its disk', async () => {
+  it('keeps its disk if it was listed as being created and is ready by now', async () => {
     await using fixture = await openFixture()
     const { volumes, team, volumeDisks, storeFaults } = fixture
     const made = Promise.withResolvers<void>()
@@ -218,7 +218,7 @@ describe('a volume in its turn', () => {
     assert.equal((await volumes.get(team, volumeID)).state, 'ready')
   })
 
-  it('that was made between the two lists of a reconcile is not told as one without a disk', async () => {
+  it('is not reported as one without a disk if it was created between the two lists of a reconcile', async () => {
     await using fixture = await openFixture()
     const { volumes, team, storeFaults, logged } = fixture
     storeFaults.volumes.before = async (method) => {
@@ -233,7 +233,7 @@ describe('a volume in its turn', () => {
     )
   })
 
-  it('is deleted once by all who ask at once', async () => {
+  it('is deleted once by all requests at the same time', async () => {
     await using fixture = await openFixture()
     const { volumes, team, volumeDisks } = fixture
     const { volumeID } = await volumes.create(team, 'v')
@@ -252,7 +252,7 @@ describe('a volume in its turn', () => {
     assert.ok(failsWith('not_found')((ends[1] as PromiseRejectedResult).reason))
   })
 
-  it('is deleted with all of its team, in whatever state a crash left it', async () => {
+  it('is deleted with its team, in whatever state a crash left it', async () => {
     const before = await openFixture()
     await before.volumes.create(before.team, 'ready')
     before.volumeDisks.beforeCreated = () => new Promise<never>(() => {})
@@ -264,7 +264,7 @@ describe('a volume in its turn', () => {
     assert.deepEqual([after.volumeDisks.disks.size, await after.stores.volumes.listAll()], [0, []])
   })
 
-  it('that is deleted while its content is opened is not found, and nothing is done with its files', async () => {
+  it('is not found if it is deleted while its content is opened, and its files are not touched', async () => {
     for (const moment of ['before', 'after'] as const) {
       await using fixture = await openFixture()
       const { volumes, team, volumeDisks } = fixture
@@ -298,7 +298,7 @@ describe('a volume whose store answers are lost', () => {
     ['beginDeletion', 'delete'],
     ['remove', 'delete'],
   ] as const) {
-    it(`comes to the same end when one answer of ${method} is lost`, async () => {
+    it(`reaches the same result if one answer of ${method} is lost`, async () => {
       await using fixture = await openFixture()
       const { volumes, team, clock, storeFaults, volumeDisks } = fixture
       storeFaults.volumes.after = failCalls(method, 1)
@@ -316,7 +316,7 @@ describe('a volume whose store answers are lost', () => {
     })
   }
 
-  it('keeps its disk when it is never heard whether it is ready, and it is', async () => {
+  it('keeps its disk if the answer to its last step never comes and the step took effect', async () => {
     await using fixture = await openFixture()
     const { volumes, team, clock, storeFaults, volumeDisks } = fixture
     storeFaults.volumes.after = failCalls('markReady')
@@ -332,7 +332,7 @@ describe('a volume whose store answers are lost', () => {
     await volumes.withFiles(volume.volumeID, volumes.tokenOf(volume), async () => {})
   })
 
-  it('goes with its disk when it is never heard whether it is ready, and it is not', async () => {
+  it('loses its disk if the answer to its last step never comes and the step took no effect', async () => {
     await using fixture = await openFixture()
     const { volumes, team, clock, storeFaults, volumeDisks } = fixture
     storeFaults.volumes.before = failCalls('markReady')
@@ -344,7 +344,7 @@ describe('a volume whose store answers are lost', () => {
     await volumes.create(team, 'v')
   })
 
-  it('keeps its disk when it is never heard whether its deletion has begun, until it has', async () => {
+  it('keeps its disk if the answer to its deletion never comes, until the deletion has begun', async () => {
     await using fixture = await openFixture()
     const { volumes, team, clock, storeFaults, volumeDisks } = fixture
     const { volumeID } = await volumes.create(team, 'v')
@@ -356,7 +356,7 @@ describe('a volume whose store answers are lost', () => {
     assert.deepEqual([volumeDisks.disks.size, await rows(fixture)], [0, []])
   })
 
-  it('does not take its own name for taken when the database carries the first try out late', async () => {
+  it('does not see its own name as taken if the database carries the first try out late', async () => {
     await using fixture = await openFixture()
     const { volumes, team, clock, storeFaults, stores } = fixture
     let tries = 0
@@ -371,7 +371,7 @@ describe('a volume whose store answers are lost', () => {
   })
 })
 
-describe('the release of a disk that fails after a start', () => {
+describe('a failed release of a disk after a start', () => {
   it('ends no sandbox, is tried again, and leaves the volume in use', async () => {
     await using fixture = await openFixture()
     const { volumes, team, service, volumeDisks, driver, logged } = fixture

@@ -5,7 +5,7 @@ import { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName } from './volume.ts'
 
 describe('the names and mounts of volumes', () => {
-  it('are taken in one form', () => {
+  it('are accepted in one form', () => {
     const wanted = [
       { name: 'a', path: '/mnt//data/./x/' },
       { name: 'a', path: '/mnt/other' },
@@ -17,7 +17,7 @@ describe('the names and mounts of volumes', () => {
     for (const name of ['a', 'A_b-9', 'x'.repeat(128)]) checkVolumeName(name)
   })
 
-  it('are rejected where they could reach anything else', () => {
+  it('are rejected if they could reach anything else', () => {
     for (const name of ['', 'a b', '../x', 'a/b', 'ü', 'a\n', 'x'.repeat(129)]) {
       assert.throws(() => checkVolumeName(name), /Invalid volume name/)
     }
@@ -41,7 +41,7 @@ describe('the names and mounts of volumes', () => {
     }
   })
 
-  it('do not lie within each other, and are not too many', () => {
+  it('must not be nested, and are limited in number', () => {
     const mount = (path: string) => ({ name: 'a', path })
     for (const [one, other] of [
       ['/a', '/a'],
@@ -69,7 +69,7 @@ describe('the token of a volume', () => {
     assert.throws(() => tokens.check('one', token), { code: 'unauthenticated', message: /expired/ })
   })
 
-  it('opens no other volume, on no other server, and cannot be made to last longer', () => {
+  it('opens no other volume, on no other server, and cannot be extended', () => {
     const clock = new ManualClock()
     const tokens = new VolumeTokens({ seed: 'seed', clock })
     const token = tokens.issue('one')

@@ -47,7 +47,7 @@ function openWebhooks(fixture: Fixture, sender = new FakeSender()) {
 }
 
 describe('webhooks', () => {
-  it('do not wait longer than ten seconds for an answer, and say so', async () => {
+  it('wait at most ten seconds for an answer, and record the timeout', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)
     const { webhookID } = await add()
@@ -67,7 +67,7 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
-  it('are sent the events of a life in their order, signed, each once', async () => {
+  it("get the events of a sandbox's life in their order, signed, each once", async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)
     const { webhookID } = await add()
@@ -93,7 +93,7 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
-  it('that fail get the same bytes again after growing pauses, and later events of the sandbox wait', async () => {
+  it('get the same bytes again after growing delays if they fail, and later events of the sandbox wait', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)
     const { webhookID } = await add()
@@ -131,7 +131,7 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
-  it('are given up after a day and shown as failing, until something arrives again', async () => {
+  it('stop being retried after a day and are shown as failing, until a delivery succeeds again', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)
     const { webhookID } = await add()
@@ -162,7 +162,7 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
-  it('that never answer hold up nobody else, and are sent a few requests at a time', async () => {
+  it('do not delay others if they never answer, and get a few requests at a time', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender } = openWebhooks(fixture)
     const other = await addTeam(fixture, 'other')
@@ -185,7 +185,7 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
-  it('get what was under way again after a crash, and are sent by one Warren at a time', async () => {
+  it('get unfinished deliveries again after a crash, from one Warren at a time', async () => {
     await using fixture = await openFixture()
     const first = openWebhooks(fixture)
     await first.add()
@@ -236,7 +236,7 @@ describe('webhooks', () => {
 })
 
 describe('webhooks under faults', () => {
-  it('are sent nothing again that arrived while the list of what is due was read', async () => {
+  it('get no event again that was delivered while the list of due events was read', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)
     const { webhookID } = await add()
@@ -262,7 +262,7 @@ describe('webhooks under faults', () => {
     assert.equal(sender.sent.length, 1)
   })
 
-  it('are sent nothing by a Warren whose lease ended while it read what is due', async () => {
+  it('get nothing from a Warren whose lease ended while it read the due events', async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender } = openWebhooks(fixture)
     await add()
@@ -284,7 +284,7 @@ describe('webhooks under faults', () => {
     await dispatcher.close()
   })
 
-  it('are made once when the answer to that is lost', async () => {
+  it('are created once although the answer is lost', async () => {
     await using fixture = await openFixture()
     const { stores, clock, team } = fixture
     const { add, service } = openWebhooks(fixture)

@@ -45,7 +45,7 @@ describe('figures', () => {
 })
 
 describe('the list', () => {
-  it('draws only the rows in sight and a few more, however many there are', () => {
+  it('draws only the visible rows and a few more, however many there are', () => {
     const { first, last, height } = rowsInSight(5000, 56, 56 * 2000, 800)
     assert.equal(height, 5000 * 56)
     assert.ok(first > 1980 && first < 2000 && last > 2014 && last < 2030)
@@ -72,8 +72,8 @@ describe('the list', () => {
   })
 })
 
-describe('what a sandbox prints', () => {
-  it('is read as processes, and lines that are none are passed over', () => {
+describe('the output of a sandbox', () => {
+  it('is parsed as processes, and other lines are skipped', () => {
     const text = '    1 root 0.0 1024 77 /sbin/init\n<script>\n  42 user 12.5 20480 3 python3 -c "a  b"\n'
     assert.deepEqual(
       parseProcesses(text).map(({ pid, memoryBytes, command }) => [pid, memoryBytes, command]),
@@ -84,7 +84,7 @@ describe('what a sandbox prints', () => {
     )
   })
 
-  it('is read as ports that listen, each once', () => {
+  it('is parsed as listening ports, each once', () => {
     const text = [
       '  sl  local_address rem_address   st',
       '   0: 00000000:1F40 00000000:0000 0A 00000000:00000000',
@@ -100,7 +100,7 @@ describe('what a sandbox prints', () => {
 })
 
 describe('the end of a log', () => {
-  it('is shown without what only a terminal understands', () => {
+  it('is shown without control sequences of terminals', () => {
     const printed = '\x1b[01;34mdata\x1b[0m \x1b[?2004h\x1b]0;title\x07~ $ [not] <b>markup</b>'
     assert.equal(plainText(printed), 'data ~ $ [not] <b>markup</b>')
     const endless = `\x1b]${'x'.repeat(100_000)}`
@@ -125,7 +125,7 @@ describe('the end of a log', () => {
     assert.equal(new Set(tail.lines.map(({ key }) => key)).size, 5)
   })
 
-  it('keeps only so many', () => {
+  it('keeps a limited number of entries', () => {
     const tail = new LogTail()
     tail.add(Array.from({ length: 5000 }, (_, at) => entry(at + 1, String(at))))
     assert.equal(tail.lines.length, 2000)
@@ -148,7 +148,7 @@ describe('files', () => {
     )
   })
 
-  it('are text when they are whole UTF-8 without NUL', () => {
+  it('count as text if they are valid UTF-8 without NUL', () => {
     assert.equal(textOf(new TextEncoder().encode('grüße')), 'grüße')
     assert.equal(textOf(new Uint8Array([65, 0, 66])), undefined)
     assert.equal(textOf(new Uint8Array([0xff, 0xfe, 65])), undefined)
@@ -156,7 +156,7 @@ describe('files', () => {
 })
 
 describe('forms', () => {
-  it('read pairs and lines as people write them', () => {
+  it('parse pairs and lines as people write them', () => {
     assert.deepEqual(parsePairs('user=42\n\n note = a=b '), { user: '42', note: 'a=b' })
     assert.throws(() => parsePairs('nothing'), /not key=value/)
     assert.deepEqual(parseLines('a.example, b.example\n\n c.example '), [
@@ -168,7 +168,7 @@ describe('forms', () => {
 })
 
 describe('the log of a build', () => {
-  it('tells how long each step took', () => {
+  it('shows the duration of each step', () => {
     const at = (seconds: number, message: string, step?: string) => ({
       timestamp: new Date(seconds * 1000).toISOString(),
       level: 'info' as const,

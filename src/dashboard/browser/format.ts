@@ -12,7 +12,7 @@ export function bytes(count: number): string {
 /** A size that somebody chose: `1 GB`, not `1.0 GB`. */
 export const megabytes = (count: number): string => bytes(count * 1024 ** 2).replace('.0 ', ' ')
 
-/** What a template gives its sandboxes; without a build that succeeded nobody knows. */
+/** The size of a template's sandboxes; a dash if no build of the template has succeeded. */
 export const sizeOf = (cpuCount: number, memoryMB: number): string =>
   cpuCount === 0 ? '–' : `${cpuCount} CPU, ${megabytes(memoryMB)}`
 
@@ -82,7 +82,7 @@ export function permissions(mode: number, type: 'file' | 'directory' | 'symlink'
   return kind + bits.join('')
 }
 
-/** Sequences by which a terminal is told colours, cursor positions and titles; a log has no use for them. */
+/** Control sequences that set colours, cursor positions and titles of a terminal; a log does not show them. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they begin with one
 const terminalSequences = /\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])/g
 

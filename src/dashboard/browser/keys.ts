@@ -6,7 +6,7 @@ export function isWriting(target: EventTarget | null): boolean {
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
 }
 
-/** It listens as soon as the view is drawn, so that no key of whoever sees it is lost. */
+/** Listens as soon as the view is drawn, so that no key press is lost. */
 export function useKey(key: string, action: () => void): void {
   useLayoutEffect(() => {
     const listen = (event: KeyboardEvent) => {

@@ -13,7 +13,7 @@ export type Live<T> = {
   put(data: T): void
 }
 
-/** What was seen last, so that a view that is opened again shows it at once. */
+/** The last values, so that a view that is opened again shows them at once. */
 const seen = new Map<string, unknown>()
 const mostSeen = 50
 

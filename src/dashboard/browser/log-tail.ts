@@ -1,4 +1,4 @@
-/** The end of a log that grows: what is new is asked for by time, and what was seen already is told apart. */
+/** The end of a growing log: asks for new entries by time, and drops entries that were already seen. */
 import type { SandboxLogEntry } from '../../contract/rest/logs.ts'
 
 const mostEntries = 2000
@@ -8,7 +8,7 @@ export type LogLine = SandboxLogEntry & { key: string }
 export class LogTail {
   #lines: LogLine[] = []
   #lastMs = 0
-  /** Those of the last millisecond: the next answer has them again. */
+  /** Entries of the last millisecond, which the next answer contains again. */
   #atLast = new Map<string, number>()
 
   get lines(): readonly LogLine[] {

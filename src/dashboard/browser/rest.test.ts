@@ -43,7 +43,7 @@ describe('a request whose connection breaks', () => {
     }
   })
 
-  it('has deleted what is gone when it is sent again', async (t) => {
+  it('succeeds as a delete if the thing is already gone when it is sent again', async (t) => {
     serve(t, broken, json({ message: 'There is no such key.' }, 404))
     assert.equal(await ask('/api-keys/a', { method: 'DELETE' }), undefined)
     t.mock.restoreAll()
@@ -61,7 +61,7 @@ describe('a request whose connection breaks', () => {
     assert.equal(seen[0]!.key, seen[1]!.key)
   })
 
-  it('is not sent again if that would do it twice: the page reads what is there, and says so', async (t) => {
+  it('is not sent again if that would repeat its effect: the page reads the current state and shows a message', async (t) => {
     const before = brokenOff.get()
     const seen = serve(t, broken, json('ok'))
     await assert.rejects(ask('/sandboxes/a/fork', { body: {} }), /may be done or not.*look at it/)
@@ -72,7 +72,7 @@ describe('a request whose connection breaks', () => {
     assert.equal(brokenOff.get(), before + 1)
   })
 
-  it('tells that Warren does not answer when it does not', async (t) => {
+  it('reports that Warren does not answer', async (t) => {
     serve(t)
     await assert.rejects(ask('/sandboxes/a/fork', { body: {} }), /Warren does not answer/)
     await assert.rejects(ask('/sandboxes/a'), /Warren does not answer/)

@@ -1,4 +1,4 @@
-/** Requests to Warren's REST API, with the credential of who is logged in. */
+/** Requests to Warren's REST API, with the credential of the session. */
 import type { ErrorBody } from '../../contract/rest/shared.ts'
 import { credentialHeaders } from './session.ts'
 import { Shared } from './store.ts'
@@ -18,18 +18,18 @@ export type AskOptions = {
   body?: unknown
   /** The team that an operator asks for. */
   team?: string | undefined
-  /** In place of the credential of who is logged in. */
+  /** A key to use in place of the session's credential. */
   headers?: Record<string, string>
   /** Sent as it is. */
   raw?: Blob | string
-  /** It gets an idempotency key, by which Warren does it once, however often it is sent. */
+  /** Adds an idempotency key, so that Warren carries the request out once, however often it is sent. */
   once?: boolean
   /** Sending it twice does the same as sending it once. Left out: true of all methods but POST. */
   repeatable?: boolean
   signal?: AbortSignal | undefined
 }
 
-/** Changes when a request broke off that may have changed something: whoever shows what there is reads it again. */
+/** Changes when a request broke off that may have changed something, so that views read their data again. */
 export const brokenOff = new Shared(0)
 
 const unreachable = 'Warren does not answer. Is it running, and is this machine connected?'
@@ -103,7 +103,7 @@ export async function ask<T>(path: string, options?: AskOptions): Promise<T> {
   return (text === '' ? undefined : JSON.parse(text)) as T
 }
 
-/** All pages of a list, one after another; `onPage` sees what there is so far. */
+/** Reads all pages of a list, one after another; `onPage` gets the entries so far. */
 export async function askAll<T>(
   path: string,
   options: AskOptions & { onPage?: (soFar: T[]) => void } = {},

@@ -16,7 +16,7 @@ export function sharesHost(hostname: string, configured: string): boolean {
   return configured === '' || hostname === 'localhost' || isAddress
 }
 
-/** It neither resumes the sandbox nor changes when it ends: looking at one must not keep it alive. */
+/** Opens a client without resuming the sandbox or extending its timeout: a look must not keep a sandbox alive. */
 async function openClient(detail: SandboxDetail): Promise<Sandbox> {
   const { Sandbox } = await tryAgain(() => import('e2b'))
   const configured = domain()

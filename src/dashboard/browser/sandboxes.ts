@@ -7,7 +7,7 @@ export type TeamSandbox = ListedSandbox & { team: string }
 
 let known: TeamSandbox[] = []
 
-/** Those that were listed last. */
+/** The sandboxes of the last list. */
 export const knownSandboxes = (): readonly TeamSandbox[] => known
 
 export async function listSandboxes(
@@ -59,7 +59,7 @@ export async function forkSandbox({ sandboxID, team }: SandboxRef, count: number
   return made
 }
 
-/** One that is gone already is success. */
+/** Kills a sandbox; one that is already gone is success. */
 export async function killSandbox({ sandboxID, team }: SandboxRef): Promise<void> {
   await ask(at(sandboxID), { method: 'DELETE', team }).catch((error) => {
     if (!(error instanceof RestFailure) || error.status !== 404) throw error

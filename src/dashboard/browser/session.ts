@@ -7,12 +7,12 @@ import { Shared } from './store.ts'
 
 export type Credential = { kind: 'key'; secret: string } | { kind: 'admin'; secret: string }
 
-/** What a team's own key tells of the team; the operator sees all of it. */
+/** A team as its own key shows it, in part; the operator sees all fields. */
 export type KnownTeam = Pick<Team, 'teamID' | 'name'> & Partial<Team>
 
 export type Session = {
   credential: Credential
-  /** Those whose things may be seen: one with a key, all of them with the admin token. */
+  /** The teams that the credential gives access to: one with a key, all of them with the admin token. */
   teams: KnownTeam[]
   /** The team that an operator looks at; null: all of them. */
   scope: string | null

@@ -2,7 +2,7 @@
 
 export type Snippet = {
   language: string
-  /** What the shell needs before, apart from the code: each is copied by itself. */
+  /** Commands for the shell that come before the code and are copied separately. */
   environment?: string
   code: string
 }

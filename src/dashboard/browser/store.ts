@@ -1,4 +1,4 @@
-/** A value that views share: whoever uses it is drawn again when it changes. */
+/** A value that views share: each view that uses it is drawn again when the value changes. */
 import { useEffect, useState } from 'preact/hooks'
 
 export class Shared<T> {
@@ -28,7 +28,7 @@ export class Shared<T> {
     const shown = this.#value
     useEffect(() => {
       const stop = this.subscribe(() => draw((count) => count + 1))
-      // It may have changed since it was drawn.
+      // The value may have changed since the view was drawn.
       if (shown !== this.#value) draw((count) => count + 1)
       return stop
     }, [])

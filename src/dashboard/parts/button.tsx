@@ -14,7 +14,7 @@ export type ButtonProps = {
   pressed?: boolean
   title?: string
   submit?: boolean
-  /** While a promise of it lasts, the button cannot be pressed again; a rejection is told. */
+  /** Until the returned promise settles, the button is disabled; a rejection is shown as an error. */
   onPress?: () => unknown
 }
 

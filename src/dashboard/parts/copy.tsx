@@ -45,7 +45,7 @@ export function CodeBlock({ code, label }: { code: string; label: string }) {
   )
 }
 
-/** The same in several languages. */
+/** A code example in several languages. */
 export function Snippets({ snippets }: { snippets: readonly Snippet[] }) {
   const [language, setLanguage] = useState(snippets[0]!.language)
   const chosen = snippets.find((one) => one.language === language) ?? snippets[0]!

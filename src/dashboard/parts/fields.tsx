@@ -113,7 +113,7 @@ export function TeamField({ value, onChange }: { value: string; onChange: (team:
 
 export const firstTeam = (): string => teamsInScope()[0]?.teamID ?? ''
 
-/** One of a few, shown beside each other. */
+/** A choice between a few options, shown side by side. */
 export function Choice<T extends string>(props: {
   label: string
   value: T

@@ -25,7 +25,7 @@ export function TeamList<T extends { team: string }>(props: {
   keyOf: (row: T) => string
   columns: readonly [Column<T>, ...Column<T>[]]
   actions?: (row: T) => ComponentChildren
-  /** What stands there while there is nothing to list. */
+  /** Shown while the list is empty. */
   empty: ComponentChildren
 }) {
   const { label, live, keyOf, actions, empty } = props

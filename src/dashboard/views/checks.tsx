@@ -3,7 +3,7 @@ import { Badge } from '../parts/badges.tsx'
 
 const order = { fail: 0, warn: 1, ok: 2 }
 
-/** What fails comes first, with how to mend it. */
+/** The checks of the doctor: failures first, with their remedies. */
 export function Checks({ checks }: { checks: DoctorReport['checks'] }) {
   const sorted = [...checks].sort((a, b) => order[a.status] - order[b.status])
   return (

@@ -86,7 +86,7 @@ function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
         <Button
           small
           label={`Drain ${name}`}
-          title="It gets no new sandboxes; what it has goes on."
+          title="The node gets no new sandboxes; its sandboxes keep running."
           onPress={() => setStatus('draining')}
         >
           Drain

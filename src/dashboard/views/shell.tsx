@@ -90,7 +90,7 @@ function usePaletteKey(open: () => void): void {
 /** The menu of a narrow screen takes the focus while it is open, and closes on Escape. */
 function useMenuFocus(isOpen: boolean, close: () => void): RefObject<HTMLElement | null> {
   const menu = useRef<HTMLElement>(null)
-  // Before the menu is seen: whoever sees it may press Escape at once.
+  // Before the menu is drawn, because a user who sees it may press Escape at once.
   useLayoutEffect(() => {
     if (!isOpen) return
     const before = document.activeElement as HTMLElement | null

@@ -1,4 +1,4 @@
-/** What a team may use, and what it uses. */
+/** The limits and the usage of a team. */
 import { useMemo, useState } from 'preact/hooks'
 import type { ListedSandbox } from '../../contract/rest/sandbox.ts'
 import { count, megabytes } from '../browser/format.ts'

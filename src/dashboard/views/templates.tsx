@@ -17,7 +17,7 @@ const everyMs = 4000
 export const nameOf = ({ names, templateID }: Pick<Template, 'names' | 'templateID'>): string =>
   names[0] ?? templateID
 
-/** It has a build that succeeded, maybe an older one than the last. */
+/** Whether any build of the template has succeeded, not only the last one. */
 export const canStart = ({ cpuCount }: Pick<Template, 'cpuCount'>): boolean => cpuCount > 0
 
 export async function setVisibility({ templateID, team }: TemplateRow, isPublic: boolean): Promise<void> {

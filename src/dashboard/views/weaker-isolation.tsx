@@ -6,7 +6,7 @@ import { Icon } from '../parts/icon.tsx'
 const isWeaker = (): boolean =>
   document.querySelector<HTMLMetaElement>('meta[name="warren-isolation"]')?.content === 'weaker'
 
-/** Above every view, for everybody: whoever runs code here should know what keeps it in. */
+/** A warning above every view, for teams and the operator: everybody who runs code here should know its isolation. */
 export function WeakerIsolation() {
   if (!isWeaker()) return null
   return (

@@ -72,7 +72,7 @@ export function WebhookView({ webhookID, team }: { webhookID: string; team: stri
   )
 }
 
-/** One that failed and is tried again is not merely on its way. */
+/** A pending delivery that has failed before is shown as retrying. */
 const progressOf = ({ status, attempts }: Delivery): string =>
   status === 'pending' && attempts > 0 ? 'retrying' : status
 

@@ -1,12 +1,12 @@
 import type { PackedFile } from '../../core/ports/object-store.ts'
 
-/** The content of a sandbox, which tests write and read. */
+/** The memory and files of a fake sandbox, which tests write and read. */
 export type FakeContent = { memory: Map<string, string>; files: Map<string, string> }
 
 export const filesOf = (content: FakeContent): PackedFile[] =>
   (['memory', 'files'] as const).map((name) => ({ name, content: inOnePiece([...content[name]]) }))
 
-/** Reads one of the files. */
+/** Returns a reader that parses one exported file into `content`. */
 export const readInto =
   (content: FakeContent, name: string) =>
   async (parts: AsyncIterable<Uint8Array>): Promise<void> => {

@@ -23,7 +23,7 @@ driverSuite('the fake', async () => {
       return async () => void driver.world.unreadable.delete(sandboxID)
     },
     breakEgress: async () => {
-      // The rules are written down by then, and the kernel still has the old ones.
+      // At this point the new rules are recorded, and the fake kernel still enforces the old ones.
       driver.beforeEnforced = () => Promise.reject(new AppError('unavailable', 'It failed. Try again.'))
       return async () => {
         driver.beforeEnforced = async () => {}
@@ -68,21 +68,21 @@ describe("the fake's knobs", () => {
     return { driver, spec, handle: await driver.start(spec) }
   }
 
-  it('lets a sandbox die behind the back of its owner: gone, but still listed', async () => {
+  it('crash a sandbox: it is gone, but still listed', async () => {
     const { driver, spec, handle } = await running()
     driver.crash(spec.sandboxID)
     assert.equal(await driver.recover(handle), 'gone')
     assert.equal((await driver.list()).length, 1)
   })
 
-  it('forgets everything as a reboot does', async () => {
+  it('reboot the machine: no sandbox is left', async () => {
     const { driver, handle } = await running()
     driver.loseEverything()
     assert.equal(await driver.recover(handle), 'gone')
     assert.deepEqual(await driver.list(), [])
   })
 
-  it('fails a start when told to, with nothing left', async () => {
+  it('fail a start, which leaves nothing behind', async () => {
     const { driver } = await running()
     driver.beforeStarted = async () => {
       throw new Error('no room')
@@ -95,7 +95,7 @@ describe("the fake's knobs", () => {
     )
   })
 
-  it('shows a sandbox as listed but not running while its start is held', async () => {
+  it('hold a start: the sandbox is listed but does not run', async () => {
     const { driver } = await running()
     let release = () => {}
     driver.beforeStarted = () => new Promise((resolve) => (release = resolve))
@@ -107,7 +107,7 @@ describe("the fake's knobs", () => {
     assert.equal(await driver.recover(await started), 'running')
   })
 
-  it('lets a save be held and fail, with the sandbox as it was', async () => {
+  it('hold a snapshot and let it fail: the sandbox is as it was', async () => {
     const { driver, handle } = await running()
     driver.beforeSnapshot = async () => {
       assert.equal(await driver.recover(handle), 'paused')
@@ -119,7 +119,7 @@ describe("the fake's knobs", () => {
     assert.equal(await driver.findSnapshot('/saved/a'), undefined)
   })
 
-  it('shows a sandbox as gone but listed while its end is held, with its snapshot already there', async () => {
+  it('hold the end of a sandbox: it is gone but listed, and its snapshot exists', async () => {
     const { driver, handle } = await running()
     driver.beforeRemoved = async () => {
       assert.equal(await driver.recover(handle), 'gone')
@@ -130,12 +130,12 @@ describe("the fake's knobs", () => {
     assert.deepEqual(await driver.list(), [])
   })
 
-  it('points every port at the given endpoint', async () => {
+  it('point every port at the given endpoint', async () => {
     const { driver, handle } = await running()
     assert.deepEqual(driver.endpoint(handle, 80), { host: '127.0.0.1', port: 4711 })
   })
 
-  it('takes rules that are written down for enforced when told to, as a fault put back in', async () => {
+  it('bring back a fault: the driver assumes that recorded rules are enforced', async () => {
     const { driver, spec, handle } = await running()
     const closed = { allow: [], deny: ['0.0.0.0/0'], toGate: 'none' } as const
     driver.trustsRecord = true
@@ -147,13 +147,13 @@ describe("the fake's knobs", () => {
     assert.deepEqual(driver.world.sandboxes.get(spec.sandboxID)?.enforced, spec.egress)
   })
 
-  it('gives the address of a sandbox that is gone to the next', async () => {
+  it('do not change that the next sandbox gets the address of one that is gone', async () => {
     const { driver, handle } = await running()
     await driver.stop(handle)
     assert.equal((await driver.start(newSpec('/a-root'))).data.address, handle.data.address)
   })
 
-  it('refuses to measure what is gone', async () => {
+  it('do not change that a sandbox which is gone cannot be measured', async () => {
     const { driver, handle } = await running()
     await driver.stop(handle)
     await assert.rejects(driver.stats(handle), (error) => isAppError(error, 'not_found'))

@@ -36,11 +36,11 @@ import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
-  /** Where every sandbox's ports are said to be; a test may have a real server there. */
+  /** The endpoint of every port of every sandbox; a test may run a real server there. */
   endpoint?: Endpoint
-  /** Held instead of a fresh one: two drivers with the same world are two processes on one machine. */
+  /** A new world by default. Two drivers with the same world act as two processes on one machine. */
   world?: FakeWorld
-  /** False: like plain containers, it keeps files only. */
+  /** False: snapshots hold files only, as those of plain containers. */
   snapshotMemory?: boolean
 }
 
@@ -56,22 +56,22 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   beforeStopped: (handle: DriverHandle) => Promise<void> = async () => {}
   /** Awaited before every freeze takes effect. */
   beforeFrozen: (handle: DriverHandle) => Promise<void> = async () => {}
-  /** A knob: what the disks of sandboxes take, by sandbox. */
+  /** A knob: the disk use that this driver reports, by sandbox. */
   readonly diskUses = new Map<string, Omit<DiskUse, 'sandboxID'>>()
-  /** Awaited in the middle of every snapshot, when the sandbox stands still and nothing is kept yet. */
+  /** Awaited in the middle of every snapshot, when the sandbox is frozen and the snapshot does not exist yet. */
   beforeSnapshot: (handle: DriverHandle, folder: string) => Promise<void> = async () => {}
-  /** Awaited when the processes of a sandbox have ended, by a stop or by a snapshot that ends it, and it is still listed. */
+  /** Awaited after a stop or a snapshot has ended a sandbox's processes, while the sandbox is still listed. */
   beforeRemoved: (handle: DriverHandle) => Promise<void> = async () => {}
-  /** Awaited before new rules are written down. */
+  /** Awaited before new egress rules are recorded. */
   beforeLimited: (rules: AddressRules) => Promise<void> = async () => {}
-  /** Awaited when new rules are written down, and packets are still held against the old ones. */
+  /** Awaited after new egress rules are recorded, while the old ones are still enforced. */
   beforeEnforced: (rules: AddressRules) => Promise<void> = async () => {}
-  /** A fault put back in by hand: rules that are written down are taken for enforced. */
+  /** A deliberate fault for tests: the driver assumes that recorded rules are enforced. */
   trustsRecord = false
-  /** The later of two changes of the rules is the later one in the record and in the kernel alike. */
+  /** Serializes changes of the rules, so that record and kernel see them in the same order. */
   readonly #egressLocks = new KeyedLock()
   readonly #endpoint: Endpoint | undefined
-  /** The runs whose exit this driver tells. */
+  /** The runs whose exit this driver reports. */
   readonly #watched = new Set<string>()
   readonly #exitListeners = new Set<(exit: SandboxExit) => void>()
 
@@ -192,7 +192,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   ): Promise<Snapshot> {
     const sandbox = this.#alive(handle)
     if (memory && !this.capabilities.snapshotMemory) {
-      throw new AppError('invalid_argument', 'This fake keeps no memory; take a snapshot of the files only.')
+      throw new AppError('invalid_argument', 'This fake has no memory; take a snapshot of the files only.')
     }
     if (this.world.snapshots.has(folder)) {
       throw new AppError('already_exists', `${folder} holds a snapshot already.`)
@@ -225,7 +225,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     this.#assertReadable(folder)
     const snapshot = this.world.snapshots.get(folder)
     if (!snapshot) return undefined
-    // The sandbox that consumed it ran on its files, which match its memory no more.
+    // The sandbox that consumed the snapshot has changed its files, so they no longer match its memory.
     const memory = snapshot.memory && !snapshot.consumedBy
     const size = sizeOf(snapshot.spec)
     return {
@@ -326,7 +326,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     this.world.crashListeners.delete(this.#tellExit)
   }
 
-  /** A knob: the sandbox's processes end, and every driver that watches them has told so when this returns. */
+  /** A knob: ends the sandbox's processes. When this returns, every driver that watches them has reported the exit. */
   crash(sandboxID: string, how: Partial<SandboxExit> = {}): void {
     const sandbox = this.world.sandboxes.get(sandboxID)
     if (!sandbox?.running) return
@@ -341,7 +341,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     for (const listener of this.#exitListeners) listener(exit)
   }
 
-  /** A knob: the machine was rebooted. Snapshots are still there. */
+  /** A knob: reboots the machine. Its snapshots stay. */
   loseEverything(): void {
     this.world.sandboxes.clear()
   }
@@ -350,7 +350,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const { handle } = sandbox
     sandbox.running = false
     await this.beforeRemoved(handle)
-    // Another stop may have removed it meanwhile, and the sandbox may have been started again.
+    // Another stop may have removed the sandbox meanwhile, and a later start may have made it again.
     if (this.#find(handle)) this.world.sandboxes.delete(String(handle.data.sandboxID))
   }
 
@@ -387,14 +387,14 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
 const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
 
-/** The lowest that no sandbox has: one that is gone gives its address to the next, as a real machine does. */
+/** The lowest free number. A sandbox that is gone leaves its address to the next one, as on a real machine. */
 function freeAddress({ sandboxes }: FakeWorld): string {
   const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
   for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
 }
 
 const cannotBeRead = (name: string): AppError =>
-  new AppError('unavailable', `What is there of ${name} could not be read.`)
+  new AppError('unavailable', `The state of ${name} could not be read.`)
 
 const orAborted = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> =>
   signal ? untilAborted(work, signal) : work

@@ -8,7 +8,7 @@ export const copyOf = ({ memory, files }: FakeContent): FakeContent => ({
   files: new Map(files),
 })
 
-/** A sandbox that consumes the snapshot runs on its own files. */
+/** A sandbox that consumes the snapshot runs on the files of the snapshot; any other gets a copy. */
 export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot | undefined): FakeContent {
   if (!snapshot) return { memory: new Map(), files: new Map() }
   const { memory, files } = copyOf(snapshot.content)
@@ -18,7 +18,7 @@ export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot
   }
 }
 
-/** Restored processes keep the size of their snapshot. */
+/** A sandbox that is restored with memory keeps the size of its snapshot. */
 export function sizeFor(wanted: SandboxSpec, snapshot: FakeSnapshot | undefined): SandboxSize {
   return sizeOf(wanted.fromSnapshot?.memory && snapshot?.memory ? snapshot.spec : wanted)
 }

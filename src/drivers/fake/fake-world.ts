@@ -1,21 +1,21 @@
-/** What outlives a fake driver: the machine with its sandboxes and snapshots, and its knobs. */
+/** The fake machine, which outlives a fake driver: sandboxes, snapshots and knobs. */
 import type { DriverHandle, SandboxExit, SandboxSpec } from '../../core/ports/driver.ts'
 import type { AddressRules } from '../../core/ports/egress.ts'
 import type { FakeContent } from './fake-content.ts'
 
 export type FakeSandbox = FakeContent & {
-  /** What is written down of it, its egress rules among that. */
+  /** The recorded spec, including the recorded egress rules. */
   spec: SandboxSpec
   handle: DriverHandle
   running: boolean
   frozen: boolean
-  /** The folder of the snapshot that is there as long as the sandbox stays frozen. */
+  /** The folder of a snapshot that is valid only while the sandbox stays frozen. */
   frozenSnapshot: string | undefined
-  /** What packets are really held against, as a kernel would: not always what is written down. */
+  /** The rules that the fake kernel enforces; they can differ from the recorded rules. */
   enforced: AddressRules
 }
 
-/** `consumedBy`: the run that was started on the very files of the snapshot. */
+/** `consumedBy` is the run that started on the snapshot's own files. */
 export type FakeSnapshot = {
   spec: SandboxSpec
   content: FakeContent
@@ -28,13 +28,13 @@ export type FakeWorld = {
   sandboxes: Map<string, FakeSandbox>
   snapshots: Map<string, FakeSnapshot>
   prepared: Set<string>
-  /** A knob: memory of a machine with another CPU is of no use here. */
+  /** A knob: the CPU of this machine. Memory from a machine with another CPU cannot be restored. */
   cpu: string
-  /** A knob: ids of sandboxes and folders of snapshots of which nothing can be found out for now. */
+  /** A knob: sandbox ids and snapshot folders whose state cannot be read now. */
   unreadable: Set<string>
   /** A knob: bytes of memory that sandboxes use, by sandbox. */
   memoryUses: Map<string, number>
-  /** The drivers that are open on this machine; each is told of every crash. */
+  /** One listener for each driver that is open on this machine. Each receives every crash. */
   crashListeners: Set<(exit: SandboxExit) => void>
 }
 

@@ -1,4 +1,4 @@
-/** The contract of drivers, and what is inside a sandbox and limited there. */
+/** Runs the suites for all drivers, and the tests of isolation and limits. */
 import { isolations } from '../../../test/support/warren.ts'
 import { driverSuite } from '../driver-suite.ts'
 import { isolationSuite } from './suite/isolation.ts'

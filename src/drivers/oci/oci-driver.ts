@@ -50,13 +50,14 @@ import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
+import { finishGpuRestore } from './snapshot/gpu-memory.ts'
 import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-folder.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
 import { measure, measureDisks, measureMemory } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
-/** So many stopped sandboxes may wait to be taken apart, and hold so large a part of the addresses. */
+/** Maximum number of stopped sandboxes that wait to be dismantled, and the maximum share of addresses they hold. */
 const [mostRemains, remainsShare] = [128, 1 / 8]
 const alwaysAble = { freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true }
 
@@ -70,7 +71,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   readonly #context: OciContext
   readonly #log: (message: string, cause?: unknown) => void
   readonly #live: LiveSandboxes
-  /** By the folder of their snapshot: sandboxes that ended with it and are being dismantled. */
+  /** Sandboxes that ended with a snapshot and are being dismantled, by the folder of that snapshot. */
   readonly #dismantling = new Map<string, Promise<void>>()
   readonly #remains: SandboxRemains
   #opened: Promise<void> | undefined
@@ -104,7 +105,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return prepareRoot(folder, this.#context.uidBase)
   }
 
-  /** Makes this process the one that starts sandboxes here; `start` does it if nobody did before. */
+  /** Makes this process the one that starts sandboxes in this data folder. `start` calls it if nobody has. */
   open(): Promise<void> {
     this.#opened ??= this.#open().catch((error) => {
       this.#opened = undefined
@@ -130,7 +131,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await slots.open(present.map((record) => record.slot))
     for (const { sandboxID, ended } of present) if (ended) void this.#remains.add(sandboxID)
     if (runtime.flavour.hasPlatforms) runtime.platform ??= await choosePlatform(this.#context)
-    // Takes a while; the first snapshot with memory need not wait for it, and tells a failure.
+    // Reading the build takes a while, so it begins here. The first snapshot with memory reports a failure.
     if (runtime.flavour.keepsMemory) {
       for (const ask of [describeBuild, restoresHostname]) void ask(runtime.binary).catch(() => {})
     }
@@ -166,9 +167,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?.throwIfAborted()
     const record = await this.#live.find(handle)
     if (!record) return 'gone'
-    await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
-    // Before the look at its processes, because the note is removed after they have ended. Whether it can be read
-    // matters only if they live.
+    const finish = () => finishGpuRestore(this.#context, record)
+    await untilRestored(this.#context.layout.sandbox(record.sandboxID), finish, signal)
+    // The note is read before the processes are checked, because it is removed after they have ended. An unreadable
+    // note matters only if the processes live.
     const [note] = await Promise.allSettled([readFrozenNote(this.#context, record.sandboxID)])
     const pid = await this.#live.livePid(record)
     if (pid === undefined) return 'gone'
@@ -187,7 +189,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?: AbortSignal,
     { whileBusy = false }: { whileBusy?: boolean } = {},
   ): Promise<void> {
-    // A busy gVisor that the host's kernel stops again and again loses processes when it goes on.
+    // A busy gVisor that the host's kernel freezes repeatedly loses processes after a thaw, so gVisor freezes itself.
     await this.#live.withAlive(
       handle,
       (record) => standStill(this.#context, record, whileBusy && flavourOf(record).keepsMemory, signal),
@@ -211,7 +213,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const { records, firewall } = this.#context
     assertRules(egress)
     await this.#live.withAlive(handle, async (record) => {
-      // Even if nothing changes: the record says what the kernel should have, the firewall knows what it has.
+      // The firewall is called even if the record does not change: only the firewall knows what the kernel has.
       if (!isDeepStrictEqual(record.egress, egress)) await records.replace({ ...record, egress })
       await firewall.replace(record.address, record.egress, egress)
     })
@@ -227,7 +229,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     if (options.memory && !this.capabilities.snapshotMemory) {
       throw new AppError(
         'invalid_argument',
-        `${this.name} keeps no memory; take a snapshot of the files only.`,
+        `${this.name} cannot take a snapshot of memory; take one of the files only.`,
       )
     }
     if (options.afterwards !== 'end') {
@@ -238,7 +240,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return this.#snapshotAndEnd(handle, path, options, signal)
   }
 
-  /** Only the next verb on the sandbox or on the snapshot, `list` and `close` wait until the sandbox is dismantled. */
+  /**
+   * Returns before the sandbox is dismantled. `list`, `close`, and the next call for this sandbox or this snapshot wait
+   * for the end of that.
+   */
   #snapshotAndEnd(
     handle: DriverHandle,
     folder: string,
@@ -289,9 +294,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     await this.#remains.finish(sandboxID)
     const remains = await this.#live.locked(sandboxID, signal, async () => {
       const record = await this.#context.records.read(sandboxID)
-      // A later run of the same sandbox is not ours to end.
+      // The handle is of an earlier run: the sandbox's later run must go on.
       if (record && record.runID !== runID) return false
-      // Another process may have stopped it.
+      // Another process may have stopped the sandbox; this one still counts its CPUs and GPUs.
       if (!record) releaseShares(this.#context, runID)
       if (this.#opened && record && (await endForLater(this.#context, record, signal))) return true
       await dismantle(this.#context, sandboxID, signal)
@@ -356,7 +361,7 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     this.#stopUpkeep = undefined
     await Promise.all([...this.#dismantling.values(), this.#remains.finishAll()])
     const present = await records.all().catch((error) => {
-      this.#log('Free slots are left behind, because it is not known which slots sandboxes hold', error)
+      this.#log('Free slots are left behind, because the records of the sandboxes cannot be read', error)
     })
     await slots.close(present?.map((record) => record.slot))
     await namespaces.close()

@@ -1,4 +1,4 @@
-/** Sandboxes with GPUs on machines that have none; test/gpu has what needs a real one. */
+/** Runs the GPU tests for machines without a GPU; test/gpu has those that need one. */
 import { isolations } from '../../../test/support/warren.ts'
 import { gpuSuite } from './suite/gpu.ts'
 import { gpuMemorySuite } from './suite/gpu-memory.ts'

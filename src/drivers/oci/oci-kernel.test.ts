@@ -1,4 +1,4 @@
-/** What a sandbox can take of the kernel that it shares with others, or that gVisor has in its place. */
+/** Runs the tests of kernel resources and fork bombs. */
 import { isolations } from '../../../test/support/warren.ts'
 import { forkBombSuite } from './suite/fork-bomb.ts'
 import { kernelResourcesSuite } from './suite/kernel-resources.ts'

@@ -1,4 +1,4 @@
-/** What reaches a sandbox and what may leave it. */
+/** Runs the tests of the network, of slots that are used again, and of root with nearly all capabilities. */
 import { isolations } from '../../../test/support/warren.ts'
 import { egressSuite } from './suite/egress.ts'
 import { flowsSuite } from './suite/flows.ts'

@@ -1,4 +1,4 @@
-/** What is kept of a sandbox and started again. */
+/** Runs the snapshot tests. */
 import { isolations } from '../../../test/support/warren.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { runOciSuites } from './suite/runtimes.ts'

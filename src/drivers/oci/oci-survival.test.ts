@@ -1,4 +1,4 @@
-/** What happens to sandboxes when their maker dies. */
+/** Runs the tests of what happens to sandboxes when their Warren process is killed. */
 import { isolations } from '../../../test/support/warren.ts'
 
 import { runOciSuites } from './suite/runtimes.ts'

@@ -1,4 +1,4 @@
-/** What a sandbox uses now. */
+/** Measures what a sandbox uses: CPU, memory, disk and GPUs. */
 import { statSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ export async function measure(context: OciContext, record: SandboxRecord): Promi
   }
 }
 
-/** Less than this on its way to a disk is not looked into. */
+/** Fewer unwritten bytes than this are ignored. */
 const leastUnwrittenBytes = 1024 * 1024
 
 export async function measureDisks(
@@ -33,13 +33,13 @@ export async function measureDisks(
   sandboxIDs: readonly string[],
 ): Promise<DiskUse[]> {
   const uses = sandboxIDs.map(async (sandboxID) => {
-    // At once: what the kernel answers from memory is read many times faster so than through another thread.
+    // Synchronous I/O: the kernel answers from memory, and a trip through the thread pool takes many times as long.
     const image = statSync(join(layout.sandbox(sandboxID), diskName), { throwIfNoEntry: false })
     if (!image) return undefined
     const allocatedBytes = image.blocks * 512
     const dirtyBytes = cgroups.unwrittenBytes(layout.cgroup(sandboxID))
     if (dirtyBytes < leastUnwrittenBytes) return { sandboxID, allocatedBytes, unwrittenBytes: 0 }
-    // What is on its way to a volume needs no space; what its own file system holds beyond its image does.
+    // Unwritten bytes for a volume take no space here. Bytes that the sandbox's file system holds beyond its image do.
     const disk = await diskUse(await cgroups.pids(layout.cgroup(sandboxID)))
     const heldBytes = disk ? (disk.blocks - disk.bfree) * disk.bsize : Number.POSITIVE_INFINITY
     const unwrittenBytes = Math.min(dirtyBytes, Math.max(0, heldBytes - allocatedBytes))
@@ -55,7 +55,7 @@ export function measureMemory({ layout, cgroups }: OciContext, sandboxIDs: reado
   })
 }
 
-/** CPU and memory, where the memory that counts as used is the sandbox's and not its runtime's. */
+/** CPU and memory of a sandbox. The memory of its runtime does not count as used. */
 export async function readUse({ layout, cgroups }: OciContext, record: SandboxRecord): Promise<CgroupUse> {
   try {
     const use = await cgroups.use(layout.cgroup(record.sandboxID))
@@ -69,10 +69,10 @@ export async function readUse({ layout, cgroups }: OciContext, record: SandboxRe
 
 const overlayType = 0x794c7630
 
-/** The disk is mounted only in the sandbox; one of its processes (runc's first, gVisor's gofer) has it as root. */
+/** The disk is mounted only in the sandbox. One process there (runc's first, gVisor's gofer) has it as its root. */
 async function diskUse(pids: readonly number[]) {
   for (const pid of pids) {
-    // A process that has just ended, or whose root cannot be seen, is not the one that is looked for.
+    // A process that has just ended, or whose root cannot be read, is skipped.
     const found = await statfs(`/proc/${pid}/root`).catch(() => undefined)
     if (found?.type === overlayType) return found
   }

@@ -46,7 +46,7 @@ async function refreshAll(context: OciContext, log: Log): Promise<void> {
   for (const record of context.exits.records) {
     await refreshShownMachine(context, record).catch((error) => {
       if (!context.exits.watches(record)) return
-      log(`What sandbox ${record.sandboxID} sees of its memory could not be written`, error)
+      log(`The memory figures that sandbox ${record.sandboxID} sees could not be updated`, error)
     })
   }
 }

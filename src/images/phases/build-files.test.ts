@@ -29,7 +29,7 @@ function openFiles() {
 }
 
 describe('uploaded files', () => {
-  it('are there for their team alone, as they were sent', async () => {
+  it('are visible to their team only, unchanged', async () => {
     using stored = openFiles()
     const { files } = stored
     assert.equal(await files.has('a', hash), false)
@@ -51,7 +51,7 @@ describe('uploaded files', () => {
     assert.equal(await stored.read('a'), textOf('new'))
   })
 
-  it('are rejected above the limit, and nothing is left', async () => {
+  it('are rejected above the limit, and leave nothing behind', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     await assert.rejects(files.write('a', hash, body('12345'), 1500), failsWith('payload_too_large'))
@@ -59,7 +59,7 @@ describe('uploaded files', () => {
     assert.deepEqual(readdirSync(join(folder, 'a')), [])
   })
 
-  it('are not there when the client went away in the middle, and what was there stays', async () => {
+  it('do not exist if the client leaves half-way, and an earlier upload stays', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     const broken = async function* () {
@@ -83,7 +83,7 @@ describe('uploaded files', () => {
     await assert.rejects(stored.files.open('../a', hash), failsWith('internal'))
   })
 
-  it('go unless somebody asked for them since they were listed', async () => {
+  it('are removed unless somebody asked for them since they were listed', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     const [kept, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
@@ -108,7 +108,7 @@ describe('uploaded files', () => {
     assert.equal(files.remove(listed[1]!), false)
   })
 
-  it('that the disk has no space for are rejected with the reason, and leave nothing', async () => {
+  it('are rejected with the reason if the disk has no space, and leave nothing behind', async () => {
     using stored = openFiles()
     const full = async function* () {
       yield packed('part').subarray(0, 700)
@@ -118,7 +118,7 @@ describe('uploaded files', () => {
     assert.deepEqual(readdirSync(join(stored.folder, 'a')), [])
   })
 
-  it('that a crash cut off go at the start', async () => {
+  it('are removed at the start if a crash cut them off', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     await files.write('a', hash, body('whole'), 4096)
@@ -127,7 +127,7 @@ describe('uploaded files', () => {
     assert.deepEqual(readdirSync(join(folder, 'a')), [hash])
   })
 
-  it('that cannot be looked for are not taken for missing', async () => {
+  it('do not count as missing if they cannot be looked up', async () => {
     using stored = openFiles()
     const { files, folder } = stored
     // A file in place of the team's folder: asking for what is below it fails with ENOTDIR.
@@ -137,7 +137,7 @@ describe('uploaded files', () => {
     await assert.rejects(files.list(), { code: 'ENOTDIR' })
   })
 
-  it('need no folder to be asked for', async () => {
+  it('can be looked up before their folder exists', async () => {
     const files = new StoredBuildFiles(join(tmpdir(), 'warren-files-that-are-not-there'))
     assert.equal(await files.has('a', hash), false)
     await files.sweep()

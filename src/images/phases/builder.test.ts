@@ -17,7 +17,9 @@ const failsIn =
   (error: unknown): boolean => {
     assert.ok(error instanceof BuildFailure)
     assert.deepEqual([error.step, error.code], [number, code])
-    assert.match(error.message, says)
+    const [message, where] = error.message.split('. This was ')
+    assert.match(message!, says)
+    assert.ok(where, 'the step is named')
     return true
   }
 
@@ -37,7 +39,7 @@ function filesIn({ fixture: { driver } }: Site, name: string | undefined): strin
 const cachedOf = (told: string[]) => told.filter((line) => line.startsWith('CACHED')).length
 
 describe('the base of a build', () => {
-  it('is our own template under the names that clients have for it', async () => {
+  it('is our own base template for the names that clients use', async () => {
     await using site = await openBuilder()
     for (const name of ['e2bdev/base', 'e2bdev/base:latest', 'docker.io/e2bdev/base']) {
       const { result } = await site.build({ source: { image: name } })
@@ -48,7 +50,7 @@ describe('the base of a build', () => {
     assert.equal(site.images.pulls.length, 1)
   })
 
-  it('is an image that was made ready once, with its variables and our user', async () => {
+  it('is an image that was prepared once, with its variables and our user', async () => {
     await using site = await openBuilder()
     const { agent, driver } = site.fixture
     leaveTraces(site)
@@ -77,7 +79,7 @@ describe('the base of a build', () => {
     assert.equal(driver.world.sandboxes.size, 0)
   })
 
-  it('is made ready again when the image has changed, is forced, or is of another team', async () => {
+  it('is prepared again if the image has changed, is forced, or is of another team', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
     await site.build(image)
@@ -91,7 +93,7 @@ describe('the base of a build', () => {
     assert.equal(agent.ran.length, 4)
   })
 
-  it('tells what making it ready said, for who looks closer', async () => {
+  it('logs the output of its preparation at the debug level', async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = async (_, { say }) => {
       say('stdout', 'Missing in this image: curl')
@@ -102,7 +104,7 @@ describe('the base of a build', () => {
     assert.deepEqual(site.lines[2], line)
   })
 
-  it('fails as the base, and is tried anew the next time', async () => {
+  it('fails as the step "base", and is tried again the next time', async () => {
     await using site = await openBuilder()
     const { agent, driver } = site.fixture
     site.images.gives = async () => {
@@ -118,7 +120,7 @@ describe('the base of a build', () => {
     assert.equal(agent.ran.length, 2)
   })
 
-  it('is another template, whose files it has and whose memory it has not', async () => {
+  it('is another template, with its files and without its memory', async () => {
     await using site = await openBuilder()
     const { agent, driver } = site.fixture
     agent.runs = (command, { sandbox }) => {
@@ -149,7 +151,7 @@ describe('the base of a build', () => {
     assert.equal(driver.world.sandboxes.size, 0)
   })
 
-  it('is another template, whose service it goes on with unless it has its own', async () => {
+  it('is another template, whose service is inherited unless the build has its own', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
     agent.runs = (command) => (/^serve/.test(command) ? new Promise(() => {}) : Promise.resolve(ok))
@@ -170,7 +172,7 @@ describe('the base of a build', () => {
     }
   })
 
-  it('is rejected when the files of the other template are gone, even if no step needs them', async () => {
+  it('is rejected if the files of the other template are missing, even if no step needs them', async () => {
     await using site = await openBuilder()
     const parent = await site.build({ steps: runs('one') })
     const source = { build: await site.asTemplate(parent.result) }
@@ -180,7 +182,7 @@ describe('the base of a build', () => {
 })
 
 describe('the cache of a team', () => {
-  it('saves every step that an earlier build has done alike', async () => {
+  it('skips every step that an earlier build has done in the same way', async () => {
     await using site = await openBuilder()
     leaveTraces(site)
     const steps = [...runs('one', 'two'), step('ENV', ['A', 'b']), step('USER', ['me'])]
@@ -194,7 +196,7 @@ describe('the cache of a team', () => {
     assert.deepEqual(filesIn(site, second.result.snapshot?.name).slice(0, 2), ['one', 'two'])
   })
 
-  it('counts up to the first step that differs', async () => {
+  it('is used up to the first step that differs', async () => {
     await using site = await openBuilder()
     leaveTraces(site)
     await site.build({ steps: runs('one', 'two', 'three') })
@@ -204,7 +206,7 @@ describe('the cache of a team', () => {
     assert.deepEqual(filesIn(site, result.snapshot?.name), ['one', 'other', 'three'])
   })
 
-  it('is not asked from a forced step on, nor in a forced build', async () => {
+  it('is not used from a forced step on, nor in a forced build', async () => {
     await using site = await openBuilder()
     await site.build({ steps: runs('one', 'two', 'three') })
     const [one, two, three] = runs('one', 'two', 'three')
@@ -215,14 +217,14 @@ describe('the cache of a team', () => {
     assert.equal(cachedOf((await site.build({ steps: runs('one') })).told), 1)
   })
 
-  it('is no other team', async () => {
+  it('is not shared with another team', async () => {
     await using site = await openBuilder()
     await site.build({ steps: runs('one') })
     const { teamID } = await addTeam(site.fixture, 'other')
     assert.equal(cachedOf((await site.build({ steps: runs('one'), teamID })).told), 0)
   })
 
-  it('holds steps apart that only look alike', async () => {
+  it('distinguishes steps that only look alike', async () => {
     await using site = await openBuilder()
     await site.upload('x')
     await site.upload('y', 'cd'.repeat(32))
@@ -240,7 +242,7 @@ describe('the cache of a team', () => {
     for (const each of alike) assert.equal(cachedOf((await site.build({ steps: [each] })).told), 1)
   })
 
-  it('is no help once what it points at is gone', async () => {
+  it('is not used if its layers are gone', async () => {
     await using site = await openBuilder()
     leaveTraces(site)
     const first = await site.build({ ...image, steps: runs('one', 'two') })
@@ -254,7 +256,7 @@ describe('the cache of a team', () => {
     assert.deepEqual(filesIn(site, third.result.snapshot?.name), [provision, 'one', 'two'])
   })
 
-  it('may be forgotten in the middle of a build that uses it', async () => {
+  it('may be removed in the middle of a build that uses it', async () => {
     await using site = await openBuilder()
     const { stores, reconciler, driver, agent } = site.fixture
     leaveTraces(site)
@@ -276,8 +278,8 @@ describe('the cache of a team', () => {
   })
 })
 
-describe('a build that does not get to its end', () => {
-  it('keeps the steps that were done, and nothing of the one that failed', async () => {
+describe('a build that does not finish', () => {
+  it('keeps its finished steps, and nothing of the failed one', async () => {
     await using site = await openBuilder()
     const { driver, reconciler } = site.fixture
     leaveTraces(site)
@@ -292,7 +294,7 @@ describe('a build that does not get to its end', () => {
     assert.deepEqual(site.fixture.agent.ran, ['one', 'fail', 'fail'])
   })
 
-  it('tells of a machine that fails in the step where it did', async () => {
+  it('reports a failure of the machine in the step where it happened', async () => {
     await using site = await openBuilder()
     site.fixture.driver.beforeSnapshot = async () => {
       throw new AppError('no_space', 'the disk is full')
@@ -301,7 +303,7 @@ describe('a build that does not get to its end', () => {
     assert.equal(site.fixture.driver.world.sandboxes.size, 0)
   })
 
-  it('leaves nothing when it is called off, wherever it is', async () => {
+  it('leaves nothing behind when it is cancelled, at any point', async () => {
     const reason = new AppError('conflict', 'called off')
     for (const point of ['pull', 'boot', 'command', 'save', 'service'] as const) {
       await using site = await openBuilder()
@@ -348,7 +350,7 @@ describe('the service of a template', () => {
     return new Promise(() => {})
   }
 
-  it('is kept with its memory once it is ready', async () => {
+  it('is in a snapshot with its memory once it is ready', async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = serving
     const steps = [step('ENV', ['A', '1']), step('USER', ['me']), step('WORKDIR', ['/app'])]
@@ -369,7 +371,7 @@ describe('the service of a template', () => {
     ])
   })
 
-  it('is only tried where there is no memory to keep', async () => {
+  it('is only tried if snapshots contain no memory', async () => {
     await using site = await openBuilder({ snapshotMemory: false })
     site.fixture.agent.runs = serving
     const { result } = await site.build({ steps: runs('one'), startCmd: 'serve', readyCmd: 'ready' })
@@ -380,7 +382,7 @@ describe('the service of a template', () => {
     assert.equal(site.fixture.driver.world.sandboxes.size, 0)
   })
 
-  it('fails the build when it ends before it is ready', async () => {
+  it('fails the build if it ends before it is ready', async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = (command) =>
       command === 'serve' ? Promise.resolve(failed) : new Promise(() => {})

@@ -23,8 +23,9 @@ import type { BuildStep } from '../../core/template/start-request.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { explainFailure, OutputTail } from './explain-failure.ts'
 import { linesOf } from './output-lines.ts'
-import { provision, provisionVersion, trustStoreChanged, updateTrustStore } from './scripts.ts'
+import { finish, modesChanged, provision, provisionVersion, trustStoreChanged } from './scripts.ts'
 import { BuildSite, type Stage } from './stage.ts'
 import { runStep } from './steps.ts'
 
@@ -43,6 +44,8 @@ export type BuilderParts = {
 }
 
 type Say = (message: string, level?: BuildLine['level']) => void
+/** What a phase tells while it runs: lines for the log, and lines of a program's output to remember. */
+type Tell = { say: Say; tail: OutputTail }
 
 const ownBase = /^(?:docker\.io\/)?e2bdev\/base(?::[\w.-]+)?$/
 
@@ -59,35 +62,36 @@ export class StepBuilder implements Builder {
     signal: AbortSignal,
     saveResult: (result: BuildResult) => Promise<void>,
   ): Promise<void> {
-    const sayIn =
-      (step: string): Say =>
-      (message, level = 'info') =>
-        log({ level, message, step })
+    const tail = new OutputTail()
+    const tellIn = (step: string): Tell => {
+      tail.clear()
+      return { say: (message, level = 'info') => log({ level, message, step }), tail }
+    }
     const failIn = (step: string) => (error: unknown) => {
       signal.throwIfAborted()
-      throw error instanceof BuildFailure
-        ? error
-        : new BuildFailure(step, errorText(error), {
-            cause: error,
-            ...(codeOf(error) && { code: codeOf(error)! }),
-          })
+      const where = placeOf(step, job.steps.length)
+      const code = codeOf(error)
+      throw new BuildFailure(step, explainFailure(errorText(error), where, tail.lines), {
+        cause: error,
+        ...(code && { code }),
+      })
     }
-    const site = await this.#base(job, sayIn('base'), signal).catch(failIn('base'))
+    const site = await this.#base(job, tellIn('base'), signal).catch(failIn('base'))
     try {
       let force = job.force
       for (const [index, step] of job.steps.entries()) {
         const number = String(index + 1)
         force ||= step.force
-        await this.#step(job, site, step, number, force, sayIn(number), signal).catch(failIn(number))
+        await this.#step(job, site, step, number, force, tellIn(number), signal).catch(failIn(number))
       }
-      const finalized = this.#finalize({ ...job, force }, site, sayIn('finalize'), signal)
+      const finalized = this.#finalize({ ...job, force }, site, tellIn('finalize'), signal)
       await saveResult(await finalized.catch(failIn('finalize')))
     } finally {
       await site.close()
     }
   }
 
-  async #base(job: BuildJob, say: Say, signal: AbortSignal): Promise<BuildSite> {
+  async #base(job: BuildJob, { say, tail }: Tell, signal: AbortSignal): Promise<BuildSite> {
     const { source } = job
     if ('build' in source) {
       say(`[base] FROM template build ${source.build.buildID}`)
@@ -117,7 +121,7 @@ export class StepBuilder implements Builder {
         return site
       }
       say(`[base] FROM ${source.image} [${key.slice(0, 12)}]`)
-      await this.#provision(site, say, signal)
+      await this.#provision(site, { say, tail }, signal)
       say('[base] DEFAULT USER user')
       site.change({ user: 'user', workdir: '/home/user' })
       await cache.put(job.teamID, await site.keep(key), clock.now())
@@ -136,9 +140,12 @@ export class StepBuilder implements Builder {
     throw new BuildFailure('base', 'the template it starts from does not exist any more; choose another one')
   }
 
-  async #provision(site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
+  async #provision(site: BuildSite, { say, tail }: Tell, signal: AbortSignal): Promise<void> {
     const sandbox = await site.sandbox()
-    const output = linesOf((_, line) => say(`[base] ${line}`, 'debug'))
+    const output = linesOf((_, line) => {
+      say(`[base] ${line}`, 'debug')
+      tail.add(line)
+    })
     const { envVars } = site.stage
     const envs = { ...envVars, ...(envVars.PATH && { WARREN_PATH: envVars.PATH }) }
     const command = { command: provision, shell: 'sh', user: 'root', cwd: '/', envs } as const
@@ -153,7 +160,7 @@ export class StepBuilder implements Builder {
     step: BuildStep,
     number: string,
     force: boolean,
-    say: Say,
+    { say, tail }: Tell,
     signal: AbortSignal,
   ): Promise<void> {
     const { cache, files, clock } = this.#parts
@@ -164,7 +171,10 @@ export class StepBuilder implements Builder {
     if (cached && (await site.adopt(cached))) return say(`CACHED ${title}`)
     say(title)
     await this.#parts.freeDiskSpace()
-    const output = linesOf((stream, line) => say(`${prefix} [${stream}]: ${line}`))
+    const output = linesOf((stream, line) => {
+      say(`${prefix} [${stream}]: ${line}`)
+      tail.add(line)
+    })
     const { teamID } = job
     try {
       await runStep(step, { site, files, teamID, number, onOutput: output.add, signal })
@@ -174,30 +184,36 @@ export class StepBuilder implements Builder {
     await cache.put(teamID, await site.keep(key), clock.now())
   }
 
-  /** Makes an authority that a step has copied into the image trusted in every sandbox. */
-  async #updateTrustStore(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
+  /** Opens /usr/local to users, and makes an authority that a step has added trusted in every sandbox. */
+  async #finish(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<void> {
     const { cache, clock } = this.#parts
-    const key = keyOf([site.stage.key, 'trust'])
+    const key = keyOf([site.stage.key, 'finish'])
     const cached = job.force ? undefined : await cache.find(job.teamID, key, clock.now())
     if (cached && (await site.adopt(cached))) return
     const sandbox = await site.sandbox({ writes: false })
     const output = linesOf((_, line) => say(`[finalize] ${line}`, 'debug'))
-    const command = { command: updateTrustStore, shell: 'sh', user: 'root', cwd: '/', envs: {} } as const
+    const command = { command: finish, shell: 'sh', user: 'root', cwd: '/', envs: {} } as const
     const { exitCode, status } = await sandbox.run(command, { onOutput: output.add, signal })
     output.end()
+    // The stage is kept with what the script has changed.
+    if (exitCode !== 0) await site.sandbox()
     if (exitCode === trustStoreChanged) {
-      await site.sandbox()
       say('[finalize] The authorities that steps added are trusted')
-    } else if (exitCode !== 0) {
+    } else if (exitCode !== 0 && exitCode !== modesChanged) {
       say(`[finalize] The authorities that steps added could not be made trusted: ${status}`, 'warn')
     }
     await cache.put(job.teamID, await site.keep(key), clock.now())
   }
 
-  async #finalize(job: BuildJob, site: BuildSite, say: Say, signal: AbortSignal): Promise<BuildResult> {
+  async #finalize(
+    job: BuildJob,
+    site: BuildSite,
+    { say, tail }: Tell,
+    signal: AbortSignal,
+  ): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
     if (job.steps.some(({ type }) => type === 'RUN' || type === 'COPY')) {
-      await this.#updateTrustStore(job, site, say, signal)
+      await this.#finish(job, site, say, signal)
     }
     const service = serviceOf(job)
     const { startCmd, readyCmd } = service
@@ -208,7 +224,10 @@ export class StepBuilder implements Builder {
     if (gpuCount > 0) say(`[finalize] GPUs of each sandbox: ${gpuCount}`)
     if (startCmd) say(`Running start command: ${startCmd}`)
     if (startCmd || readyCmd) say(`Waiting for template to be ready: ${readyCmd ?? 'sleep 20'}`)
-    const output = linesOf((stream, line) => say(`[start] [${stream}]: ${line}`))
+    const output = linesOf((stream, line) => {
+      say(`[start] [${stream}]: ${line}`)
+      tail.add(line)
+    })
     site.hold(startSnapshotName(build))
     const onOutput = (piece: CommandOutput) => output.add(piece)
     const prepared = await takeStartSnapshot(this.#parts, build, { signal, onOutput }).finally(() =>
@@ -254,6 +273,11 @@ function keyOf(parts: readonly string[]): string {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(`${part.length}:${part}`)
   return hash.digest('hex')
+}
+
+function placeOf(step: string, count: number): string {
+  if (step === 'base') return 'the base of the template'
+  return step === 'finalize' ? 'the start of the finished template' : `step ${step} of ${count}`
 }
 
 const codeOf = (error: unknown) => (error instanceof AppError ? error.code : undefined)

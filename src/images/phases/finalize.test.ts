@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openBuilder, runs, step } from '../../../test/support/builder.ts'
-import { trustStoreChanged } from './scripts.ts'
+import { modesChanged, trustStoreChanged } from './scripts.ts'
 
 const ok = { exitCode: 0, status: 'exit status 0' }
 
-describe('a service that is inherited', () => {
+describe('an inherited service', () => {
   it('runs in the folder of its own template, with its variables and as its user', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
@@ -36,12 +36,25 @@ describe('a service that is inherited', () => {
   })
 })
 
-describe('authorities that steps added', () => {
-  it('are made trusted at the end, once for all builds with the same steps', async () => {
+describe('modes that the end of a build changed', () => {
+  it('are kept, once for all builds with the same steps, and nothing is said of authorities', async () => {
+    await using site = await openBuilder()
+    const plain = await site.build({ steps: runs('one') })
+    site.fixture.agent.finishEnds = { exitCode: modesChanged, status: 'exit status 4' }
+    const first = await site.build({ steps: runs('one', 'two') })
+    const second = await site.build({ steps: runs('one', 'two') })
+    assert.deepEqual(second.result, first.result)
+    assert.notDeepEqual(first.result.snapshot, plain.result.snapshot)
+    assert.ok(![...first.told, ...second.told].some((line) => /authorities/.test(line)))
+  })
+})
+
+describe('certificate authorities that steps added', () => {
+  it('become trusted at the end, once for all builds with the same steps', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
     const quiet = await site.build({ steps: runs('one') })
-    agent.trustStoreEnds = { exitCode: trustStoreChanged, status: 'exit status 3' }
+    agent.finishEnds = { exitCode: trustStoreChanged, status: 'exit status 3' }
     const said = '[finalize] The authorities that steps added are trusted'
     const first = await site.build({ steps: runs('one', 'two') })
     assert.ok(first.told.includes(said) && !quiet.told.includes(said))
@@ -54,9 +67,9 @@ describe('authorities that steps added', () => {
     assert.notDeepEqual(forced.result.snapshot, first.result.snapshot)
   })
 
-  it('that cannot be made trusted do not fail the build, and its log says so', async () => {
+  it('do not fail the build if they cannot be trusted, and its log has a warning', async () => {
     await using site = await openBuilder()
-    site.fixture.agent.trustStoreEnds = { exitCode: 1, status: 'exit status 1' }
+    site.fixture.agent.finishEnds = { exitCode: 1, status: 'exit status 1' }
     const { told } = await site.build({ steps: runs('one') })
     assert.ok(told.some((line) => /could not be made trusted: exit status 1/.test(line)))
   })

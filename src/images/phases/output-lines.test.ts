@@ -14,7 +14,7 @@ function listen() {
 }
 
 describe('lines of output', () => {
-  it('are told when they end, however they came', () => {
+  it('are logged when they end, however they arrive', () => {
     const { lines, out } = listen()
     out('one\ntw')
     assert.deepEqual(lines, ['stdout: one'])
@@ -22,7 +22,7 @@ describe('lines of output', () => {
     assert.deepEqual(lines, ['stdout: one', 'stdout: two', 'stdout: ', 'stdout: three'])
   })
 
-  it('are not mixed between the streams', () => {
+  it('are not mixed between stdout and stderr', () => {
     const { lines, out, err, end } = listen()
     out('a')
     err('b')
@@ -31,14 +31,14 @@ describe('lines of output', () => {
     assert.deepEqual(lines, ['stdout: ac', 'stderr: b'])
   })
 
-  it('keep letters whole that came in two pieces', () => {
+  it('keep characters whole that came in two pieces', () => {
     const { lines, out } = listen()
     const bytes = Buffer.from('é€\n')
     for (const byte of bytes) out(Buffer.from([byte]))
     assert.deepEqual(lines, ['stdout: é€'])
   })
 
-  it('need no end of line to be told at the end, once', () => {
+  it('are logged at the end, once, without a line break', () => {
     const { lines, out, end } = listen()
     out('last')
     end()
@@ -46,7 +46,7 @@ describe('lines of output', () => {
     assert.deepEqual(lines, ['stdout: last'])
   })
 
-  it('are told in pieces when they never end', () => {
+  it('are logged in pieces if they never end', () => {
     const { lines, out, end } = listen()
     out('x'.repeat(20_000))
     assert.deepEqual(

@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { copy } from './scripts.ts'
 
 describe('the script of COPY', () => {
-  it('leaves folders that are there already to whom they belong, and as open as they are', () => {
+  it('leaves owner and mode of existing folders unchanged', () => {
     using place = open()
     place.folder('to', 0o1777, 7)
     place.folder('to/both', 0o711, 8)
@@ -27,7 +27,7 @@ describe('the script of COPY', () => {
     }
   })
 
-  it('makes a folder that is not there yet as it is in the files', () => {
+  it('creates a missing folder as it is in the files', () => {
     using place = open()
     place.folder('from/sub/inner', 0o755, 0)
     place.copy('sub', 'new', '0700')
@@ -35,7 +35,7 @@ describe('the script of COPY', () => {
     assert.deepEqual(place.seen('new/inner'), [0o700, 42])
   })
 
-  it('takes names that look like options for names, by themselves and among others', () => {
+  it('treats names that look like options as names, alone and among others', () => {
     using place = open()
     place.folder('from/-r', 0o755, 0)
     place.folder('to', 0o755, 0)

@@ -4,7 +4,7 @@
  */
 
 /** Part of every base's cache key: increase it when `provision` changes. */
-export const provisionVersion = 2
+export const provisionVersion = 3
 
 /**
  * Parameter: WARREN_PATH. Login shells, which run every command, set their own search path. That one is
@@ -74,7 +74,8 @@ chmod 755 /home/user
 if [ -d /etc/sudoers.d ]; then
   echo 'user ALL=(ALL:ALL) NOPASSWD: ALL' > /etc/sudoers.d/user && chmod 440 /etc/sudoers.d/user
 fi
-chmod 777 /code /usr/local 2>/dev/null
+chmod 777 /code 2>/dev/null
+chmod -R a+rwX /usr/local 2>/dev/null
 chmod 1777 /tmp
 if ! grep -q 'warren: what a user' /etc/profile 2>/dev/null; then
   cat >> /etc/profile <<'END'
@@ -90,14 +91,14 @@ ${keepSearchPath}
 fi
 exit 0`
 
-/** The exit status of `updateTrustStore` if it has changed files. */
+/** The exit status of `finish` if it has changed the image's bundle of authorities. */
 export const trustStoreChanged = 3
 
 /**
  * Rebuilds the image's bundle of authorities if a step has added one to the folder of the image's tool and
- * has not called the tool. Exits with 0 if there is nothing to do.
+ * has not called the tool.
  */
-export const updateTrustStore = `lacking() {
+const updateTrustStore = `lacking() {
   find "$1" -type f -name "$2" 2>/dev/null | while IFS= read -r file; do
     line=$(sed -n '/-BEGIN/{n;p;q;}' "$file" | tr -d '\\r')
     if [ -n "$line" ] && ! grep -qF -e "$line" "$3" 2>/dev/null; then echo "$file"; fi
@@ -106,11 +107,25 @@ export const updateTrustStore = `lacking() {
 update() {
   command -v "$4" >/dev/null 2>&1 && [ -n "$(lacking "$1" "$2" "$3")" ] || return 0
   "$4" </dev/null >&2 || exit 1
-  exit ${trustStoreChanged}
+  changed=${trustStoreChanged}
 }
 update /usr/local/share/ca-certificates '*.crt' /etc/ssl/certs/ca-certificates.crt update-ca-certificates
-update /etc/pki/ca-trust/source/anchors '*' /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem update-ca-trust
-exit 0`
+update /etc/pki/ca-trust/source/anchors '*' /etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem update-ca-trust`
+
+/** The exit status of `finish` if it has changed files, but no authorities. */
+export const modesChanged = 4
+
+/**
+ * Runs after the last step. As in E2B's templates, everybody may change what is in /usr/local, so that a user
+ * can update what root has installed there.
+ */
+export const finish = `changed=0
+if [ -n "$(find /usr/local ! -type l ! -perm -0666 2>/dev/null | head -n 1)" ]; then
+  chmod -R a+rwX /usr/local 2>/dev/null
+  changed=${modesChanged}
+fi
+${updateTrustStore}
+exit $changed`
 
 /** Completes WARREN_OWNER: `user:` means that user with its own group. */
 const wholeOwner = `owner=\${WARREN_OWNER%:}

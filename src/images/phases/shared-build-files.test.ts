@@ -37,7 +37,7 @@ test('files that were uploaded to one node are found and read on another', async
   assert.equal((await other.list()).length, 1)
 })
 
-test('what a node was told of stays on its disk when the object store loses it', async (t) => {
+test('files that a node has fetched stay on its disk if the object store loses them', async (t) => {
   const { packs, one, other } = world(t)
   await one.write('team', hash, bytes(), 1e6)
   assert.equal(await other.has('team', hash), true)
@@ -45,7 +45,7 @@ test('what a node was told of stays on its disk when the object store loses it',
   assert.ok(await other.open('team', hash))
 })
 
-test('without the object store each node has its own, and asks for the rest again', async (t) => {
+test('without the object store each node has its own files, and asks for the others again', async (t) => {
   const { packs, one, other } = world(t)
   packs.store = async () => {
     throw new Error('gone')

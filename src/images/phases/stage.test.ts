@@ -32,7 +32,7 @@ async function openSite() {
 }
 
 describe('a build site', () => {
-  it('boots one sandbox, when it is first needed, as what the stage is', async () => {
+  it('boots one sandbox, when it is first needed, from the current stage', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     const { sandboxes } = fixture.driver.world
@@ -47,14 +47,14 @@ describe('a build site', () => {
     assert.equal(sandboxes.size, 0)
   })
 
-  it('keeps no files where no sandbox was needed', async () => {
+  it('takes no snapshot of files if no sandbox was needed', async () => {
     await using world = await openSite()
     world.site.change({ user: 'you' })
     assert.deepEqual(await world.site.keep('next'), { ...start, key: 'next', user: 'you' })
     assert.equal(world.fixture.driver.world.snapshots.size, 0)
   })
 
-  it('goes on in the same sandbox, and keeps the files as each step left them', async () => {
+  it('continues in the same sandbox, and keeps the files as each step left them', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     const { sandboxes, snapshots } = fixture.driver.world
@@ -72,7 +72,7 @@ describe('a build site', () => {
     assert.equal(sandboxes.size, 0)
   })
 
-  it('leaves the sandbox when a later step comes from the cache', async () => {
+  it('leaves the sandbox if a later step comes from the cache', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()
@@ -81,7 +81,7 @@ describe('a build site', () => {
     assert.equal(fixture.driver.world.sandboxes.size, 0)
   })
 
-  it('takes over only what is still there', async () => {
+  it('restores a stage only if its files still exist', async () => {
     await using world = await openSite()
     const { site } = world
     assert.equal(await site.adopt({ ...start, key: 'gone', snapshotName: 'gone' }), false)
@@ -91,7 +91,7 @@ describe('a build site', () => {
     assert.equal(site.stage, bare)
   })
 
-  it('keeps the sweep from all that it uses until it is closed', async () => {
+  it('protects all files that it uses from the sweep until it is closed', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     const { snapshots } = fixture.driver.world
@@ -106,7 +106,7 @@ describe('a build site', () => {
     assert.equal(snapshots.size, 0)
   })
 
-  it('keeps the sweep from what it took over, although nobody else owns it any more', async () => {
+  it('protects the files that it restored from the sweep, although nobody else owns them any more', async () => {
     await using earlier = await openSite()
     const { fixture } = earlier
     await earlier.site.sandbox()
@@ -121,7 +121,7 @@ describe('a build site', () => {
     assert.equal(fixture.driver.world.snapshots.size, 0)
   })
 
-  it('hands over the disk itself where much was written, and the next step boots on it', async () => {
+  it('hands over the disk itself if much was written, and the next step boots on it', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     const { sandboxes } = fixture.driver.world
@@ -142,7 +142,7 @@ describe('a build site', () => {
     assert.equal(sandboxes.size, 0)
   })
 
-  it('is not taken for a sandbox that nobody owns, until it is closed', async () => {
+  it('does not count as a sandbox without an owner until it is closed', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()
@@ -153,7 +153,7 @@ describe('a build site', () => {
     assert.equal(fixture.driver.world.sandboxes.size, 0)
   })
 
-  it('ends the sandbox that could not be kept, and its stage stays what it was', async () => {
+  it('ends a sandbox whose snapshot failed, and its stage stays unchanged', async () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()

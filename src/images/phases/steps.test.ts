@@ -14,12 +14,14 @@ const failsIn =
   (number: string, says: RegExp) =>
   (error: unknown): boolean => {
     assert.equal((error as BuildFailure).step, number)
-    assert.match((error as Error).message, says)
+    const [message, where] = (error as Error).message.split('. This was ')
+    assert.match(message!, says)
+    assert.ok(where, 'the step is named')
     return true
   }
 
 describe('RUN', () => {
-  it('hands the text over as it is, with the user, folder and variables of the steps before', async () => {
+  it('passes the command on unchanged, with the user, folder and variables of the steps before', async () => {
     await using site = await openBuilder()
     const text = 'cat <<EOF\n$HOME\nEOF'
     await site.build({
@@ -40,7 +42,7 @@ describe('RUN', () => {
     ])
   })
 
-  it('tells its output line by line, and how it failed', async () => {
+  it('logs its output line by line, and its exit status', async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = async (_, { say }) => {
       say('stdout', 'one\ntwo')
@@ -49,6 +51,10 @@ describe('RUN', () => {
     }
     const failure = failsIn('1', /^failed to run command 'make': exit status 3$/)
     await assert.rejects(site.build({ steps: runs('make') }), failure)
+    await assert.rejects(
+      site.build({ steps: runs('make') }),
+      / This was step 1 of 1; its last output: 'one' \| 'three' \| 'two'\.$/,
+    )
     assert.deepEqual(
       site.lines.slice(-3).map(({ message, step: number, level }) => [message, number, level]),
       [
@@ -59,7 +65,7 @@ describe('RUN', () => {
     )
   })
 
-  it('says what the agent says when the command could not be started', async () => {
+  it("reports the agent's message if the command could not be started", async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = async () => {
       throw new AppError('unprocessable', "unauthenticated: invalid username: 'root123'")
@@ -79,7 +85,7 @@ describe('ENV', () => {
     return { envVars: result.envVars, ran: site.fixture.agent.commands }
   }
 
-  it('sets pairs, each with what was set before it', async () => {
+  it('sets pairs, and each value may use the variables set before', async () => {
     const { envVars, ran } = await valuesOf(['A', '1', 'B', '$A-2'], ['A', `\${A}\${B}`, 'C', 'x'])
     assert.deepEqual(envVars, { A: '11-2', B: '1-2', C: 'x' })
     assert.equal(ran.length, 0)
@@ -89,7 +95,7 @@ describe('ENV', () => {
     assert.deepEqual((await valuesOf([])).envVars, {})
   })
 
-  it('takes what no step has set from the sandbox, as the current user sees it', async () => {
+  it('reads variables that no step has set from the sandbox, as the current user sees them', async () => {
     await using site = await openBuilder()
     const { agent } = site.fixture
     agent.runs = async (command, { say }) => {
@@ -113,13 +119,13 @@ describe('ENV', () => {
     assert.deepEqual([asked?.user, asked?.envs], ['me', { A: '1' }])
   })
 
-  it('rejects names without a value and names that no process can have', async () => {
+  it('rejects names without a value and invalid names', async () => {
     for (const args of [['A'], ['', 'x'], ['A=B', 'x'], ['A', '1', 'B']]) {
       await assert.rejects(valuesOf(args), failsIn('1', /names and values come in pairs/))
     }
   })
 
-  it('rejects variables that make each other, or all of them together, too long', async () => {
+  it('rejects variables whose expansion is too long, alone or together', async () => {
     const tenfold = Array.from({ length: 12 }, (_, i) => [`A${i + 1}`, `$A${i}`.repeat(10)]).flat()
     const tooLong = /^variables make the text longer than 131072 characters/
     await assert.rejects(valuesOf(['A0', 'xxxxxxxxxx', ...tenfold]), failsIn('1', tooLong))
@@ -133,14 +139,14 @@ describe('ENV', () => {
     assert.equal((await valuesOf(['A', 'x'.repeat(1000), ...again])).envVars.B?.length, 94_000)
   })
 
-  it('sets many pairs as soon as a few', { timeout: 60_000 }, async () => {
+  it('sets many pairs as fast as a few', { timeout: 60_000 }, async () => {
     const pairs = Array.from({ length: 40_000 }, (_, i) => [`A${i}`, '1']).flat()
     assert.equal(Object.keys((await valuesOf(pairs)).envVars).length, 40_000)
   })
 })
 
 describe('WORKDIR', () => {
-  it('is made as root for the current user, and counts from the one before', async () => {
+  it('is created as root for the current user, relative to the previous one', async () => {
     await using site = await openBuilder()
     const steps = [step('USER', ['me']), step('WORKDIR', ['/srv']), step('WORKDIR', ['../opt/./x'])]
     const { result } = await site.build({ steps })
@@ -155,7 +161,7 @@ describe('WORKDIR', () => {
     assert.deepEqual([second?.cwd, second?.envs.WARREN_PATH], ['/srv', '/opt/x'])
   })
 
-  it('fails where something else is in its way', async () => {
+  it('fails if something else has its path', async () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = async () => failed
     const failure = failsIn('1', /^failed to set the work folder '\/a': exit status 3$/)
@@ -166,7 +172,7 @@ describe('WORKDIR', () => {
 })
 
 describe('USER', () => {
-  it('is made when there is none, with its group, and is who the next steps run as', async () => {
+  it('is created if it is missing, with its group, and runs the next steps', async () => {
     await using site = await openBuilder()
     const { result } = await site.build({ steps: [step('ENV', ['N', 'web']), step('USER', ['$N:staff'])] })
     assert.equal(result.defaultUser, 'web:staff')
@@ -189,7 +195,7 @@ describe('USER', () => {
     }
   })
 
-  it('is rejected where it is no name, and nothing is run for it', async () => {
+  it('is rejected if it is no valid name, and nothing runs', async () => {
     await using site = await openBuilder()
     for (const bad of ['', '-x', 'a b', 'a;id', 'a:b:c', '../a', '$X', 'a\nb']) {
       const steps = [step('ENV', ['X', '']), step('USER', [bad])]
@@ -203,7 +209,7 @@ describe('COPY', () => {
   const copying = (args: string[], more: Partial<BuildStep> = {}) =>
     step('COPY', args, { filesHash: someHash, ...more })
 
-  it('brings the upload inside and unpacks it there, for the current user', async () => {
+  it('uploads the archive and unpacks it there, for the current user', async () => {
     await using site = await openBuilder()
     const text = await site.upload('content')
     await site.build({
@@ -243,7 +249,7 @@ describe('COPY', () => {
     ])
   })
 
-  it('rejects owners and modes that are none, and paths that are missing', async () => {
+  it('rejects invalid owners and modes, and missing paths', async () => {
     await using site = await openBuilder()
     await site.upload('x')
     const refused: [string[], RegExp][] = [
@@ -260,7 +266,7 @@ describe('COPY', () => {
     assert.equal(site.fixture.agent.written.length, 0)
   })
 
-  it('without an upload fails and starts nothing, whoever else has uploaded it', async () => {
+  it('fails without an upload of its own team, and starts nothing', async () => {
     await using site = await openBuilder()
     const { driver } = site.fixture
     await site.upload('x')
@@ -270,7 +276,7 @@ describe('COPY', () => {
     await assert.rejects(site.build({ steps: [copying(['a', 'b'])], teamID: 'team-other' }), says)
   })
 
-  it('says what the sandbox complained of last', async () => {
+  it('reports the last error line of the sandbox', async () => {
     await using site = await openBuilder()
     await site.upload('x')
     site.fixture.agent.runs = async (_: string, { say }: Inside) => {

@@ -1,4 +1,4 @@
-/** The five kinds of steps, each carried out in the sandbox of the build. */
+/** The five kinds of build steps. Each runs in the sandbox of the build. */
 import { posix } from 'node:path'
 import type { CommandOutput } from '../../core/ports/agent.ts'
 import { BuildFailure, type BuildFiles } from '../../core/template/builder.ts'
@@ -41,7 +41,7 @@ async function runCommand({ args }: BuildStep, context: StepContext): Promise<vo
   const [command = '', user] = args
   const { stage } = context.site
   const failed = (why: string, cause?: unknown) =>
-    new BuildFailure(context.number, `failed to run command '${command}': ${why}`, { cause })
+    new BuildFailure(context.number, `failed to run command '${shortened(command)}': ${why}`, { cause })
   const sandbox = await context.site.sandbox()
   const { exitCode, status } = await sandbox
     .run({ command, user: user || stage.user, cwd: stage.workdir, envs: stage.envVars }, context)
@@ -52,6 +52,10 @@ async function runCommand({ args }: BuildStep, context: StepContext): Promise<vo
     })
   if (exitCode !== 0) throw failed(status)
 }
+
+const longestShownCommand = 300
+const shortened = (command: string) =>
+  command.length > longestShownCommand ? `${command.slice(0, longestShownCommand)}…` : command
 
 async function copyFiles({ args, filesHash }: BuildStep, context: StepContext): Promise<void> {
   const [source = '', target = '', owner = '', mode = ''] = args
@@ -125,7 +129,7 @@ async function setWorkdir({ args }: BuildStep, context: StepContext): Promise<vo
   site.change({ workdir })
 }
 
-/** The owner as chown takes it: without a group, the user's own group is meant. */
+/** Returns the owner in the form of chown; `user:` means the user and its own group. */
 const withGroup = (user: string) => (user.includes(':') ? user : `${user}:`)
 
 async function setUser({ args }: BuildStep, context: StepContext): Promise<void> {
@@ -138,7 +142,7 @@ async function setUser({ args }: BuildStep, context: StepContext): Promise<void>
   site.change({ user: name })
 }
 
-/** Runs a script as root in the work folder; what differs from step to step comes in the environment. */
+/** Runs a script as root in the work folder; `envs` has the values of this step. */
 async function runScript(
   { site, onOutput, signal }: StepContext,
   command: string,
@@ -162,8 +166,8 @@ async function runScript(
 }
 
 /**
- * What a command of the current user finds in its environment without any step having set it, such as PATH and
- * HOME. Nothing where the texts name only what is known: a sandbox is not opened for that.
+ * Returns the environment of a command of the current user, including variables that no step has set, such as PATH and
+ * HOME. Returns nothing, and opens no sandbox, if the texts use only variables in `known`.
  */
 async function seenInside(
   texts: string[],

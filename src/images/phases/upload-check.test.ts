@@ -30,14 +30,14 @@ async function check(upload: Buffer, maxEntries = 1000): Promise<number> {
 const folders = (count: number) =>
   tarOf(Array.from({ length: count }, (_, index) => ({ name: `${index}/`, type: '5' })))
 
-/** The head of an archive with one file of so many zeros, and a member of gzip with 16 MiB of them. */
+/** The head of an archive with one file of `size` zeros, and a gzip member with 16 MiB of zeros. */
 function zerosInParts(size: number): [head: Buffer, zeros: Buffer] {
   return [gzipSync(headerOf({ name: 'zeros', size }, 0)), gzipSync(Buffer.alloc(16 * 2 ** 20))]
 }
 const incompressible = gzipSync(randomBytes(64 * 1024))
 
 describe('an upload', () => {
-  it('within its bounds is taken, plain, with gzip and with zstd', async () => {
+  it('is accepted within its limits, plain, with gzip and with zstd', async () => {
     const archive = tarOf([
       { name: 'a/', type: '5' },
       { name: 'a/b', content: 'c'.repeat(900_000) },
@@ -47,7 +47,7 @@ describe('an upload', () => {
     }
   })
 
-  it('that is small and unpacks to a lot is rejected', async () => {
+  it('is rejected if it is small and unpacks to a lot', async () => {
     const archive = tarOf([{ name: 'zeros', content: Buffer.alloc(64 * 2 ** 20) }])
     for (const upload of [gzipSync(archive), zstdCompressSync(archive)]) {
       assert.ok(upload.length < 100_000)
@@ -55,19 +55,19 @@ describe('an upload', () => {
     }
   })
 
-  it('of many gzip members is counted as a whole', async () => {
+  it('is counted as a whole if it has many gzip members', async () => {
     const archive = tarOf([{ name: 'zeros', content: Buffer.alloc(2 * maxBytes) }])
     const half = Math.floor(archive.length / 2)
     const members = [gzipSync(archive.subarray(0, half)), gzipSync(archive.subarray(half))]
     await assert.rejects(check(Buffer.concat(members)), failsWith('payload_too_large'))
   })
 
-  it('with more entries than allowed is rejected', async () => {
+  it('is rejected with more entries than allowed', async () => {
     assert.ok((await check(gzipSync(folders(1000)))) > 0)
     await assert.rejects(check(gzipSync(folders(1001))), /may be 1000 at most/)
   })
 
-  it('with a path that no file system takes is rejected', async () => {
+  it('is rejected with a path that no file system accepts', async () => {
     const path = 'deep/'.repeat(1000)
     const archive = tarOf([
       { name: 'x', type: 'x', content: paxOf({ path }) },
@@ -76,7 +76,7 @@ describe('an upload', () => {
     await assert.rejects(check(archive), /longer than 4096 bytes/)
   })
 
-  it('that is no archive, or half of one, is rejected with what is wanted', async () => {
+  it('is rejected with the expected format if it is no archive, or half of one', async () => {
     const archive = tarOf([{ name: 'a', content: 'b'.repeat(10_000) }])
     const wrong = [
       Buffer.from('PK\x03\x04 a zip file'.padEnd(2000)),
@@ -89,7 +89,7 @@ describe('an upload', () => {
     }
   })
 
-  it('that is packed in another way, or twice, is rejected, and an archive inside stays a file', async () => {
+  it('is rejected if it is packed in another way, or twice; an archive inside stays a file', async () => {
     const inner = gzipSync(tarOf([{ name: 'zeros', content: Buffer.alloc(64 * 2 ** 20) }]))
     const xz = Buffer.concat([Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0]), randomBytes(2000)])
     const bzip2 = Buffer.concat([Buffer.from('BZh91AY&SY'), randomBytes(2000)])
@@ -105,7 +105,7 @@ describe('an upload', () => {
     assert.equal(await check(nested), nested.length)
   })
 
-  it('with a sparse file, of which a few bytes stand for terabytes, is rejected', async () => {
+  it('is rejected with a sparse file, in which a few bytes mean terabytes', async () => {
     const old = tarOf([{ name: 'holes', type: 'S', size: 0 }])
     const pax = paxOf({ 'GNU.sparse.major': '1', 'GNU.sparse.realsize': String(2 ** 42) })
     const modern = tarOf([
@@ -116,7 +116,7 @@ describe('an upload', () => {
       await assert.rejects(check(upload), /must come as a tar/)
   })
 
-  it('that unpacks to 1,000 times its size is rejected long before the limit of bytes', async () => {
+  it('is rejected long before the limit of bytes if it unpacks to 1,000 times its size', async () => {
     let unpacked = 0
     const limits = { maxBytes: 2 ** 40, maxEntries: 1000 }
     const upTo = new UploadCheck(limits, (bytes) => {
@@ -132,7 +132,7 @@ describe('an upload', () => {
     assert.ok(unpacked < 2 ** 29, `${unpacked} bytes were unpacked`)
   })
 
-  it('that is given up is not unpacked any further', async () => {
+  it('is not unpacked any further after an abort', async () => {
     let unpacked = 0
     const limits = { maxBytes: 2 ** 40, maxEntries: 1000 }
     const upTo = new UploadCheck(limits, async (bytes) => {
@@ -149,7 +149,7 @@ describe('an upload', () => {
     assert.ok(unpacked < 8 * 2 ** 20, `${unpacked} bytes were unpacked`)
   })
 
-  it('whose sender leaves is given up, and others are taken meanwhile', async () => {
+  it('is aborted when its sender leaves, and others are accepted meanwhile', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
     try {
       const files = new StoredBuildFiles(folder)
@@ -176,7 +176,7 @@ describe('an upload', () => {
     }
   })
 
-  it('that is rejected leaves nothing on the disk, and its sender is not read to the end', async () => {
+  it('leaves nothing on the disk if it is rejected, and its sender is not read to the end', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
     try {
       const files = new StoredBuildFiles(folder)

@@ -6,10 +6,10 @@
 import { once } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { AppError } from '../../lib/app-error.ts'
+import type { TarEntry } from '../../lib/tar/tar-header.ts'
+import { type TarHandler, TarReader } from '../../lib/tar/tar-reader.ts'
 import { decompress } from '../decompress.ts'
 import { longestPath } from '../layer-tree.ts'
-import type { TarEntry } from '../tar-header.ts'
-import { type TarHandler, TarReader } from '../tar-reader.ts'
 
 export type UploadBounds = { maxBytes: number; maxEntries: number }
 

@@ -7,7 +7,7 @@ export type ToChecker =
   /** The file has `size` bytes now. */
   | { type: 'grown'; id: number; size: number }
   | { type: 'end'; id: number }
-  /** Nobody waits for the answer any more. */
+  /** The caller no longer waits for the answer. */
   | { type: 'close'; id: number }
 
 export type FromChecker =

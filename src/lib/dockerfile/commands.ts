@@ -1,7 +1,7 @@
 /** Commands of RUN, CMD and ENTRYPOINT as one text for a shell. */
 import { listOf, type Refuse, shellJoin, shellQuote } from './words.ts'
 
-/** In one of its two forms: words, or the text of a shell. */
+/** A command in one of its two forms: a list of words, or a text for a shell. */
 export type DockerCommand = { list: string[] } | { text: string }
 
 export function commandOf(rest: string, shell: readonly string[], refuse: Refuse): DockerCommand {
@@ -9,12 +9,12 @@ export function commandOf(rest: string, shell: readonly string[], refuse: Refuse
   return list ? { list } : { text: inShell(rest, shell) }
 }
 
-/** Without a SHELL instruction, the one that the server takes. */
+/** The server's default shell, for Dockerfiles without a SHELL instruction. */
 export function inShell(text: string, shell: readonly string[]): string {
   return shell.length === 0 ? text : shellJoin([...shell, text])
 }
 
-/** A CMD behind an ENTRYPOINT of words is its arguments; an ENTRYPOINT of a shell's text takes none. */
+/** A CMD after an ENTRYPOINT of words is its arguments. An ENTRYPOINT that is a text for a shell takes none. */
 export function startCommand(
   entry: DockerCommand | undefined,
   cmd: DockerCommand | undefined,
@@ -26,7 +26,7 @@ export function startCommand(
   return before.length === 0 ? cmd.text : shellJoin([...before, '/bin/sh', '-c', cmd.text])
 }
 
-/** A heredoc with an interpreter of its own is a program; any other is what the shell runs. */
+/** A heredoc that begins with `#!` is a program; any other heredoc is a script for the shell. */
 export function scriptOf(body: string): string {
   if (!body.startsWith('#!')) return body
   const write = `script=$(mktemp) && printf %s ${shellQuote(body)} > "$script" && chmod 700 "$script"`

@@ -34,7 +34,7 @@ export function copySteps(instruction: Instruction, context: CopyContext): Docke
     if (keyword === 'ADD' && isArchive.test(source)) {
       refuse(`ADD would unpack ${shown(source)}: use COPY, and RUN tar -xf.`)
     }
-    // The folder is the root of what can be copied.
+    // Paths are relative to the build folder, and nothing outside of it can be copied.
     const path = posix.normalize(source.replace(/^\/+/, '')).replace(/\/$/, '')
     if (source === '' || /^\.\.(?:\/|$)/.test(path)) {
       refuse(`'${shown(source)}' is not within the folder: copy the files there first.`)
@@ -62,7 +62,7 @@ function ownerAndMode(keyword: string, flags: [string, string][], { values, refu
 }
 
 function writing({ name, body, isLiteral }: Heredoc, target: string, owner: string, mode: string): string {
-  // Only variables are expanded in it; what else a shell would do is kept from it.
+  // Only variables are expanded in the text; everything else that a shell would expand is escaped.
   const text = isLiteral ? body : body.replace(/\\(?!\$)|`|\$(?![A-Za-z_{])/g, '\\$&')
   return [
     `set -e; target=${shellWord(target)}`,

@@ -10,7 +10,7 @@ test('a Dockerfile asks for GPUs by a label', () => {
   assert.throws(() => parse('LABEL warren.gpus=all'), /warren\.gpus is a number of GPUs, not 'all'/)
 })
 
-test('other labels are noted and passed over', () => {
+test('other labels are noted and ignored', () => {
   const { gpuCount, notes } = parse('LABEL maintainer=me')
   assert.equal(gpuCount, undefined)
   assert.match(notes.join(), /LABEL is ignored: templates have no labels/)

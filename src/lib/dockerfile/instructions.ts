@@ -1,22 +1,22 @@
-/** The text of a Dockerfile as instructions: lines joined, comments gone, heredocs beside. Knows the meaning of none. */
+/** Splits a Dockerfile into instructions: joins lines, drops comments, reads heredocs. It does not interpret them. */
 import { AppError } from '../app-error.ts'
 
 export type Heredoc = {
   name: string
-  /** Without the tabs that `<<-` takes away. */
+  /** The text, without the tabs that `<<-` removes. */
   body: string
-  /** Quoted: nothing in it is expanded. */
+  /** True if the delimiter is quoted, so that nothing is expanded in the text. */
   isLiteral: boolean
 }
 
 export type Instruction = {
-  /** Where it begins, from 1 on. */
+  /** The line where the instruction begins, counted from 1. */
   line: number
   /** In capitals. */
   keyword: string
   rest: string
   heredocs: Heredoc[]
-  /** `rest` with its heredocs behind it, as a shell reads them. */
+  /** `rest` followed by its heredocs, as a shell reads them. */
   shellText: string
 }
 
@@ -26,7 +26,7 @@ export class DockerfileError extends AppError {
   }
 }
 
-/** A backslash at the end goes on in the next line, unless another one before it makes it a plain one. */
+/** A backslash at the end continues the line, unless another backslash escapes it. */
 const continues = /(?<!\\)\\[ \t]*$/
 const isSkipped = (line: string) => /^\s*(?:#|$)/.test(line)
 /** Quotes keep a word together. */

@@ -18,7 +18,7 @@ function stepsOf(lines: string | string[], args?: Record<string, string>) {
 const isEnd = (step: string[]) => ['USER user', 'WORKDIR /home/user'].includes(step.join(' '))
 
 describe('a Dockerfile', () => {
-  it('means the steps that the unmodified client makes of it', async () => {
+  it('becomes the same steps as with the unmodified client', async () => {
     const text = [
       '# the usual',
       'FROM debian:12-slim',
@@ -58,7 +58,7 @@ describe('a Dockerfile', () => {
     )
   })
 
-  it('may end in the middle of a line that goes on, and keeps two backslashes', () => {
+  it('may end in a continued line, and keeps two backslashes', () => {
     assert.deepEqual(stepsOf('RUN a \\'), [['RUN', 'a']])
     assert.deepEqual(stepsOf(['RUN a \\\\', 'RUN b']), [
       ['RUN', 'a \\\\'],
@@ -85,7 +85,7 @@ describe('FROM', () => {
 })
 
 describe('ARG and ENV', () => {
-  it('set what later steps see, in both forms', () => {
+  it('set variables for later steps, in both forms', () => {
     assert.deepEqual(
       stepsOf(['ENV A=1 B="two words" C=\'$A\' D=$A/${B:-x} E=a\\ b F=', 'ENV G  some "old" $A']),
       [
@@ -95,7 +95,7 @@ describe('ARG and ENV', () => {
     )
   })
 
-  it('ARG has its default, the value of the command line, or that of before FROM', () => {
+  it('ARG has its default, the value of the command line, or that before FROM', () => {
     assert.deepEqual(stepsOf('ARG A=1 B'), [['ENV', 'A', '1']])
     assert.deepEqual(stepsOf('ARG A=1 B', { A: '$2', B: '3' }), [['ENV', 'A', '\\$2', 'B', '3']])
     const { steps } = parse(['ARG V=7', 'ARG W=8', 'FROM a', 'ARG V', 'RUN b'])
@@ -103,7 +103,7 @@ describe('ARG and ENV', () => {
     assert.equal(steps[3]!.type, 'RUN')
   })
 
-  it('ARG does not change what ENV has set, and an argument that nothing asks for is noted', () => {
+  it('ARG does not override ENV, and an unused argument is noted', () => {
     assert.deepEqual(stepsOf(['ENV A=1', 'ARG A=2']), [['ENV', 'A', '1']])
     assert.match(parse('FROM a', { NONE: '1' }).notes[0]!, /NONE: no ARG/)
     assert.match(parse(['FROM a', 'ARG TARGETARCH']).notes[0]!, /--build-arg TARGETARCH/)
@@ -111,7 +111,7 @@ describe('ARG and ENV', () => {
 })
 
 describe('RUN', () => {
-  it('is a text of the shell, or a list of words that reach the program as they are', () => {
+  it('is a text for the shell, or a list of words that reach the program unchanged', () => {
     assert.deepEqual(stepsOf('RUN [ -f x ] && echo "$A"'), [['RUN', '[ -f x ] && echo "$A"']])
     assert.deepEqual(stepsOf('RUN ["echo", "it\'s $HOME", ""]'), [['RUN', "echo 'it'\\''s $HOME' ''"]])
   })
@@ -139,7 +139,7 @@ describe('RUN', () => {
     ])
   })
 
-  it('goes on without what a cache mount would save', () => {
+  it('ignores cache mounts', () => {
     const { notes, steps } = parse(['FROM a', 'RUN --mount=type=cache,target=/c pip install x'])
     assert.deepEqual(steps[2]!.args, ['pip install x'])
     assert.match(notes[0]!, /line 2: RUN --mount is ignored/)
@@ -164,7 +164,7 @@ describe('COPY and ADD', () => {
     assert.deepEqual([steps[2]!.source, steps[2]!.args[0]], ['a$b', 'a\\$b'])
   })
 
-  it('write a heredoc to its place, with its variables or as it is', () => {
+  it('write a heredoc to its place, with its variables expanded or not', () => {
     const [[type, command, user]] = stepsOf([
       'USER me',
       'COPY --chmod=600 <<EOF /etc/$A/',
@@ -194,7 +194,7 @@ describe('CMD and ENTRYPOINT', () => {
   })
 })
 
-describe('what cannot be honoured', () => {
+describe('an unsupported instruction', () => {
   const refused: [lines: string | string[], line: number, says: RegExp][] = [
     [['FROM a AS b', 'FROM c'], 2, /second FROM.*one stage/],
     ['COPY --from=b /x /y', 2, /--from another stage/],
@@ -251,7 +251,7 @@ describe('what cannot be honoured', () => {
     })
   }
 
-  it('is rejected: no FROM, another instruction before it, or one that names nothing', () => {
+  it('is rejected: no FROM, another instruction before it, or a FROM without a name', () => {
     assert.throws(() => parse(''), /no FROM/)
     assert.throws(() => parse('ARG A=1'), /no FROM/)
     assert.throws(() => parse('RUN x'), /line 1: FROM must come first/)
@@ -264,7 +264,7 @@ describe('what cannot be honoured', () => {
 })
 
 describe('a hostile Dockerfile', () => {
-  it('is read or rejected by its line, whatever it holds, and soon', () => {
+  it('is read or rejected with its line, whatever it contains, and quickly', () => {
     const pieces = [
       ...[
         'FROM',
@@ -319,7 +319,7 @@ describe('a hostile Dockerfile', () => {
         '\ud800',
       ],
     ]
-    // Always the same, so that a failure can be looked at.
+    // Always the same seed, so that a failure can be repeated.
     let state = 1
     const next = (below: number) => {
       state = (state * 48271) % 2147483647
@@ -342,7 +342,7 @@ describe('a hostile Dockerfile', () => {
     assert.ok(read > 500, `only ${read} were read`)
   })
 
-  it('takes no longer because it is made to', () => {
+  it('cannot make the parser slow', () => {
     const many = 100_000
     const texts = [
       `ENV A=${'"'.repeat(many)}`,
@@ -365,7 +365,7 @@ describe('a hostile Dockerfile', () => {
     }
   })
 
-  it('whose variables repeat each other is rejected by its line before they fill the memory', () => {
+  it('is rejected with its line if its variables repeat each other, before they fill the memory', () => {
     const tenfold = (verb: string) =>
       Array.from({ length: 12 }, (_, i) => `${verb} A${i + 1}=${`$A${i}`.repeat(10)}`).join('\n')
     for (const verb of ['ENV', 'ARG']) {
@@ -384,13 +384,13 @@ describe('a hostile Dockerfile', () => {
     )
   })
 
-  it('of many variables is read as soon as one of few', { timeout: 60_000 }, () => {
+  it('with many variables is read as fast as one with few', { timeout: 60_000 }, () => {
     const lines = Array.from({ length: 60_000 }, (_, i) => `ENV A${i}=1`)
     assert.equal(parseDockerfile(`FROM a\n${lines.join('\n')}`).steps.length, 60_004)
     parseDockerfile(`FROM a\nENV A=${'${B:-${C}}'.repeat(200_000)}`)
   })
 
-  it('of another kind altogether is rejected', () => {
+  it('is rejected if it is another kind of file', () => {
     const program = readFileSync(process.execPath).subarray(0, 100_000).toString()
     assert.throws(() => parseDockerfile(program), AppError)
   })

@@ -1,7 +1,7 @@
 /**
- * A Dockerfile as the steps of a template, in the way that the clients' own `fromDockerfile` reads one: it begins as
- * root in /, and ends as `user` in /home/user unless it says otherwise; ARG sets a variable like ENV. What cannot be
- * honoured is rejected with its line; what does not matter in a sandbox is noted.
+ * Turns a Dockerfile into the steps of a template, like the clients' own `fromDockerfile`: it begins as root in /, and ends
+ * as `user` in /home/user unless it says otherwise; ARG sets a variable like ENV. Unsupported instructions are rejected with
+ * their line; instructions without a meaning in a sandbox are ignored with a note.
  */
 import { AppError } from '../app-error.ts'
 import { commandOf, type DockerCommand, inShell, scriptOf, startCommand } from './commands.ts'
@@ -15,9 +15,9 @@ export type DockerTemplate = {
   image: string
   steps: DockerStep[]
   startCmd: string | null
-  /** Of `LABEL warren.gpus=N`. */
+  /** The number of `LABEL warren.gpus=N`. */
   gpuCount?: number
-  /** What was passed over, and why that is no harm. */
+  /** Notes on ignored instructions, each with the reason why that is harmless. */
   notes: string[]
 }
 
@@ -173,7 +173,7 @@ class Translation {
 
   #env(rest: string, line: number, refuse: Refuse): void {
     const [, first = '', text] = /^(\S+)(?:\s+([\s\S]*))?$/.exec(rest) ?? []
-    // The older form: one name, and the rest of the line is its value.
+    // The older form of ENV: one name, and the rest of the line is its value.
     const pairs = first.includes('=')
       ? wordsOf(rest, refuse).flatMap((word) => {
           const at = word.indexOf('=')
@@ -221,7 +221,7 @@ class Translation {
   }
 }
 
-/** Variables are expanded where no line is known. */
+/** Adds the line to errors of the expansion of variables, which does not know it. */
 function withLine(work: () => void, refuse: Refuse): void {
   try {
     work()

@@ -1,9 +1,9 @@
-/** What ARG and ENV set, as far as it is known before the build. */
+/** The variables that ARG and ENV set, as far as their values are known before the build. */
 import { AppError } from '../app-error.ts'
 import { expandVariables, largestEnvironment, variablesIn } from '../variables.ts'
 import type { Refuse } from './words.ts'
 
-/** In characters: no path on Linux is longer. */
+/** In characters. No path on Linux is longer. */
 const longestPath = 4096
 
 /** Without a prototype, so that a variable may be named __proto__. */
@@ -14,9 +14,9 @@ export class KnownValues {
   readonly #used = new Set<string>()
   /** Values of an ARG before FROM: FROM can use them, and an ARG of the same name after it. */
   readonly #global = noVariables()
-  /** Without those whose value depends on what the image or the sandbox sets. */
+  /** Known values. Those that depend on variables of the image or the sandbox are missing. */
   readonly #known = noVariables()
-  /** Of all values that were ever set. */
+  /** The total length of all values that were ever set. */
   #length = 0
   readonly #envNames = new Set<string>()
 
@@ -32,7 +32,7 @@ export class KnownValues {
     this.#global[name] = value
   }
 
-  /** The value that an ARG has, as the server is to be told it; undefined where it has none or ENV goes before it. */
+  /** The value of an ARG in the form for the server; undefined if it has none, or if ENV overrides it. */
   declare(name: string, fallback: string | undefined): string | undefined {
     const given = this.#given(name)
     const global = Object.hasOwn(this.#global, name) ? this.#global[name] : undefined
@@ -51,7 +51,7 @@ export class KnownValues {
     return expandVariables(text, this.#global)
   }
 
-  /** For what must be known before the build, such as which files are copied. */
+  /** Expands a text that must be known before the build, such as the sources of a COPY. */
   expand(text: string, refuse: Refuse): string {
     const missing = variablesIn(text).find((name) => !Object.hasOwn(this.#known, name))
     if (missing !== undefined) {
@@ -92,5 +92,5 @@ export class KnownValues {
   }
 }
 
-/** For the server, which would expand it. */
+/** Escapes a text for the server, which would expand it. */
 export const literal = (text: string): string => text.replaceAll('$', '\\$')

@@ -1,22 +1,22 @@
-/** How Dockerfiles write words, lists and flags, and how shells do. */
+/** Reads words, lists and flags of Dockerfiles, and quotes words for shells. */
 
-/** Told what is wrong; throws. */
+/** Called with the problem; throws. */
 export type Refuse = (problem: string) => never
 
 const reference = /\$(?:\w+|\{\w+(?::?[-+](?:[^{}'"\\]|\$\{\w+\})*)?\})/y
 
 /**
- * With quotes and escapes resolved. Variables stay for the server, which has their values; any other dollar is
- * escaped for it.
+ * Splits the text into words and resolves quotes and escapes. Variables stay for the server, which has their values; any
+ * other dollar sign is escaped.
  */
 export const wordsOf = (text: string, refuse: Refuse): string[] => scan(text, true, refuse)
 
-/** The same as one word, white space included. */
+/** The same for a text that is one word, including white space. */
 export const wordOf = (text: string, refuse: Refuse): string => scan(text, false, refuse)[0] ?? ''
 
 function scan(text: string, isSplit: boolean, refuse: Refuse): string[] {
   const words: string[] = []
-  /** In pieces: to look at the end of a text that grows copies all of it each time. */
+  /** Collects pieces, because reading the end of a growing text copies all of it each time. */
   let word: string[] | undefined
   let quote = ''
   for (let at = 0; at < text.length; at += 1) {
@@ -45,7 +45,7 @@ function scan(text: string, isSplit: boolean, refuse: Refuse): string[] {
   return word === undefined ? words : [...words, word.join('')]
 }
 
-/** Undefined: a dollar and nothing more. */
+/** Undefined if the dollar begins no variable. */
 function referenceAt(text: string, at: number, refuse: Refuse): string | undefined {
   reference.lastIndex = at
   const found = reference.exec(text)?.[0]
@@ -57,20 +57,20 @@ function referenceAt(text: string, at: number, refuse: Refuse): string | undefin
   return found
 }
 
-/** `["a", "b"]`; undefined where it is no such list. */
+/** Parses `["a", "b"]`; undefined if the text is not such a list. */
 export function listOf(text: string, refuse: Refuse): string[] | undefined {
   if (!text.startsWith('[')) return undefined
   try {
     const list: unknown = JSON.parse(text)
     if (Array.isArray(list) && list.every((one) => typeof one === 'string')) return list
   } catch {
-    // A test of a shell begins in the same way.
+    // A shell's `[` test begins in the same way.
   }
   if (/^\[\s*'.*\]$/s.test(text)) refuse('a list is written with double quotes: ["a", "b"].')
   return undefined
 }
 
-/** The `--name=value` at the options, and what follows them. */
+/** Splits off the leading `--name=value` options. */
 export function flagsOf(text: string): { flags: [name: string, value: string][]; rest: string } {
   const flags: [string, string][] = []
   let rest = text
@@ -82,7 +82,7 @@ export function flagsOf(text: string): { flags: [name: string, value: string][];
   }
 }
 
-/** As one word of a shell, whatever it holds. */
+/** Quotes any text as one word of a shell. */
 export function shellQuote(text: string): string {
   return /^[\w./:@%+,=-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }

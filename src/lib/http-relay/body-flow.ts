@@ -1,4 +1,4 @@
-/** Carries the body of a message from one connection to another, as fast as its reader. */
+/** Copies the body of a message from one connection to another, at the speed of the reader. */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { holdReading } from '../node-internals/held-message.ts'
@@ -15,19 +15,19 @@ export type BodyFlowOptions = {
 
 type Sink = ClientRequest | ServerResponse
 
-/** So many tiny pieces in one read are no stream of small messages any more. */
+/** From this number of tiny pieces in one turn on, later reads are small. */
 const manyPieces = 50
 
 export class BodyFlow {
   readonly #source: IncomingMessage
   readonly #sink: Sink
   readonly #options: BodyFlowOptions
-  /** Tiny pieces of one turn leave as one. */
+  /** Tiny pieces of one turn of the event loop, which are written together. */
   #gathered: Buffer[] = []
   #holds = 0
   readonly #beginning: Beginning
 
-  /** Begins at once. The head goes out with the first piece, or by itself if that takes long. */
+  /** Begins at once. Sends the head with the first piece of the body, or alone if that piece takes long. */
   constructor(source: IncomingMessage, sink: Sink, options: BodyFlowOptions) {
     this.#source = source
     this.#sink = sink
@@ -42,7 +42,7 @@ export class BodyFlow {
     return this.#source.socket
   }
 
-  /** Passes on what was taken, and takes no more. */
+  /** Passes on the bytes that it has read, and reads no more. */
   detach(): void {
     this.#source.off('data', this.#take).off('end', this.#end)
     this.#flush()
@@ -65,7 +65,7 @@ export class BodyFlow {
   }
 
   #write(chunk: Buffer): void {
-    // Nobody wants the rest.
+    // No reader is left for the rest.
     if (this.#sink.destroyed || this.#sink.writableEnded) return
     if (this.#sink.write(chunk)) return
     this.#hold()
@@ -100,12 +100,12 @@ export class BodyFlow {
   }
 }
 
-/** The moment between the head of a message and the first of its body. */
+/** Delays the head of a message for the first piece of its body. */
 export type Beginning = { readonly sink: Sink; hasBegun: boolean }
 
 let beginnings: Beginning[] = []
 
-/** The head goes out by itself unless the body has begun within this turn of the event loop. */
+/** Sends the head alone unless the body begins within this turn of the event loop. */
 export function beginningOf(sink: Sink): Beginning {
   const beginning = { sink, hasBegun: false }
   if (beginnings.push(beginning) === 1) setImmediate(flushHeads)
@@ -125,6 +125,6 @@ function addTrailers(sink: Sink, rawTrailers: readonly string[], own: ReadonlySe
   try {
     sink.addTrailers(trailerPairs(rawTrailers, own))
   } catch {
-    // Malformed trailers are dropped; the body before them is whole.
+    // Malformed trailers are dropped; the body before them is complete.
   }
 }

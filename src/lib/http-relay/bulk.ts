@@ -1,6 +1,6 @@
 /**
  * Large answers of known length go past Node's parser, which would copy every byte to count it: through one
- * buffer from connection to connection. The parser loses its place by that, so the sandbox's connection is not
+ * buffer from connection to connection. The parser then loses its position, so the sandbox's connection is not
  * used again.
  */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
@@ -12,7 +12,7 @@ import { takeOverOf } from './upstream-socket.ts'
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024
 
-/** For an answer of so many bytes that flows: `flow` is detached once the rest is taken here. */
+/** Takes over the rest of an answer of this length from `flow`, which is then detached. */
 export function takeBulk(
   upstream: ClientRequest,
   incoming: IncomingMessage,
@@ -23,12 +23,12 @@ export function takeBulk(
   const { socket } = incoming
   const takeOver = takeOverOf(socket)
   let left = length
-  // Only a real socket tells when bytes have left the buffer that the next ones come into.
+  // Only a real socket reports when the bytes of the shared buffer have been written.
   if (!takeOver || !(left >= bulkFrom) || !(response.socket instanceof Socket)) return
   const take = (bytes: Buffer): boolean => {
     const mine = bytes.subarray(0, left)
     left -= mine.length
-    // Stopped until they are out: the next bytes come into the same buffer.
+    // Reading stops until the bytes are written, because the next bytes overwrite the same buffer.
     response.write(mine, () => socket.resume())
     if (left === 0) {
       // To the parser the answer is cut short.
@@ -40,7 +40,7 @@ export function takeBulk(
   }
   const watch = (chunk: Buffer) => {
     left -= chunk.length
-    // All that the parser has seen must have been passed on.
+    // All bytes that the parser has read must have been passed on.
     if (left === 0 || incoming.readableLength > 0 || socket.readableLength > 0) return
     incoming.off('data', watch)
     flow.detach()

@@ -9,7 +9,7 @@ import { BodyFlow } from './body-flow.ts'
 import { ChunkPacer } from './chunk-pacer.ts'
 import { connectUpstream } from './upstream-socket.ts'
 
-it('allows so many pieces a second, and says how long to wait for the next', () => {
+it('a pacer allows a number of pieces a second, and returns the wait for the next', () => {
   const clock = new ManualClock()
   const pacer = new ChunkPacer(clock)
   let resumed = 0
@@ -24,7 +24,7 @@ it('allows so many pieces a second, and says how long to wait for the next', () 
   assert.equal(spend(10), 0, 'nothing is saved up or owed after a while')
 })
 
-it('a body of tiny pieces is read no faster than that, and arrives whole', { timeout: 300_000 }, async () => {
+it('a body of tiny pieces is read at that pace, and arrives whole', { timeout: 300_000 }, async () => {
   const total = 100_000
   const source = net.createServer((socket) =>
     socket.once('data', () => {

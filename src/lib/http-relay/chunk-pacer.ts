@@ -4,21 +4,21 @@
  */
 import type { Clock } from '../clock.ts'
 
-/** A piece below this many bytes counts. */
+/** Only pieces below this size count. */
 export const tinyBytes = 256
 const piecesPerSecond = 20_000
 
-/** One for all that a peer may send at once. */
+/** One pacer serves all bodies of a peer. */
 export class ChunkPacer {
   readonly #clock: Clock
-  /** When all pieces that were carried so far would have been sent at the allowed rate. */
+  /** The time at which all pieces so far would have been sent at the allowed rate. */
   #paidUntilMs = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** How long to read nothing more, in milliseconds; `resume` is called after that, unless it is 0. */
+  /** Returns the milliseconds for which to read nothing. Calls `resume` after that, unless it is 0. */
   spend(pieces: number, resume: () => void): number {
     const now = this.#clock.now()
     this.#paidUntilMs = Math.max(this.#paidUntilMs, now) + (pieces * 1000) / piecesPerSecond

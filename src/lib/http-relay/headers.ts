@@ -2,16 +2,16 @@
  * spelling and order survive. */
 import { hopByHop } from './hop-by-hop.ts'
 
-/** Far above honest use, and below the 1000 at which Node's server rejects them without words, or drops some. */
+/** Far above honest use, and below the 1000 at which Node's server rejects them without a message, or drops some. */
 const mostHeaders = 500
 
 /** Methods that carry no body unless they say so. */
 const bodiless = new Set(['GET', 'HEAD', 'OPTIONS', 'DELETE', 'TRACE'])
 
-/** A trailer must not change how the message was framed or routed, nor what the client keeps for a host. */
+/** A trailer must not change the framing or routing of a message, nor what a client stores for a host. */
 const neverTrailers = new Set(['host', 'content-length', 'expect', 'trailer', 'set-cookie'])
 
-/** The head of a request as it goes on. */
+/** The head of the forwarded request. */
 export type OutgoingHead = { headers: string[]; hasBody: boolean }
 
 /** The message is for the client. */
@@ -33,7 +33,7 @@ export type OutgoingHeadOptions = {
   trailers: boolean
 }
 
-/** Throws a `MalformedHead` where two servers could disagree about where the message ends. */
+/** Throws a `MalformedHead` if two servers could disagree about the end of the message. */
 export function outgoingHead(
   { method = '', rawHeaders: raw }: { method?: string | undefined; rawHeaders: readonly string[] },
   options: OutgoingHeadOptions,
@@ -82,7 +82,7 @@ export function answerHeaders(
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase()
     const value = raw[i + 1]!
-    // Naming it in Connection cannot take a message's length away.
+    // A Connection header that names Content-Length must not remove the length of a message.
     if (hopByHop.has(name) || (nominated?.has(name) && name !== 'content-length')) continue
     if ((name === 'trailer' && !options.trailers) || options.drops?.(name, value)) continue
     headers.push(raw[i]!, value)
@@ -107,7 +107,7 @@ export function headText(status: number, reason: string, headers: readonly strin
   return `${text}\r\n`
 }
 
-/** The first value of a header, whose name is in lower case. Node makes an object of all of them for the same answer. */
+/** The first value of a header, whose name is in lower case. Cheaper than Node's object of all headers. */
 export function headerValue(raw: readonly string[], name: string): string | undefined {
   for (let i = 0; i < raw.length; i += 2) {
     if (raw[i]!.length === name.length && raw[i]!.toLowerCase() === name) return raw[i + 1]

@@ -1,6 +1,6 @@
 /**
- * Carries one HTTP request to another server and the answer back, each direction as fast as its reader. It knows
- * neither who may send what nor where to: the proxies that use it decide that and answer their clients themselves.
+ * Relays one HTTP request to another server and the answer back, each direction at the speed of its reader. It knows no
+ * access rules and no routes: the proxies that use it decide these, and answer their clients themselves.
  */
 import {
   type ClientRequest,
@@ -21,16 +21,16 @@ import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 
 /** The largest head that an answer may have. */
 const maxHeaderBytes = 64 * 1024
-/** Far above honest use: reading and writing tens of thousands of empty ones would hold others up. */
+/** Maximum number of headers, far above honest use: tens of thousands of empty ones would delay other requests. */
 const mostHeaders = 2000
 
-/** What a client asked for, and where its answer goes. */
+/** The request of a client, and the place for its answer. */
 export type HttpExchange = {
   request: IncomingMessage
   response: ServerResponse
   /** The client waits for a 100 before it sends its body. */
   awaitsContinue: boolean
-  /** The client asks to leave HTTP: its connection, when the far side agrees. */
+  /** For an upgrade request: returns the client's connection after the far side has agreed. */
   upgrade: Socket | null
 }
 
@@ -42,17 +42,17 @@ export type RelayOptions = HttpExchange & {
   answerHeaders(raw: readonly string[], keepsTrailers: boolean): string[]
   /** Names of trailers that do not cross; null: none cross. */
   ownTrailers: ReadonlySet<string> | null
-  /** Shared by all that the same peer sends. */
+  /** Shared by all messages of the same peer. */
   pacer: ChunkPacer
-  /** Answers the client, which has not been answered, that no answer comes from the far side. */
+  /** Answers a client that has no answer yet that the far side gives none. */
   fail(error: Error): void
-  /** What is sent as the body; undefined: what the client sends. */
+  /** The body to send; undefined: the client's own body. */
   body?: Buffer | undefined
-  /** True: the answer is none for the client, and nothing more comes of this relay. */
+  /** Returns true if the answer is not for the client; the relay then ends. */
   keepsAnswer?: ((answer: IncomingMessage) => boolean) | undefined
 }
 
-/** The message is the rest of a sentence about the far side. */
+/** The message completes a sentence about the far side. */
 export class MalformedAnswer extends Error {}
 
 export class HttpRelay {
@@ -60,7 +60,7 @@ export class HttpRelay {
   #upstream: ClientRequest
   #hasLeftHttp = false
 
-  /** Throws where Node rejects a request line or a header that its own server lets in. */
+  /** Throws if Node's client rejects a request line or a header that Node's server accepts. */
   constructor(options: RelayOptions) {
     const { request, response } = options
     this.#options = options
@@ -74,7 +74,7 @@ export class HttpRelay {
     })
   }
 
-  /** The client was sent the beginning of an answer, or bytes that are no HTTP. */
+  /** True if the client has got the beginning of an answer, or bytes after an upgrade. */
   get hasAnswered(): boolean {
     return this.#hasLeftHttp || this.#options.response.headersSent
   }
@@ -92,7 +92,7 @@ export class HttpRelay {
       headers: head.headers,
       maxHeaderSize: maxHeaderBytes,
     } as ClientRequestArgs)
-    // Node drops the headers of an answer after so many silently: one more is read, to see that there are too many.
+    // Node silently drops headers beyond its limit. The limit is one more than ours, which shows that there are too many.
     upstream.maxHeadersCount = mostHeaders + 1
     upstream.on('error', (error) => {
       if (this.#isOver()) return
@@ -113,15 +113,15 @@ export class HttpRelay {
     upstream.on('upgrade', (incoming, socket, first) => this.#leaveHttp(incoming, socket as Socket, first))
     if (!head.hasBody || body) upstream.end(body)
     else {
-      // Only once connected: what is taken from the client before that would be lost with a refused connection.
+      // Begins only after the connection is open: bytes read before that would be lost if it were rejected.
       upstream.once('socket', () => new BodyFlow(request, upstream, this.#options))
-      // An early answer may leave a client that still sends.
+      // The client may still send when an early answer comes.
       upstream.once('close', () => discardBody(request, response))
     }
     return upstream
   }
 
-  /** Answered already, or nobody is left to answer. */
+  /** True if the client has its answer already, or has disconnected. */
   #isOver(): boolean {
     const { request, response } = this.#options
     return response.headersSent || response.destroyed || request.socket.destroyed
@@ -139,10 +139,10 @@ export class HttpRelay {
       request.method !== 'HEAD' &&
       status !== 204 &&
       status !== 304
-    // Cut off on the far side: a clean end would pass for a whole answer.
+    // The far side cut its answer off. A clean end would look like a complete answer.
     incoming.once('error', () => resetSocket(request.socket))
     try {
-      // Node takes it for an upgrade only if its headers say to what.
+      // Node treats a 101 as an upgrade only if its headers name the protocol.
       if (status === 101) throw new MalformedAnswer('it left HTTP for nothing that it names')
       if (rawHeaders.length > 2 * mostHeaders) {
         throw new MalformedAnswer(`its answer has more than ${mostHeaders} headers`)
@@ -180,14 +180,14 @@ export class HttpRelay {
   }
 }
 
-/** Once an answer is whole Node no longer tells when more of the request can be written: nobody wants the rest. */
+/** After a complete answer Node no longer emits `drain` for the request, and nobody needs the rest of the body. */
 function stopSending(upstream: ClientRequest): void {
   if (!upstream.writableFinished) upstream.destroy()
 }
 
 const malformedHead = (cause: unknown) => new MalformedAnswer('its answer has a malformed head', { cause })
 
-/** Node's parser names what is wrong with an answer by codes. */
+/** Turns the codes of Node's parser into errors about the answer. */
 function inWords(error: NodeJS.ErrnoException): Error {
   if (!error.code?.startsWith('HPE_')) return error
   if (error.code !== 'HPE_HEADER_OVERFLOW') return malformedHead(error)
@@ -200,7 +200,7 @@ function isConnectionLoss(error: NodeJS.ErrnoException): boolean {
   return error.code === 'ECONNRESET' || error.code === 'EPIPE'
 }
 
-/** Safe to send twice. */
+/** Methods that are safe to send twice. */
 function isSafe(method: string | undefined): boolean {
   return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
 }

@@ -5,7 +5,7 @@ import { headText } from './headers.ts'
 
 /** Honest services send one or two; some repeat 102 every few seconds while they work. */
 const mostAnswers = 100
-/** As much as one head may have. */
+/** The maximum size of one head. */
 const mostBytes = 64 * 1024
 
 export class TooManyInterimAnswers extends Error {
@@ -30,7 +30,7 @@ export function relayInterimAnswers(upstream: ClientRequest, options: InterimOpt
   let bytes = 0
   let hasContinued = false
   upstream.on('information', (information: Information) => {
-    // One piece from the connection may hold thousands, and all are parsed before it is closed.
+    // One read may contain thousands of answers, and Node parses all of them before it closes the connection.
     if (upstream.destroyed) return
     answers += 1
     bytes += sizeOf(information)
@@ -45,12 +45,12 @@ export function relayInterimAnswers(upstream: ClientRequest, options: InterimOpt
 
 function relayOne({ statusCode, statusMessage, rawHeaders }: Information, options: InterimOptions): void {
   const { socket } = options.response
-  // A client that does not read goes without: nothing depends on these answers, and none is kept for it.
+  // A client that does not read misses these answers: nothing depends on them, and they are not buffered.
   if (!socket || !isNext(options) || socket.writableNeedDrain) return
   socket.write(headText(statusCode, statusMessage, options.answerHeaders(rawHeaders, false)), 'latin1')
 }
 
-/** It is this exchange's turn on the client's connection, and its final answer has not begun. */
+/** True if it is this request's turn on the client's connection, and its final answer has not begun. */
 function isNext({ request, response }: InterimOptions): boolean {
   return response.socket !== null && !response.headersSent && request.httpVersionMinor === 1
 }

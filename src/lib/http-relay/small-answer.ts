@@ -1,16 +1,16 @@
-/** Answers whose body is so small that head and body leave as one piece. */
+/** Writes the head and the body of a small answer in one piece. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { noteSpent } from '../node-internals/spent-buffers.ts'
 import { beginningOf } from './body-flow.ts'
 
-/** Up to here a body is cheaper to copy than to write by itself. */
+/** Up to this size, copying a body is cheaper than a separate write. */
 const smallBody = 4096
 
-/** `length`: what the answer says of itself. One that has no body may still say how long it would be. */
+/** `length` is the announced length. An answer without a body may still announce one. */
 export const isSmallAnswer = (length: number, status: number, method: string | undefined): boolean =>
   length > 0 && length <= smallBody && method !== 'HEAD' && status !== 204 && status !== 304
 
-/** `otherwise` is called where the body comes in pieces. */
+/** Calls `otherwise` if the body comes in several pieces. */
 export function sendSmallAnswer(
   incoming: IncomingMessage,
   length: number,

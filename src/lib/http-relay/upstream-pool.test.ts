@@ -51,7 +51,7 @@ describe('a pool of upstream connections', () => {
     assert.equal(pool.dialled.length, 1)
   })
 
-  it('closes a connection over which something came that nobody had asked for', async () => {
+  it('closes a connection that receives bytes which nobody asked for', async () => {
     await using pool = await poolFixture()
     await pool.ask()
     pool.taken[0]!.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
@@ -87,7 +87,7 @@ describe('a pool of upstream connections', () => {
     await closed(pool.dialled[0]!)
   })
 
-  it('keeps only so many idle', async () => {
+  it('keeps a limited number of idle connections', async () => {
     await using pool = await poolFixture({ mostIdle: 1 })
     await Promise.all([pool.ask(), pool.ask(), pool.ask()])
     assert.equal(pool.dialled.length, 3)
@@ -104,7 +104,7 @@ describe('a pool of upstream connections', () => {
     assert.equal((await pool.ask()).reusedSocket, false)
   })
 
-  it('tells a request that its connection could not be opened', async () => {
+  it('reports to a request that its connection could not be opened', async () => {
     const refuse = () => Promise.reject(new Error('refused'))
     const agent = new UpstreamPool({ dial: refuse, mostIdle: 1, clock: new ManualClock() })
     const [error] = (await once(http.request({ agent, port: 80 }).end(), 'error')) as [Error]

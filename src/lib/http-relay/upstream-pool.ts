@@ -1,6 +1,6 @@
 /**
- * Keeps connections to the ports of one peer for the next request: an agent for Node's HTTP client, without what Node's
- * own does again for every request, which is to merge options, to build names and to set a timer of each connection.
+ * Keeps connections to the ports of one peer for later requests. It is an agent for Node's HTTP client. Node's own agent
+ * merges options, builds names and sets a timer of the connection for every request; this one does not.
  */
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
@@ -15,14 +15,14 @@ import { headerValue } from './headers.ts'
 
 /** Shorter than the five seconds after which common servers drop an idle connection. */
 const usualIdleMs = 4_000
-/** A server that says how long it keeps a connection counts from an earlier moment than we do. */
+/** Subtracted from the time that a server announces, because the server begins to count earlier. */
 const hintMarginMs = 1_000
 
 export type UpstreamPoolOptions = {
   dial(port: number): Promise<Socket>
-  /** How many idle connections each port keeps. */
+  /** Maximum number of idle connections per port. */
   mostIdle: number
-  /** How long a connection is kept that nobody uses, unless the server says less. */
+  /** How long an idle connection is kept, unless the server announces less. */
   idleMs?: number
   clock: Clock
 }
@@ -32,7 +32,7 @@ type Connection = { socket: Socket; port: number; idleUntilMs: number | null }
 export class UpstreamPool extends Agent {
   readonly #options: UpstreamPoolOptions
   readonly #open = new Set<Connection>()
-  /** By port; the one that was used last is taken first. */
+  /** Idle connections by port; the last used one is taken first. */
   readonly #idle = new Map<number, Connection[]>()
   #cancelSweep: (() => void) | null = null
 
@@ -80,7 +80,7 @@ export class UpstreamPool extends Agent {
     socket.on('free', () => this.#keep(connection))
     socket.on('agentRemove', () => this.#forget(connection))
     socket.on('close', () => this.#forget(connection))
-    // Whatever comes while nobody asked would be taken for the answer to the next request.
+    // Bytes that arrive without a request would be read as the answer to the next request.
     socket.on('data', () => {
       if (connection.idleUntilMs !== null) socket.destroy()
     })
@@ -99,7 +99,7 @@ export class UpstreamPool extends Agent {
     }
     forgetSentRequest(socket)
     connection.idleUntilMs = this.#options.clock.now() + keepMs
-    // Otherwise nobody would see what comes, nor the end.
+    // Without this, nobody would notice bytes or the end of the connection.
     if (socket.isPaused()) socket.resume()
     socket.unref()
     if (idle.push(connection) === 1) this.#idle.set(port, idle)
@@ -124,7 +124,7 @@ export class UpstreamPool extends Agent {
     this.#cancelSweep = this.#options.clock.after(ms, () => this.#sweep())
   }
 
-  /** One timer for all connections: it comes again while any of them is idle. */
+  /** One timer for all connections. It is set again while any of them is idle. */
   #sweep(): void {
     const now = this.#options.clock.now()
     let next = Number.POSITIVE_INFINITY

@@ -1,19 +1,19 @@
 /** Connections to servers whose bytes can be taken before Node's HTTP parser copies them. */
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 
-/** Who takes the bytes of a connection from now on. */
+/** A consumer that takes over the bytes of a connection. */
 export type Taker = {
   /** The bytes are read into this. */
   buffer: Buffer
-  /** False stops the reading, until the socket is resumed. The bytes hold until it is. */
+  /** Returning false stops reading until the socket is resumed. The bytes stay valid until then. */
   take(bytes: Buffer): boolean
 }
 
 type Reading = { taker: Taker | undefined; mayReadMuch: boolean; isFull: boolean }
 
-/** Filled and emptied within one callback, so all connections can share them. */
+/** One buffer for all connections: each fills and empties it within one callback. */
 const much = Buffer.allocUnsafeSlow(64 * 1024)
-/** Until a connection has more to say: what one read brings is handled in one go, however much work it is. */
+/** Size of a read until a connection sends more: the bytes of one read are handled in one go, whatever their cost. */
 const little = much.subarray(0, 4 * 1024)
 const readings = new WeakMap<object, Reading>()
 
@@ -45,7 +45,7 @@ export function takeOverOf(socket: Socket): ((taker: Taker) => void) | undefined
   }
 }
 
-/** For a peer whose bytes cost far more than others': each read brings few of them from now on. */
+/** Makes each later read small, for a peer whose bytes cost far more work than others'. */
 export function readLittleAtOnce(socket: Socket): void {
   const reading = readings.get(socket)
   if (reading) reading.mayReadMuch = false

@@ -1,6 +1,6 @@
 /**
- * One test for each part of Node or V8 that this folder uses and nobody promises: an upgrade that ends one fails here, with
- * advice, instead of as a slow server or a lost answer. README.md has the list.
+ * One test for each undocumented part of Node or V8 that this folder uses. An upgrade that changes such a part fails here,
+ * with advice, and does not first show as a slow server or a lost answer. README.md has the list.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -26,7 +26,7 @@ async function portOf(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port
 }
 
-/** What a program prints that Node runs with the agent's flags. */
+/** The output of a program that Node runs with the agent's flags. */
 function printedBy(source: string): string {
   const words = [...nodeFlags, '--input-type=module', '-e', source]
   return execFileSync(process.execPath, words, { encoding: 'utf8' }).trim()
@@ -46,7 +46,7 @@ test('socket-descriptor.ts: a connection has its descriptor until it is closed',
 })
 
 suite('half-open-http.ts', () => {
-  /** What a client gets that closes its side before the answer. */
+  /** The answer that a client gets if it closes its side first. */
   async function answerTo(prepare: (server: ReturnType<typeof createServer>) => void): Promise<string> {
     const server = createServer((request, response) => {
       // Node handles the end of the connection first.
@@ -64,12 +64,12 @@ suite('half-open-http.ts', () => {
     return text
   }
 
-  test('a client that closed its side gets its answer', async () => {
+  test('a client that has closed its side gets its answer', async () => {
     const advice = 'Node no longer heeds httpAllowHalfOpen: clients of the egress gate lose answers.'
     assert.match(await answerTo(answerHalfOpenClients), /whole/, advice)
   })
 
-  test('it would not by itself', async () => {
+  test('Node without the change sends no such answer', async () => {
     assert.equal(await answerTo(() => {}), '', 'Node answers such clients by itself: remove the file.')
   })
 })
@@ -115,7 +115,7 @@ suite('client-connection.ts', () => {
   const advice =
     "Node's HTTP client and its agent work together in another way: see http-relay/upstream-pool.ts."
 
-  /** Gives the outcome of each connection to the client itself. */
+  /** An agent that passes the outcome of each connection to Node's client. */
   class OwnAgent extends Agent {
     readonly open: (port: number) => Socket | Error
     constructor(open: (port: number) => Socket | Error) {
@@ -176,7 +176,7 @@ test('direct-listen.ts: a server listens without the modules for clusters', () =
 })
 
 suite('collection.ts', () => {
-  test('a large buffer outside of the heap makes V8 collect everything at once', () => {
+  test('a large buffer outside the heap makes V8 collect everything at once', () => {
     const source = `
       import { collectGarbage } from ${fileOf('collection.ts')}
       const dead = Array.from({ length: 20 }, () => new WeakRef({ text: 'x'.repeat(1000) }))
@@ -190,7 +190,7 @@ suite('collection.ts', () => {
     )
   })
 
-  test('V8 drops code after as many collections as idle-memory.ts sets it back to', () => {
+  test('V8 drops code after the number of collections that idle-memory.ts resets', () => {
     assert.match(
       execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' }),
       /default: --bytecode-old-age=6\b/,
@@ -199,7 +199,7 @@ suite('collection.ts', () => {
   })
 })
 
-test('spent-buffers.ts: V8 hands out its collector while it runs, and collects only the young generation when asked to', () => {
+test('spent-buffers.ts: V8 exposes its collector at run time, and collects only the young generation if asked to', () => {
   const advice =
     'V8 no longer offers gc({ type: "minor" }) to a running process: streams make it collect its whole heap. Find another way in spent-buffers.ts, or remove it and measure a large upload.'
   setFlagsFromString('--expose-gc')

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
-/** How often V8 decides to allocate in the old generation what a place in the code makes, once `before` has run. */
+/** The number of allocation sites that V8 moves to the old generation after `before` has run. */
 function decisions(before: string): number {
   const work = `
     const { stopPretenuring } = await import(${JSON.stringify(join(import.meta.dirname, 'pretenuring.ts'))})
@@ -21,7 +21,7 @@ function decisions(before: string): number {
   return traced.split('\n').filter((line) => line.includes('=> tenure')).length
 }
 
-test('V8 learns nowhere that what is allocated there lasts, though it has started with that', () => {
+test('V8 learns at no place that allocations live long, although it has started with that', () => {
   assert.notEqual(decisions(''), 0)
   assert.equal(decisions('stopPretenuring()'), 0)
 })

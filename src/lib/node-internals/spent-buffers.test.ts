@@ -19,7 +19,7 @@ test('after every four mebibytes of buffers the young generation is collected, a
     for (let turns = 0; turns < 3; turns++) await turn()
     return kinds.splice(0)
   }
-  // Begins with an empty young generation, so that what the test itself leaves does not fill it.
+  // Begins with an empty young generation, so that garbage of the test itself does not fill it.
   await seenAfter(4 * mebibyte)
   assert.deepEqual(await seenAfter(3 * mebibyte), [])
   assert.deepEqual(await seenAfter(mebibyte), [constants.NODE_PERFORMANCE_GC_MINOR])

@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 
-/** GPUs of builds and sandboxes, what a team may have of them, and what they do. */
+/** Number of GPUs of builds and sandboxes, the limit of a team, and metrics of GPUs. */
 export async function up({ schema }: Kysely<never>): Promise<void> {
   for (const table of ['template_builds', 'sandboxes']) {
     await schema
@@ -12,7 +12,7 @@ export async function up({ schema }: Kysely<never>): Promise<void> {
     .alterTable('teams')
     .addColumn('max_gpus', 'bigint', (column) => column.notNull().defaultTo(8))
     .execute()
-  // Few sandboxes have one, so what a team has of them is summed up over this index.
+  // Few sandboxes have a GPU, so this index is enough to sum up the GPUs of a team.
   await schema
     .createIndex('sandboxes_with_gpus')
     .on('sandboxes')

@@ -19,7 +19,7 @@ function aStep(changes: Partial<CachedStep> = {}): CachedStep {
 }
 
 export function buildCacheSuite(storeTest: StoreTest): void {
-  storeTest('a cached step comes back as it was, to its own team only', async (stores) => {
+  storeTest('a cached step is read back unchanged, by its own team only', async (stores) => {
     const { buildCache } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
@@ -35,24 +35,27 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     assert.equal(await buildCache.find(teamID, 'nothing', time), undefined)
   })
 
-  storeTest('a step with a key that is there replaces it whole, for that team', async (stores) => {
-    const { buildCache } = stores
-    const { teamID } = await insertTeam(stores)
-    const other = await insertTeam(stores)
-    const step = aStep({ layers: ['sha256:a'], rootFolder: 'roots/base' })
-    const replacement = aStep({ key: step.key, envVars: { B: '2' }, user: 'root', workdir: '/srv' })
-    await buildCache.put(teamID, step, time)
-    await buildCache.put(other.teamID, step, time)
-    await buildCache.put(teamID, replacement, time + 5)
-    assert.deepEqual(
-      (await buildCache.listSnapshotNames()).sort(),
-      [replacement.snapshotName, step.snapshotName].sort(),
-    )
-    assert.deepEqual(await buildCache.find(teamID, step.key, time), replacement)
-    assert.deepEqual(await buildCache.find(other.teamID, step.key, time), step)
-  })
+  storeTest(
+    'a step with an existing key replaces the earlier step as a whole, for that team',
+    async (stores) => {
+      const { buildCache } = stores
+      const { teamID } = await insertTeam(stores)
+      const other = await insertTeam(stores)
+      const step = aStep({ layers: ['sha256:a'], rootFolder: 'roots/base' })
+      const replacement = aStep({ key: step.key, envVars: { B: '2' }, user: 'root', workdir: '/srv' })
+      await buildCache.put(teamID, step, time)
+      await buildCache.put(other.teamID, step, time)
+      await buildCache.put(teamID, replacement, time + 5)
+      assert.deepEqual(
+        (await buildCache.listSnapshotNames()).sort(),
+        [replacement.snapshotName, step.snapshotName].sort(),
+      )
+      assert.deepEqual(await buildCache.find(teamID, step.key, time), replacement)
+      assert.deepEqual(await buildCache.find(other.teamID, step.key, time), step)
+    },
+  )
 
-  storeTest('steps of a team that is not there are refused', async ({ buildCache }) => {
+  storeTest('steps of an unknown team are rejected', async ({ buildCache }) => {
     await assert.rejects(buildCache.put(newUUID(), aStep(), time), (error) => isAppError(error, 'not_found'))
   })
 
@@ -95,7 +98,7 @@ export function buildCacheSuite(storeTest: StoreTest): void {
     assert.equal((await buildCache.list()).length, 3)
   })
 
-  storeTest('snapshots of cached steps are listed, of all teams and each once', async (stores) => {
+  storeTest('snapshots of cached steps are listed once each, over all teams', async (stores) => {
     const { buildCache } = stores
     assert.deepEqual(await buildCache.listSnapshotNames(), [])
     const { teamID } = await insertTeam(stores)

@@ -18,7 +18,7 @@ export function buildSuite(storeTest: StoreTest): void {
 }
 
 function contents(storeTest: StoreTest): void {
-  storeTest('a build keeps its layers in order, and why it failed', async (stores) => {
+  storeTest('a build keeps its layers in order, and the reason of its failure', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const layers = ['sha256:b', 'sha256:a', 'sha256:b']
@@ -32,7 +32,7 @@ function contents(storeTest: StoreTest): void {
     }
   })
 
-  storeTest('a build keeps what it is to be made of until it starts', async (stores) => {
+  storeTest('a build stores its start request until it starts', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const step = { type: 'RUN' as const, args: ['printf "\\0"\n\0'], filesHash: null, force: false }
@@ -63,7 +63,7 @@ function contents(storeTest: StoreTest): void {
     assert.deepEqual(moved?.reason, { message: 'bad\uFFFDbyte\uFFFD', step: '1' })
   })
 
-  storeTest('layers and reason are set, kept by other updates, and cleared', async (stores) => {
+  storeTest('layers and reason can be set and cleared, and other updates keep them', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const build = aBuild(templateID)
@@ -83,7 +83,7 @@ function contents(storeTest: StoreTest): void {
 }
 
 function moves(storeTest: StoreTest): void {
-  storeTest('a build moves with its changes, and only from a status that was named', async (stores) => {
+  storeTest('a build moves with its changes, and only from a named status', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     for (const status of statuses) {
@@ -105,7 +105,7 @@ function moves(storeTest: StoreTest): void {
     assert.equal(await templates.moveBuild(newUUID(), statuses, 'error', {}), undefined)
   })
 
-  storeTest('of many who move a build at once a single one does', async (stores) => {
+  storeTest('of many that move a build at once, one succeeds', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const { buildID } = aBuild(templateID)
@@ -125,38 +125,41 @@ async function insertWaiting(templates: TemplateStore, templateID: string, tags:
 }
 
 function superseding(storeTest: StoreTest): void {
-  storeTest('waiting builds with one of the tags are ended for the reason, others go on', async (stores) => {
-    const { templates } = stores
-    const { templateID } = await insertTemplate(stores)
-    const elsewhere = await insertTemplate(stores)
-    const ended = [
-      await insertWaiting(templates, templateID, ['default']),
-      await insertWaiting(templates, templateID, ['other', 'v1', 'default']),
-    ]
-    const kept = [
-      await insertWaiting(templates, templateID, ['other']),
-      await insertWaiting(templates, templateID, []),
-      await insertWaiting(templates, elsewhere.templateID, ['default']),
-    ]
-    for (const status of statuses.filter((one) => one !== 'waiting')) {
-      const build = aBuild(templateID, { status })
-      await templates.insertBuild(build, ['default'])
-      kept.push(build)
-    }
-    const newest = await insertWaiting(templates, templateID, ['default', 'v1'])
-    assert.deepEqual(await templates.supersede(newest, [], reason, time + 7), [])
-    const supersededIDs = await templates.supersede(newest, ['default', 'v1'], reason, time + 7)
-    assert.deepEqual(supersededIDs.sort(), ended.map(({ buildID }) => buildID).sort())
-    for (const build of ended) {
-      const changes = { status: 'error', reason, updatedAt: time + 7, finishedAt: time + 7 }
-      assert.deepEqual(await templates.findBuild(build.buildID), { ...build, ...changes })
-    }
-    for (const build of [...kept, newest]) {
-      assert.deepEqual(await templates.findBuild(build.buildID), build)
-    }
-  })
+  storeTest(
+    'waiting builds with one of the tags are ended with the reason, and others are not',
+    async (stores) => {
+      const { templates } = stores
+      const { templateID } = await insertTemplate(stores)
+      const elsewhere = await insertTemplate(stores)
+      const ended = [
+        await insertWaiting(templates, templateID, ['default']),
+        await insertWaiting(templates, templateID, ['other', 'v1', 'default']),
+      ]
+      const kept = [
+        await insertWaiting(templates, templateID, ['other']),
+        await insertWaiting(templates, templateID, []),
+        await insertWaiting(templates, elsewhere.templateID, ['default']),
+      ]
+      for (const status of statuses.filter((one) => one !== 'waiting')) {
+        const build = aBuild(templateID, { status })
+        await templates.insertBuild(build, ['default'])
+        kept.push(build)
+      }
+      const newest = await insertWaiting(templates, templateID, ['default', 'v1'])
+      assert.deepEqual(await templates.supersede(newest, [], reason, time + 7), [])
+      const supersededIDs = await templates.supersede(newest, ['default', 'v1'], reason, time + 7)
+      assert.deepEqual(supersededIDs.sort(), ended.map(({ buildID }) => buildID).sort())
+      for (const build of ended) {
+        const changes = { status: 'error', reason, updatedAt: time + 7, finishedAt: time + 7 }
+        assert.deepEqual(await templates.findBuild(build.buildID), { ...build, ...changes })
+      }
+      for (const build of [...kept, newest]) {
+        assert.deepEqual(await templates.findBuild(build.buildID), build)
+      }
+    },
+  )
 
-  storeTest('of builds that were requested at once the last alone is left waiting', async (stores) => {
+  storeTest('of builds that were requested at once, only the last is left waiting', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const builds = await Promise.all(
@@ -200,7 +203,7 @@ function limits(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('of 40 builds that are requested at once no more than allowed are inserted', async (stores) => {
+  storeTest('of 40 builds that are requested at once, no more than allowed are inserted', async (stores) => {
     const { templates } = stores
     const { teamID } = await insertTeam(stores)
     const known = await insertTemplate(stores, { teamID })
@@ -224,7 +227,7 @@ function limits(storeTest: StoreTest): void {
 }
 
 function listing(storeTest: StoreTest): void {
-  storeTest('builds of all teams that nobody touched for long are listed by status', async (stores) => {
+  storeTest('builds of all teams that nobody has changed for long are listed by status', async (stores) => {
     const { templates } = stores
     const { teamID } = await insertTeam(stores)
     const mine = await insertTemplate(stores, { teamID })
@@ -244,7 +247,7 @@ function listing(storeTest: StoreTest): void {
     assert.deepEqual(await templates.listBuildsIn([], time + 9), [])
   })
 
-  storeTest('the layers are those that builds of any status stand on now, each once', async (stores) => {
+  storeTest('the list of layers has each layer that builds of any status use, once', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     assert.deepEqual(await templates.listLayers(), [])

@@ -32,58 +32,61 @@ export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: strin
 }
 
 export function eventSuite(storeTest: StoreTest): void {
-  storeTest('a life is told in its order, each change that clients see once', async (stores) => {
-    const { teamID } = await insertTeam(stores)
-    const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
-    const { sandboxID, runID } = sandbox
-    const life = livesOf(stores, sandbox)
-    await life.move('creating', 'running')
-    assert.ok(await stores.sandboxes.setEnd(sandboxID, runID, time + 5000, false, namedAt(time + 1500)))
-    await stores.sandboxes.setOptions(sandbox, sandbox.options, namedAt(time + 1600))
-    await life.move('running', 'snapshotting')
-    await life.move('snapshotting', 'running', { isCheckpointed: true })
-    await life.move('running', 'snapshotting')
-    await life.move('snapshotting', 'running')
-    await life.move('running', 'pausing')
-    await life.move('pausing', 'running')
-    await life.move('running', 'pausing')
-    await life.move('pausing', 'paused', { snapshot: aSnapshot() })
-    await life.resume()
-    await life.move('resuming', 'running', { snapshot: null })
-    await life.move('running', 'killing', { endReason: 'killed' })
-    await life.move('killing', 'ended', { endReason: 'killed', endedAt: time })
-    const events = await stores.events.list({ teamID, sandboxID }, all)
-    assert.deepEqual(
-      events.map(({ number, type }) => [number, type]),
-      [
-        [1, 'created'],
-        [2, 'updated'],
-        [3, 'updated'],
-        [4, 'checkpointed'],
-        [5, 'paused'],
-        [6, 'resumed'],
-        [7, 'killed'],
-      ],
-    )
-    const metadata = { sandbox_metadata: { a: 'b' } }
-    assert.deepEqual(events[0]!.data, metadata)
-    assert.deepEqual(events[1]!.data, {
-      ...metadata,
-      set_timeout: new Date(time + 5000).toISOString(),
-    })
-    assert.deepEqual(events[2]!.data, { ...metadata, set_network: true })
-    const execution = { started_at: new Date(time).toISOString(), vcpu_count: 2, memory_mb: 512 }
-    assert.deepEqual(events[4]!.data, { ...metadata, execution: { ...execution, execution_time: 9000 } })
-    assert.equal(events[6]!.data.reason, 'killed')
-    assert.equal(new Set(events.map(({ eventID }) => eventID)).size, 7)
-    const { templateID, buildID } = sandbox
-    const { eventID, ...first } = events[0]!
-    const ids = { sandboxID, teamID, templateID, buildID, runID }
-    assert.deepEqual(first, { number: 1, type: 'created', ...ids, data: metadata, at: time + 1000 })
-    assert.notEqual(events[5]!.runID, runID)
-  })
+  storeTest(
+    'the events of a sandbox are in order, one for each change that clients can see',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
+      const { sandboxID, runID } = sandbox
+      const life = livesOf(stores, sandbox)
+      await life.move('creating', 'running')
+      assert.ok(await stores.sandboxes.setEnd(sandboxID, runID, time + 5000, false, namedAt(time + 1500)))
+      await stores.sandboxes.setOptions(sandbox, sandbox.options, namedAt(time + 1600))
+      await life.move('running', 'snapshotting')
+      await life.move('snapshotting', 'running', { isCheckpointed: true })
+      await life.move('running', 'snapshotting')
+      await life.move('snapshotting', 'running')
+      await life.move('running', 'pausing')
+      await life.move('pausing', 'running')
+      await life.move('running', 'pausing')
+      await life.move('pausing', 'paused', { snapshot: aSnapshot() })
+      await life.resume()
+      await life.move('resuming', 'running', { snapshot: null })
+      await life.move('running', 'killing', { endReason: 'killed' })
+      await life.move('killing', 'ended', { endReason: 'killed', endedAt: time })
+      const events = await stores.events.list({ teamID, sandboxID }, all)
+      assert.deepEqual(
+        events.map(({ number, type }) => [number, type]),
+        [
+          [1, 'created'],
+          [2, 'updated'],
+          [3, 'updated'],
+          [4, 'checkpointed'],
+          [5, 'paused'],
+          [6, 'resumed'],
+          [7, 'killed'],
+        ],
+      )
+      const metadata = { sandbox_metadata: { a: 'b' } }
+      assert.deepEqual(events[0]!.data, metadata)
+      assert.deepEqual(events[1]!.data, {
+        ...metadata,
+        set_timeout: new Date(time + 5000).toISOString(),
+      })
+      assert.deepEqual(events[2]!.data, { ...metadata, set_network: true })
+      const execution = { started_at: new Date(time).toISOString(), vcpu_count: 2, memory_mb: 512 }
+      assert.deepEqual(events[4]!.data, { ...metadata, execution: { ...execution, execution_time: 9000 } })
+      assert.equal(events[6]!.data.reason, 'killed')
+      assert.equal(new Set(events.map(({ eventID }) => eventID)).size, 7)
+      const { templateID, buildID } = sandbox
+      const { eventID, ...first } = events[0]!
+      const ids = { sandboxID, teamID, templateID, buildID, runID }
+      assert.deepEqual(first, { number: 1, type: 'created', ...ids, data: metadata, at: time + 1000 })
+      assert.notEqual(events[5]!.runID, runID)
+    },
+  )
 
-  storeTest('a change that does not take effect is not told', async (stores) => {
+  storeTest('a change that does not take effect has no event', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandbox(stores, teamID)
     const { sandboxes, events } = stores
@@ -101,7 +104,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(types, ['created', 'updated'])
   })
 
-  storeTest('a sandbox that ends while it is created was never there', async (stores) => {
+  storeTest('a sandbox that ends while it is created has no events', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const life = livesOf(stores, await insertSandbox(stores, teamID))
     await life.move('creating', 'killing', { endReason: 'create_failed' })
@@ -109,7 +112,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID }, all), [])
   })
 
-  storeTest('a move of which only some are told must say from which state', async (stores) => {
+  storeTest('a move that is an event from some states only must name its source state', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, teamID)
     const at = { sandboxID, runID, from: ['creating', 'running'] as const }
@@ -118,7 +121,7 @@ export function eventSuite(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('of parallel changes each has a number of its own', async (stores) => {
+  storeTest('each of parallel changes has a number of its own', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID)
     const { sandboxID, runID } = sandbox
@@ -160,7 +163,7 @@ export function eventSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.events.list({ teamID: other.teamID, sandboxID }, all), [])
   })
 
-  storeTest('old events are forgotten, and the oldest of a team that has too many', async (stores) => {
+  storeTest('old events are removed, and the oldest of a team that has too many', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     for (const id of [teamID, other.teamID]) {

@@ -19,7 +19,7 @@ const sample = (changes: Partial<SandboxMetric> = {}): SandboxMetric => ({
 })
 
 export function metricSuite(storeTest: StoreTest): void {
-  storeTest('metrics come back as they were, oldest first, within both bounds', async ({ metrics }) => {
+  storeTest('metrics are read back unchanged, oldest first, within both bounds', async ({ metrics }) => {
     const [first, second, third] = [0, 1, 2].map((step) => sample({ at: time + step }))
     await metrics.append([third!, first!, second!])
     await metrics.append([])
@@ -29,23 +29,20 @@ export function metricSuite(storeTest: StoreTest): void {
     assert.deepEqual(await metrics.range('itwo', 0, time + 9), [])
   })
 
-  storeTest(
-    'the newest metric of each sandbox is found, and of those asked for only',
-    async ({ metrics }) => {
-      const newest = sample({ at: time + 5 })
-      const other = sample({ sandboxID: 'itwo' })
-      await metrics.append([sample(), newest, other, sample({ sandboxID: 'ithree' })])
-      const found = await metrics.latest(['ione', 'itwo', 'inone'])
-      assert.deepEqual(
-        found.sort((a, b) => (a.sandboxID < b.sandboxID ? -1 : 1)),
-        [newest, other],
-      )
-      assert.deepEqual(await metrics.latest([]), [])
-    },
-  )
+  storeTest('the newest metric of each requested sandbox is found', async ({ metrics }) => {
+    const newest = sample({ at: time + 5 })
+    const other = sample({ sandboxID: 'itwo' })
+    await metrics.append([sample(), newest, other, sample({ sandboxID: 'ithree' })])
+    const found = await metrics.latest(['ione', 'itwo', 'inone'])
+    assert.deepEqual(
+      found.sort((a, b) => (a.sandboxID < b.sandboxID ? -1 : 1)),
+      [newest, other],
+    )
+    assert.deepEqual(await metrics.latest([]), [])
+  })
 
   storeTest(
-    'more metrics than one statement takes are written, and old ones forgotten',
+    'more metrics than fit into one statement are written, and old ones removed',
     async ({ metrics }) => {
       await metrics.append(Array.from({ length: 1201 }, (_, step) => sample({ at: time + step })))
       assert.equal((await metrics.range('ione', 0, time + 9999)).length, 1201)

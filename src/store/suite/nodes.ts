@@ -14,14 +14,14 @@ export type PairTest = (
 ) => Promise<void>
 
 export function nodeSuite(pairTest: PairTest): void {
-  pairTest('a node that joined is listed with what it says of itself', joinedNodesAreListed)
+  pairTest('a node that joined is listed with its own data', joinedNodesAreListed)
   pairTest('what a node says of its machine is listed anew when its process is another', newProcessIsListed)
   pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
   pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
-  pairTest('a node that was drained stays so until it is told otherwise', drainedNodesStaySo)
+  pairTest('a node that was drained stays drained until it is undrained', drainedNodesStaySo)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
-  pairTest('only an away node is forgotten, and what it had ends with it', forgottenNodesLoseAll)
+  pairTest('only a node that is away can be forgotten, and its sandboxes end with it', forgottenNodesLoseAll)
 }
 
 export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): JoiningNode => ({

@@ -34,26 +34,35 @@ export function ownerSuite(
       }
     })
   suite(`two Warrens over ${engine}`, options, (_: SuiteContext) => {
-    pairTest('a sandbox is moved and ended by its own Warren alone, and listed by all', sandboxesAreOwned)
-    pairTest('a build is reconciled, used and swept by its own Warren alone', buildsAreOwned)
-    pairTest('a template that one of them deletes discards the snapshots of the other', snapshotsAreMarked)
-    pairTest('a build that waits belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest('a sandbox is moved and ended by its own Warren only, and listed by all', sandboxesAreOwned)
+    pairTest('a build is reconciled, used and swept by its own Warren only', buildsAreOwned)
     pairTest(
-      'a volume is deleted by its own Warren alone, but all list it and its name is taken',
+      'the deletion of a template by one Warren makes the other remove its snapshots',
+      snapshotsAreMarked,
+    )
+    pairTest('a waiting build belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest(
+      'a volume is deleted by its own Warren only, but all list it and its name is taken',
       volumesAreOwned,
     )
-    pairTest('each has cached steps of its own under the same key', cachesAreApart)
-    pairTest('a paused sandbox is taken over by one of them, once the object store has it', pausedIsTaken)
+    pairTest('each Warren has cached steps of its own under the same key', cachesAreApart)
+    pairTest('a paused sandbox is taken over by one Warren, once the object store has it', pausedIsTaken)
     pairTest(
       'a paused sandbox with a volume stays with its own Warren, and ends with it',
       volumesKeepSandboxes,
     )
-    pairTest('what a drain has paused is known to all until it runs, ends or is to stay paused', departures)
-    pairTest('a paused sandbox is resumed by its own Warren alone', pausedIsResumedByOwner)
-    pairTest('what the object store has of a sandbox is forgotten when it is resumed', resumeForgets)
+    pairTest(
+      'a sandbox that a drain has paused is known to all until it runs, ends or is to stay paused',
+      departures,
+    )
+    pairTest('a paused sandbox is resumed by its own Warren only', pausedIsResumedByOwner)
+    pairTest('the record of a stored snapshot is removed when the sandbox is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', storedBuildsAreShared)
-    pairTest('an object is condemned until each node that is about to remove it is done', condemnedByEach)
-    pairTest('a lease is held by one of them until it ends', leasesAreHeldByOne)
+    pairTest(
+      'an object stays marked for removal until each node that is about to remove it is done',
+      condemnedByEach,
+    )
+    pairTest('a lease is held by one Warren until it ends', leasesAreHeldByOne)
     nodeSuite(pairTest)
   })
 }
@@ -77,6 +86,7 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
   assert.deepEqual(await other.teamMetrics.count(0), [])
   assert.deepEqual(await other.teamMetrics.countRunning(), [{ teamID, count: 1 }])
+  assert.equal((await other.teamMetrics.countNow(teamID, 0)).concurrentSandboxes, 1)
 }
 
 async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {

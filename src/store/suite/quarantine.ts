@@ -28,7 +28,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
   })
 
   sandboxTest(
-    'a snapshot that is in quarantine already keeps its time and reason',
+    'a snapshot that is already in quarantine keeps its time and reason',
     async ({ quarantine }) => {
       await quarantine.insert(entry())
       await quarantine.insert({ ...entry({ since: time + 5 }), reason: 'Another reason.' })
@@ -37,7 +37,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
   )
 
   sandboxTest(
-    'an ended sandbox comes back as paused, and its snapshot leaves the quarantine',
+    'an ended sandbox becomes paused again, and its snapshot leaves the quarantine',
     async (stores) => {
       const { sandboxes, quarantine } = stores
       const team = await insertTeam(stores)
@@ -57,7 +57,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
     },
   )
 
-  sandboxTest('no sandbox comes back with a snapshot that is not in quarantine any more', async (stores) => {
+  sandboxTest('no sandbox is recovered with a snapshot that is no longer in quarantine', async (stores) => {
     const { sandboxes, quarantine } = stores
     const team = await insertTeam(stores)
     const { sandboxID } = await insertSandboxIn(stores, team.teamID, 'ended')
@@ -74,7 +74,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
     assert.deepEqual(await quarantine.listRemovable('node-a'), [])
   })
 
-  sandboxTest('an ended row stays as long as a snapshot of it is in quarantine', async (stores) => {
+  sandboxTest('an ended row stays as long as one of its snapshots is in quarantine', async (stores) => {
     const { sandboxes, quarantine } = stores
     const team = await insertTeam(stores)
     const { sandboxID } = await insertSandboxIn(stores, team.teamID, 'ended')
@@ -84,7 +84,7 @@ export function quarantineSuite(sandboxTest: StoreTest): void {
     assert.equal(await sandboxes.prune(Number.MAX_SAFE_INTEGER), 1)
   })
 
-  sandboxTest('names of snapshots include what a pause that was cut off may have made', async (stores) => {
+  sandboxTest('names of snapshots include those that an interrupted pause may have made', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'pausing')
     await insertSandboxIn(stores, team.teamID, 'ended')

@@ -18,6 +18,7 @@ export function aTeam(changes: Partial<Team> = {}): Team {
     slug: `team-${teamID}`,
     name: 'A team',
     limits: defaultTeamLimits,
+    olderClients: false,
     createdAt: time,
     ...changes,
   }

@@ -24,7 +24,7 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     assert.deepEqual(await insert(1), { inserted: true })
   })
 
-  storeTest('the counts say what the rows say, after every kind of change', async (stores) => {
+  storeTest('the counters agree with the rows after every kind of change', async (stores) => {
     const { sandboxes } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
@@ -61,27 +61,30 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     await agree(stores, teamID)
   })
 
-  storeTest('moves in opposite directions at once neither fail nor are miscounted', async (stores) => {
-    const { teamID } = await insertTeam(stores)
-    const paused = await Promise.all(
-      Array.from({ length: 8 }, () => insertPaused(stores, teamID, aSnapshot(), { memoryMB: 10 })),
-    )
-    const there: SandboxState[] = paused.map((_, index) => (index % 2 ? 'resuming' : 'paused'))
-    const move = async ({ sandboxID, runID }: Sandbox, index: number) => {
-      const from = there[index]!
-      const to = from === 'paused' ? 'resuming' : 'paused'
-      assert.ok(await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to))
-      there[index] = to
-    }
-    for (const [index, sandbox] of paused.entries()) {
-      if (there[index] === 'resuming') {
-        const { sandboxID, runID } = sandbox
-        await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+  storeTest(
+    'moves in opposite directions at once neither fail nor change the counters wrongly',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      const paused = await Promise.all(
+        Array.from({ length: 8 }, () => insertPaused(stores, teamID, aSnapshot(), { memoryMB: 10 })),
+      )
+      const there: SandboxState[] = paused.map((_, index) => (index % 2 ? 'resuming' : 'paused'))
+      const move = async ({ sandboxID, runID }: Sandbox, index: number) => {
+        const from = there[index]!
+        const to = from === 'paused' ? 'resuming' : 'paused'
+        assert.ok(await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to))
+        there[index] = to
       }
-    }
-    for (let round = 0; round < 20; round++) await Promise.all(paused.map(move))
-    await agree(stores, teamID)
-  })
+      for (const [index, sandbox] of paused.entries()) {
+        if (there[index] === 'resuming') {
+          const { sandboxID, runID } = sandbox
+          await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+        }
+      }
+      for (let round = 0; round < 20; round++) await Promise.all(paused.map(move))
+      await agree(stores, teamID)
+    },
+  )
 }
 
 async function agree({ sandboxes }: Stores, teamID: string): Promise<void> {

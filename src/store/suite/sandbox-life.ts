@@ -19,7 +19,7 @@ export function sandboxLifeSuite(storeTest: StoreTest): void {
 }
 
 function optionChanges(storeTest: StoreTest): void {
-  storeTest('what was asked for changes only while that run is running', async (stores) => {
+  storeTest('the options of a sandbox change only while that run is running', async (stores) => {
     const team = await insertTeam(stores)
     const sandbox = aSandbox(team.teamID)
     const { sandboxID, runID } = sandbox
@@ -36,7 +36,7 @@ function optionChanges(storeTest: StoreTest): void {
 }
 
 function limits(storeTest: StoreTest): void {
-  storeTest('a sandbox begins as creating and comes back as it was', async (stores) => {
+  storeTest('a new sandbox is creating, and is read back unchanged', async (stores) => {
     const team = await insertTeam(stores)
     const sandbox = aSandbox(team.teamID, {
       alias: null,
@@ -66,7 +66,7 @@ function limits(storeTest: StoreTest): void {
   })
 
   storeTest(
-    '50 parallel creates with a limit of 10 insert exactly 10, also where some are there',
+    '50 parallel creates with a limit of 10 insert exactly 10, also if some exist',
     async (stores) => {
       const team = await insertTeam(stores)
       const insertFifty = (maxSandboxes: number) => {
@@ -89,7 +89,7 @@ function limits(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a limit that is met exactly is not exceeded; CPU and memory are sums', async (stores) => {
+  storeTest('a limit may be reached exactly; CPU and memory are sums', async (stores) => {
     const team = await insertTeam(stores)
     const insert = (cpuCount: number, memoryMB: number) =>
       stores.sandboxes.insertWithinLimits(aSandbox(team.teamID, { cpuCount, memoryMB }), {
@@ -125,12 +125,12 @@ function limits(storeTest: StoreTest): void {
     assert.ok((await stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), oneOnly)).inserted)
   })
 
-  storeTest('a sandbox of an unknown team is refused with not_found', async ({ sandboxes }) => {
+  storeTest('a sandbox of an unknown team is rejected with not_found', async ({ sandboxes }) => {
     const insert = sandboxes.insertWithinLimits(aSandbox('nobody'), defaultTeamLimits)
     await assert.rejects(insert, (error) => isAppError(error, 'not_found'))
   })
 
-  storeTest('texts with NUL are refused with invalid_argument and nothing is inserted', async (stores) => {
+  storeTest('texts with NUL are rejected with invalid_argument and nothing is inserted', async (stores) => {
     const team = await insertTeam(stores)
     const sandbox = aSandbox(team.teamID, { alias: 'a\0b' })
     const insert = stores.sandboxes.insertWithinLimits(sandbox, defaultTeamLimits)
@@ -141,7 +141,7 @@ function limits(storeTest: StoreTest): void {
 
 function claims(storeTest: StoreTest): void {
   storeTest(
-    'parallel creates with one idempotency key insert one sandbox, and all learn which',
+    'parallel creates with one idempotency key insert one sandbox, and all get its id',
     async (stores) => {
       const team = await insertTeam(stores)
       const claim = { key: 'k'.repeat(9000), requestHash: 'request' }
@@ -158,22 +158,19 @@ function claims(storeTest: StoreTest): void {
     },
   )
 
-  storeTest(
-    'a known key answers with the earlier request, even where the limit is reached',
-    async (stores) => {
-      const team = await insertTeam(stores)
-      const oneOnly = { ...defaultTeamLimits, maxSandboxes: 1 }
-      const first = aSandbox(team.teamID)
-      await stores.sandboxes.insertWithinLimits(first, oneOnly, { key: 'k', requestHash: 'first' })
-      const again = { key: 'k', requestHash: 'second' }
-      assert.deepEqual(await stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), oneOnly, again), {
-        inserted: false,
-        earlier: { requestHash: 'first', sandboxID: first.sandboxID },
-      })
-    },
-  )
+  storeTest('a known key returns the earlier request, even if the limit is reached', async (stores) => {
+    const team = await insertTeam(stores)
+    const oneOnly = { ...defaultTeamLimits, maxSandboxes: 1 }
+    const first = aSandbox(team.teamID)
+    await stores.sandboxes.insertWithinLimits(first, oneOnly, { key: 'k', requestHash: 'first' })
+    const again = { key: 'k', requestHash: 'second' }
+    assert.deepEqual(await stores.sandboxes.insertWithinLimits(aSandbox(team.teamID), oneOnly, again), {
+      inserted: false,
+      earlier: { requestHash: 'first', sandboxID: first.sandboxID },
+    })
+  })
 
-  storeTest('a create that was refused leaves its key free', async (stores) => {
+  storeTest('a rejected create leaves its key free', async (stores) => {
     const team = await insertTeam(stores)
     const claim = { key: 'k', requestHash: 'r' }
     const none = { ...defaultTeamLimits, maxSandboxes: 0 }
@@ -205,23 +202,20 @@ function claims(storeTest: StoreTest): void {
 }
 
 function moves(storeTest: StoreTest): void {
-  storeTest(
-    'exactly the legal moves are done, and every other is refused as our own mistake',
-    async (stores) => {
-      const team = await insertTeam(stores)
-      for (const from of allStates) {
-        for (const to of allStates) {
-          const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, from)
-          const ending = to === 'ended' ? { endedAt: time, endReason: 'killed' as const } : {}
-          const moving = stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, ending)
-          if (legalMoves[from].includes(to)) assert.equal((await moving)?.state, to)
-          else await assert.rejects(moving, (error) => isAppError(error, 'internal'), `${from} to ${to}`)
-        }
+  storeTest('exactly the legal moves are made, and every other move is an internal error', async (stores) => {
+    const team = await insertTeam(stores)
+    for (const from of allStates) {
+      for (const to of allStates) {
+        const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, from)
+        const ending = to === 'ended' ? { endedAt: time, endReason: 'killed' as const } : {}
+        const moving = stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, ending)
+        if (legalMoves[from].includes(to)) assert.equal((await moving)?.state, to)
+        else await assert.rejects(moving, (error) => isAppError(error, 'internal'), `${from} to ${to}`)
       }
-    },
-  )
+    }
+  })
 
-  storeTest('a move happens only in that run and from those states', async (stores) => {
+  storeTest('a move is made only in its run and from its states', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, team.teamID)
     const { sandboxes } = stores
@@ -241,7 +235,7 @@ function moves(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('a move that is about the end of its time happens only while that is the end', async (stores) => {
+  storeTest('a move for an expired timeout is made only while the timeout is unchanged', async (stores) => {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandboxIn(stores, team.teamID, 'running')
@@ -254,7 +248,7 @@ function moves(storeTest: StoreTest): void {
     assert.equal((await sandboxes.find(sandboxID))?.moveID, 'the move')
   })
 
-  storeTest('of parallel moves from one state one wins', async (stores) => {
+  storeTest('of parallel moves from one state, one wins', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'running')
     const tries = Array.from({ length: 10 }, (_, index) =>
@@ -265,7 +259,7 @@ function moves(storeTest: StoreTest): void {
     assert.equal((await stores.sandboxes.find(sandboxID))?.state, won[0]!.state)
   })
 
-  storeTest('a move carries its changes, and a new run shuts the older one out', async (stores) => {
+  storeTest('a move carries its changes, and a new run excludes the older one', async (stores) => {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'paused')
@@ -280,7 +274,7 @@ function moves(storeTest: StoreTest): void {
     assert.equal(cleared?.handle, null)
   })
 
-  storeTest('the end keeps its time and reason, and is refused without them', async (stores) => {
+  storeTest('the end keeps its time and reason, and is rejected without them', async (stores) => {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'killing')
@@ -294,7 +288,7 @@ function moves(storeTest: StoreTest): void {
     assert.partialDeepStrictEqual(await sandboxes.find(sandboxID), ended)
   })
 
-  storeTest('a handle is saved in its run only, and not once the sandbox has ended', async (stores) => {
+  storeTest('a handle is stored in its run only, and not after the sandbox has ended', async (stores) => {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, team.teamID)
@@ -308,7 +302,7 @@ function moves(storeTest: StoreTest): void {
 }
 
 function endings(storeTest: StoreTest): void {
-  storeTest('the end of a running sandbox is set, or only moved out', async (stores) => {
+  storeTest('the end of a running sandbox is set, or only extended', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'running', { endAt: time + 100 })
     const endAfter = async (endAt: number, onlyExtend: boolean) =>
@@ -320,7 +314,7 @@ function endings(storeTest: StoreTest): void {
     assert.equal(await stores.sandboxes.setEnd(sandboxID, newUUID(), time, false), undefined)
   })
 
-  storeTest('only running sandboxes have an end that can be set or that expires', async (stores) => {
+  storeTest('only running sandboxes have a timeout that can be set or that expires', async (stores) => {
     const team = await insertTeam(stores)
     for (const state of allStates.filter((state) => state !== 'running')) {
       const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, state, { endAt: time })
@@ -330,7 +324,7 @@ function endings(storeTest: StoreTest): void {
     assert.equal(await stores.sandboxes.nextEnd('kill'), undefined)
   })
 
-  storeTest('expired sandboxes come earliest first, those of this very moment included', async (stores) => {
+  storeTest('expired sandboxes are listed earliest first, those of this moment included', async (stores) => {
     const team = await insertTeam(stores)
     const ends = [time + 2, time, time + 1, time + 3]
     const ids: string[] = []
@@ -344,30 +338,27 @@ function endings(storeTest: StoreTest): void {
     assert.equal(await stores.sandboxes.nextEnd('kill'), time)
   })
 
-  storeTest(
-    'what is paused at the end of its time is looked for apart from what is killed',
-    async (stores) => {
-      const team = await insertTeam(stores)
-      const end = async (autoPause: boolean, endAt: number) => {
-        const options = { ...aSandbox(team.teamID).options, autoPause }
-        return (await insertSandboxIn(stores, team.teamID, 'running', { endAt, options })).sandboxID
-      }
-      const [killed, paused] = [await end(false, time + 1), await end(true, time)]
-      for (const [kind, sandboxID, endAt] of [
-        ['kill', killed, time + 1],
-        ['pause', paused, time],
-      ] as const) {
-        const expired = await stores.sandboxes.listExpired(time + 5, kind, 10)
-        assert.deepEqual(
-          expired.map((row) => row.sandboxID),
-          [sandboxID],
-        )
-        assert.equal(await stores.sandboxes.nextEnd(kind), endAt)
-      }
-    },
-  )
+  storeTest('sandboxes to pause at their timeout are listed apart from those to kill', async (stores) => {
+    const team = await insertTeam(stores)
+    const end = async (autoPause: boolean, endAt: number) => {
+      const options = { ...aSandbox(team.teamID).options, autoPause }
+      return (await insertSandboxIn(stores, team.teamID, 'running', { endAt, options })).sandboxID
+    }
+    const [killed, paused] = [await end(false, time + 1), await end(true, time)]
+    for (const [kind, sandboxID, endAt] of [
+      ['kill', killed, time + 1],
+      ['pause', paused, time],
+    ] as const) {
+      const expired = await stores.sandboxes.listExpired(time + 5, kind, 10)
+      assert.deepEqual(
+        expired.map((row) => row.sandboxID),
+        [sandboxID],
+      )
+      assert.equal(await stores.sandboxes.nextEnd(kind), endAt)
+    }
+  })
 
-  storeTest('pruning forgets ended rows and keys from before, and nothing else', async (stores) => {
+  storeTest('pruning removes old ended rows and keys, and nothing else', async (stores) => {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const inState = (state: SandboxState, endedAt = time) =>

@@ -19,7 +19,7 @@ export function sandboxListSuite(storeTest: StoreTest): void {
   orderAndPaging(storeTest)
   filters(storeTest)
 
-  storeTest('every row that is not ended is listed for the reconciler, of all teams', async (stores) => {
+  storeTest('every row that has not ended is listed for the reconciler, for all teams', async (stores) => {
     const expected: string[] = []
     for (const state of allStates) {
       const team = await insertTeam(stores)
@@ -69,7 +69,7 @@ function orderAndPaging(storeTest: StoreTest): void {
   }
 
   storeTest(
-    'a row that comes or goes between two pages neither repeats nor hides another',
+    'a row that is added or removed between two pages neither repeats nor hides another',
     async (stores) => {
       const filter = await insertAll(stores)
       const first = await stores.sandboxes.list(filter, { order: 'desc', limit: 2 })
@@ -100,7 +100,7 @@ function filters(storeTest: StoreTest): void {
     ])
   })
 
-  storeTest('only the states asked for are listed; none asked for gives none', async (stores) => {
+  storeTest('only the requested states are listed, and none if none is requested', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const ids = new Map<SandboxState, string>()
     for (const state of allStates) ids.set(state, (await insertSandboxIn(stores, teamID, state)).sandboxID)
@@ -111,7 +111,7 @@ function filters(storeTest: StoreTest): void {
     assert.deepEqual(await found(stores, { teamID, states: [] }), [])
   })
 
-  storeTest('the template filter and the inclusive start filter join with the rest', async (stores) => {
+  storeTest('the template filter and the inclusive start filter combine with the others', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const insert = (changes: Partial<NewSandbox>) => insertSandbox(stores, teamID, changes)
     await insert({ templateID: 't1', startedAt: time - 1 })
@@ -128,7 +128,7 @@ function filters(storeTest: StoreTest): void {
     assert.deepEqual(await found(stores, { ...all, templateID: 't3' }), [])
   })
 
-  storeTest('metadata matches when every pair is there exactly', async (stores) => {
+  storeTest('metadata matches if every pair is present exactly', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const insert = async (metadata: Record<string, string>) =>
       (await insertSandbox(stores, teamID, { metadata })).sandboxID

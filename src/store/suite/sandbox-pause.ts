@@ -25,7 +25,7 @@ const isMoved = (result: Resumed) => 'moved' in result && result.moved !== undef
 
 function kept(storeTest: StoreTest): void {
   storeTest(
-    'what is kept of a paused sandbox comes back as it was, and stays until it is cleared',
+    'the snapshot of a paused sandbox is read back unchanged, and stays until it is cleared',
     async (stores) => {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
@@ -42,23 +42,26 @@ function kept(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('what is kept is corrected in that run only, and only while it is paused', async (stores) => {
-    const { sandboxes } = stores
-    const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
-    const corrected = aSnapshot({ memory: false })
-    assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
-    assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    const after = { ...paused, snapshot: corrected }
-    assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
-    for (const state of allStates.filter((state) => state !== 'paused')) {
-      const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
-      assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
-      assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
-    }
-  })
+  storeTest(
+    'the snapshot of a row is corrected in that run only, and only while it is paused',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
+      const corrected = aSnapshot({ memory: false })
+      assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
+      assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+      const after = { ...paused, snapshot: corrected }
+      assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
+      for (const state of allStates.filter((state) => state !== 'paused')) {
+        const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
+        assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+        assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
+      }
+    },
+  )
 }
 
 function resumes(storeTest: StoreTest): void {
@@ -78,7 +81,7 @@ function resumes(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a resume may clear what is kept', async (stores) => {
+  storeTest('a resume may clear the snapshot of the row', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertPaused(stores, teamID, aSnapshot())
     const changes = { runID: newUUID(), snapshot: null }
@@ -86,23 +89,26 @@ function resumes(storeTest: StoreTest): void {
     assert.equal((await stores.sandboxes.find(paused.sandboxID))?.snapshot, null)
   })
 
-  storeTest('a resume of another run, of no sandbox or from another state moves nothing', async (stores) => {
-    const { sandboxes } = stores
-    const { teamID } = await insertTeam(stores)
-    const paused = await insertPaused(stores, teamID, aSnapshot())
-    assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
-    assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
-    assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-    for (const state of allStates.filter((state) => state !== 'paused')) {
-      const sandbox = await insertSandboxIn(stores, teamID, state)
-      // Also if no resume would be within the limits: that the row has moved on says more.
-      assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
-      assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
-    }
-  })
+  storeTest(
+    'a resume of another run, of no sandbox or from another state changes nothing',
+    async (stores) => {
+      const { sandboxes } = stores
+      const { teamID } = await insertTeam(stores)
+      const paused = await insertPaused(stores, teamID, aSnapshot())
+      assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
+      assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
+      assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
+      for (const state of allStates.filter((state) => state !== 'paused')) {
+        const sandbox = await insertSandboxIn(stores, teamID, state)
+        // Also if no resume would be within the limits: that the row has moved on says more.
+        assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
+        assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
+      }
+    },
+  )
 
   storeTest(
-    'a resume counts as a create does, limit by limit, and leaves a refused row alone',
+    'a resume counts like a create, limit by limit, and leaves a rejected row unchanged',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       await insertSandboxIn(stores, teamID, 'running', { cpuCount: 3, memoryMB: 400 })
@@ -124,7 +130,7 @@ function races(storeTest: StoreTest): void {
   const countActive = ({ sandboxes }: Stores, teamID: string) =>
     sandboxes.count({ teamID, states: activeStates })
 
-  storeTest('parallel resumes pass no limit together', async (stores) => {
+  storeTest('parallel resumes do not exceed a limit together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     let paused = await insertMany(stores, teamID, 30)
     // Limits below the number of connections: each resume that runs unlocked beside another would pass.
@@ -139,7 +145,7 @@ function races(storeTest: StoreTest): void {
     }
   })
 
-  storeTest('parallel resumes and creates pass no limit together', async (stores) => {
+  storeTest('parallel resumes and creates do not exceed a limit together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const paused = await insertMany(stores, teamID, 20)
     const limits = { ...defaultTeamLimits, maxMemoryMB: 512 * 5 }
@@ -152,7 +158,7 @@ function races(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'of parallel resumes of one sandbox one wins, and the others learn that it moved on',
+    'of parallel resumes of one sandbox, one wins, and the others learn that it has moved',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const paused = await insertPaused(stores, teamID, aSnapshot())
@@ -201,16 +207,19 @@ function frozenMemory(storeTest: StoreTest): void {
     return 'exceeded' in result ? result.exceeded : result.inserted
   }
 
-  storeTest('a frozen sandbox holds its memory against a create, but no place and no CPU', async (stores) => {
-    const { teamID } = await insertTeam(stores)
-    await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
-    assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
-    const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
-    assert.equal(await create(stores, teamID, justEnough), true)
-  })
+  storeTest(
+    'a frozen sandbox counts against a create with its memory, but not as a sandbox and not with its CPUs',
+    async (stores) => {
+      const { teamID } = await insertTeam(stores)
+      await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
+      assert.equal(await create(stores, teamID, { maxMemoryMB: 999 }), 'maxMemoryMB')
+      const justEnough = { maxSandboxes: 1, maxCPU: 2, maxMemoryMB: 1000 }
+      assert.equal(await create(stores, teamID, justEnough), true)
+    },
+  )
 
   storeTest(
-    'a frozen sandbox holds its memory against the resume of another, not its own',
+    'a frozen sandbox’s memory counts against the resume of another sandbox, not against its own',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 600 })
@@ -222,7 +231,7 @@ function frozenMemory(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the frozen of one team hold nothing against another', async (stores) => {
+  storeTest('frozen sandboxes of one team do not count against another team', async (stores) => {
     const other = await insertTeam(stores)
     await insertPaused(stores, other.teamID, aSnapshot({ frozen: true }))
     const { teamID } = await insertTeam(stores)
@@ -231,7 +240,7 @@ function frozenMemory(storeTest: StoreTest): void {
 
   const releases: [how: string, release: (stores: Stores, sandbox: Sandbox) => Promise<unknown>][] = [
     [
-      'that is found to stand still no more',
+      'that is no longer frozen',
       ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSnapshot(sandboxID, runID, aSnapshot()),
     ],
     [
@@ -253,7 +262,7 @@ function frozenMemory(storeTest: StoreTest): void {
     ],
   ]
   for (const [how, release] of releases) {
-    storeTest(`a frozen sandbox ${how} gives its memory back`, async (stores) => {
+    storeTest(`a frozen sandbox ${how} frees its memory`, async (stores) => {
       const { teamID } = await insertTeam(stores)
       const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
       assert.equal(await create(stores, teamID, { maxMemoryMB: 400 }), 'maxMemoryMB')

@@ -25,7 +25,7 @@ export async function liesSealed(db: Kysely<Tables>, sandboxID: string): Promise
     .executeTakeFirstOrThrow()
   const text = JSON.stringify(row)
   assert.ok(!text.includes(hidden), text)
-  // Whoever can write to the row cannot send the password elsewhere.
+  // An attacker who can write to the row cannot have the password sent to another host.
   assert.ok(!text.includes('198.51.100.1') && !text.includes('X-Key'), text)
   assert.equal(row.network_key_id, vault.keyID)
   assert.ok(text.includes('8443'), 'how it is reached is known without the key')

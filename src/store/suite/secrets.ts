@@ -24,7 +24,7 @@ const change = (changes: Partial<SecretChange> = {}): SecretChange => ({
 })
 
 export function secretSuite(storeTest: StoreTest): void {
-  storeTest('a secret comes back as it was by id and by name, to its own team only', async (stores) => {
+  storeTest('a secret is read back unchanged by id and by name, by its own team only', async (stores) => {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
@@ -54,7 +54,7 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.deepEqual(await secrets.list(teamID, { limit: 10 }), [secret])
   })
 
-  storeTest('of parallel inserts of one name exactly one succeeds', async (stores) => {
+  storeTest('of parallel inserts of one name, exactly one succeeds', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const all = Array.from({ length: 12 }, () => aSecret(teamID, { name: 'same' }))
     const results = await Promise.allSettled(all.map((each) => stores.secrets.insert(each, value, most)))
@@ -65,7 +65,7 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.equal((await stores.secrets.list(teamID, { limit: 100 })).length, 1)
   })
 
-  storeTest('parallel inserts do not pass the limit of the team together', async (stores) => {
+  storeTest('parallel inserts do not exceed the limit of the team together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     await stores.secrets.insert(aSecret(other.teamID), value, most)
@@ -74,12 +74,12 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.equal((await stores.secrets.list(teamID, { limit: 100 })).length, 7)
   })
 
-  storeTest('a secret of a team that is not there is refused', async ({ secrets }) => {
+  storeTest('a secret of an unknown team is rejected', async ({ secrets }) => {
     const orphan = secrets.insert(aSecret(newUUID()), value, most)
     await assert.rejects(orphan, (error) => isAppError(error, 'not_found'))
   })
 
-  storeTest('a new version is current at once; metadata is kept unless it is given', async (stores) => {
+  storeTest('a new version is current at once, and metadata stays unless it is given', async (stores) => {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID, { metadata: { a: '1' } })
@@ -108,7 +108,7 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.equal((await secrets.readCurrent(teamID, name))?.value.sealed, 'value 11')
   })
 
-  storeTest('a value that cannot be sealed leaves the secret as it was', async (stores) => {
+  storeTest('a value that cannot be sealed leaves the secret unchanged', async (stores) => {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID)
@@ -120,7 +120,7 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.deepEqual(await secrets.readCurrent(teamID, secret.name), { secret, value })
   })
 
-  storeTest('pages go newest first, then by id, without gap or overlap', async (stores) => {
+  storeTest('pages are newest first, then by id, without gap or overlap', async (stores) => {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const all: Secret[] = []
@@ -140,7 +140,7 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.deepEqual(found, expected)
   })
 
-  storeTest('a deleted secret is gone with its versions, and its name is free', async (stores) => {
+  storeTest('a deleted secret is removed with its versions, and its name is free', async (stores) => {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID)
@@ -153,17 +153,20 @@ export function secretSuite(storeTest: StoreTest): void {
     assert.deepEqual(await secrets.readCurrent(teamID, secret.name), { secret: again, value })
   })
 
-  storeTest('secrets whose current value another key sealed are counted, of all teams', async (stores) => {
-    const { secrets } = stores
-    const { teamID } = await insertTeam(stores)
-    const other = await insertTeam(stores)
-    const renewed = aSecret(teamID)
-    await secrets.insert(renewed, { keyID: 'old', sealed: 's' }, most)
-    await secrets.insert(aSecret(other.teamID), { keyID: 'old', sealed: 's' }, most)
-    await secrets.insert(aSecret(other.teamID), value, most)
-    assert.equal(await secrets.countSealedByOthers('key'), 2)
-    await secrets.append(teamID, { name: renewed.name }, change())
-    assert.equal(await secrets.countSealedByOthers('key'), 1)
-    assert.equal(await secrets.countSealedByOthers('old'), 2)
-  })
+  storeTest(
+    'secrets whose current value was sealed with another key are counted, over all teams',
+    async (stores) => {
+      const { secrets } = stores
+      const { teamID } = await insertTeam(stores)
+      const other = await insertTeam(stores)
+      const renewed = aSecret(teamID)
+      await secrets.insert(renewed, { keyID: 'old', sealed: 's' }, most)
+      await secrets.insert(aSecret(other.teamID), { keyID: 'old', sealed: 's' }, most)
+      await secrets.insert(aSecret(other.teamID), value, most)
+      assert.equal(await secrets.countSealedByOthers('key'), 2)
+      await secrets.append(teamID, { name: renewed.name }, change())
+      assert.equal(await secrets.countSealedByOthers('key'), 1)
+      assert.equal(await secrets.countSealedByOthers('old'), 2)
+    },
+  )
 }

@@ -24,7 +24,7 @@ export function snapshotSuite(storeTest: StoreTest): void {
 }
 
 function snapshotBuilds(storeTest: StoreTest): void {
-  storeTest('a template comes back as the snapshot that it is', async (stores) => {
+  storeTest('a snapshot template is read back as a snapshot', async (stores) => {
     const snapshot = await insertTemplate(stores, { isSnapshot: true })
     const built = await insertTemplate(stores)
     assert.deepEqual(await stores.templates.findByID(snapshot.templateID), snapshot)
@@ -46,7 +46,7 @@ function snapshotBuilds(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'the snapshot of a build is set, kept by other updates, replaced and cleared',
+    'the snapshot of a build is set, replaced and cleared, and other updates keep it',
     async ({ templates, ...stores }) => {
       const { templateID } = await insertTemplate({ templates, ...stores })
       const build = aBuild(templateID)
@@ -64,7 +64,7 @@ function snapshotBuilds(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the names of snapshots are those that builds hold now, each once', async (stores) => {
+  storeTest('the names of snapshots are those of current builds, each once', async (stores) => {
     const { templates } = stores
     assert.deepEqual(await templates.listSnapshotNames(), [])
     const { templateID } = await insertTemplate(stores)
@@ -110,7 +110,7 @@ function listing(storeTest: StoreTest): void {
   })
 
   storeTest(
-    "templates that are no snapshots, other teams' and those with nothing ready are not listed",
+    'templates that are no snapshots, of other teams, or with no ready build are not listed',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const other = await insertTeam(stores)
@@ -128,7 +128,7 @@ function listing(storeTest: StoreTest): void {
   )
 
   storeTest(
-    'a snapshot whose name was built too is listed as a template, and as what it was',
+    'a snapshot whose name was also built is listed as a template and as a snapshot',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       const listed = () => stores.templates.listTemplates(teamID, { order: 'asc', limit: 10 })
@@ -200,7 +200,7 @@ const deletedOf = (result: Awaited<ReturnType<Stores['templates']['deleteUnused'
 
 function deleting(storeTest: StoreTest): void {
   storeTest(
-    'a deleted template is gone with its names, tags and builds, which are returned',
+    'a deleted template is removed with its names, tags and builds, which are returned',
     async (stores) => {
       const { templates } = stores
       const { teamID } = await insertTeam(stores)
@@ -233,13 +233,16 @@ function deleting(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('a template without builds is deleted, and an unknown one is told apart', async (stores) => {
-    const { templateID } = await insertTemplate(stores)
-    assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
-    assert.equal(await stores.templates.deleteUnused(templateID), undefined)
-  })
+  storeTest(
+    'a template without builds is deleted, and an unknown template gives another result',
+    async (stores) => {
+      const { templateID } = await insertTemplate(stores)
+      assert.deepEqual(await stores.templates.deleteUnused(templateID), { deleted: [] })
+      assert.equal(await stores.templates.deleteUnused(templateID), undefined)
+    },
+  )
 
-  storeTest('of parallel deletes one gets the builds', async (stores) => {
+  storeTest('of parallel deletes, one gets the builds', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const build = aBuild(templateID)
     await stores.templates.insertBuild(build, ['default'])
@@ -248,28 +251,31 @@ function deleting(storeTest: StoreTest): void {
     assert.deepEqual(done, [{ deleted: [build] }])
   })
 
-  storeTest('a build inserted while its template is deleted is returned or refused', async (stores) => {
-    const { templates } = stores
-    const { templateID } = await insertTemplate(stores)
-    const builds = Array.from({ length: 16 }, () => aBuild(templateID, { snapshot: aBuildSnapshot() }))
-    const insert = async (build: TemplateBuild) => {
-      try {
-        await templates.insertBuild(build, ['default'])
-        return build.buildID
-      } catch (error) {
-        assert.ok(isAppError(error, 'not_found'), String(error))
-        return undefined
+  storeTest(
+    'a build that is inserted while its template is deleted is returned or rejected',
+    async (stores) => {
+      const { templates } = stores
+      const { templateID } = await insertTemplate(stores)
+      const builds = Array.from({ length: 16 }, () => aBuild(templateID, { snapshot: aBuildSnapshot() }))
+      const insert = async (build: TemplateBuild) => {
+        try {
+          await templates.insertBuild(build, ['default'])
+          return build.buildID
+        } catch (error) {
+          assert.ok(isAppError(error, 'not_found'), String(error))
+          return undefined
+        }
       }
-    }
-    const firstInserts = builds.slice(0, 8).map(insert)
-    const deleted = templates.deleteUnused(templateID)
-    const inserted = await Promise.all([...firstInserts, ...builds.slice(8).map(insert)])
-    const returned = deletedOf(await deleted)?.map(({ buildID }) => buildID)
-    assert.deepEqual(returned?.sort(), inserted.filter((buildID) => buildID !== undefined).sort())
-    assert.deepEqual(await templates.listSnapshotNames(), [])
-  })
+      const firstInserts = builds.slice(0, 8).map(insert)
+      const deleted = templates.deleteUnused(templateID)
+      const inserted = await Promise.all([...firstInserts, ...builds.slice(8).map(insert)])
+      const returned = deletedOf(await deleted)?.map(({ buildID }) => buildID)
+      assert.deepEqual(returned?.sort(), inserted.filter((buildID) => buildID !== undefined).sort())
+      assert.deepEqual(await templates.listSnapshotNames(), [])
+    },
+  )
 
-  storeTest('a template that sandboxes stand on stays, until they have ended', async (stores) => {
+  storeTest('a template that sandboxes use stays until they have ended', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const { teamID } = await insertTeam(stores)
     const states = [
@@ -296,7 +302,7 @@ function deleting(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'of a sandbox and the deletion of its template, at the same time, one comes first',
+    'a create and the deletion of its template at the same time take effect one after the other',
     async (stores) => {
       const { teamID } = await insertTeam(stores)
       for (let round = 0; round < 10; round++) {

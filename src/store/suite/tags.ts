@@ -13,7 +13,7 @@ export function tagSuite(storeTest: StoreTest): void {
 }
 
 function names(storeTest: StoreTest): void {
-  storeTest('a template is made public and private again, and nothing else of it changes', async (stores) => {
+  storeTest('a template is made public and private again, without another change', async (stores) => {
     const template = await insertTemplate(stores, { public: false })
     const other = await insertTemplate(stores, { public: false })
     const { templateID } = template
@@ -26,7 +26,7 @@ function names(storeTest: StoreTest): void {
     await assert.rejects(stores.templates.setPublic('nothing', true, time), notFound)
   })
 
-  storeTest('names are added behind the others of their kind, and once only', async (stores) => {
+  storeTest('names are added after the others of their kind, and once only', async (stores) => {
     const { templates } = stores
     const template = await insertTemplate(stores)
     const { templateID } = template
@@ -43,22 +43,25 @@ function names(storeTest: StoreTest): void {
 
   for (const namespace of [null, 'rabbits']) {
     const kind = namespace === null ? 'namespace-less' : 'namespaced'
-    storeTest(`a ${kind} name of another template is not added and stays where it is`, async (stores) => {
-      const { templates } = stores
-      const owner = await insertTemplate(stores)
-      const { templateID } = await insertTemplate(stores)
-      const name = { namespace, alias: 'web' }
-      await templates.addName(owner.templateID, name)
-      await assert.rejects(templates.addName(templateID, name), (error) => {
-        assert.ok(isAppError(error, 'already_exists'))
-        return error.message.includes(namespace === null ? "'web'" : "'rabbits/web'")
-      })
-      assert.deepEqual(await templates.findByAlias(namespace, 'web'), owner)
-      assert.deepEqual(await templates.namesOf(templateID), [])
-    })
+    storeTest(
+      `a ${kind} name of another template is not added, and stays with that template`,
+      async (stores) => {
+        const { templates } = stores
+        const owner = await insertTemplate(stores)
+        const { templateID } = await insertTemplate(stores)
+        const name = { namespace, alias: 'web' }
+        await templates.addName(owner.templateID, name)
+        await assert.rejects(templates.addName(templateID, name), (error) => {
+          assert.ok(isAppError(error, 'already_exists'))
+          return error.message.includes(namespace === null ? "'web'" : "'rabbits/web'")
+        })
+        assert.deepEqual(await templates.findByAlias(namespace, 'web'), owner)
+        assert.deepEqual(await templates.namesOf(templateID), [])
+      },
+    )
   }
 
-  storeTest('of templates that claim one name at once a single one gets it', async (stores) => {
+  storeTest('of templates that claim one name at once, one gets it', async (stores) => {
     const { templates } = stores
     const name = { namespace: null, alias: 'web' }
     const claimants = await Promise.all(Array.from({ length: 8 }, () => insertTemplate(stores)))
@@ -80,21 +83,24 @@ function names(storeTest: StoreTest): void {
 }
 
 function assigning(storeTest: StoreTest): void {
-  storeTest('an assigned tag means its new build, and the template has been touched', async (stores) => {
-    const { templates } = stores
-    const { templateID } = await insertTemplate(stores)
-    const [older, newer] = [aBuild(templateID), aBuild(templateID)]
-    await templates.insertBuild(older, ['default'])
-    await templates.insertBuild(newer, ['default'])
-    await templates.assignTags(templateID, older.buildID, ['default', 'stable'], time + 5)
-    assert.deepEqual(await templates.findReadyBuild(templateID, 'default'), older)
-    assert.deepEqual(await templates.findReadyBuild(templateID, 'stable'), older)
-    assert.equal((await templates.findByID(templateID))?.updatedAt, time + 5)
-    await templates.assignTags(templateID, newer.buildID, [], time + 6)
-    assert.deepEqual(await templates.findReadyBuild(templateID, 'default'), older)
-  })
+  storeTest(
+    "an assigned tag means its new build, and the template's time of change is set",
+    async (stores) => {
+      const { templates } = stores
+      const { templateID } = await insertTemplate(stores)
+      const [older, newer] = [aBuild(templateID), aBuild(templateID)]
+      await templates.insertBuild(older, ['default'])
+      await templates.insertBuild(newer, ['default'])
+      await templates.assignTags(templateID, older.buildID, ['default', 'stable'], time + 5)
+      assert.deepEqual(await templates.findReadyBuild(templateID, 'default'), older)
+      assert.deepEqual(await templates.findReadyBuild(templateID, 'stable'), older)
+      assert.equal((await templates.findByID(templateID))?.updatedAt, time + 5)
+      await templates.assignTags(templateID, newer.buildID, [], time + 6)
+      assert.deepEqual(await templates.findReadyBuild(templateID, 'default'), older)
+    },
+  )
 
-  storeTest("a tag is never given to another template's build, or to none", async (stores) => {
+  storeTest("a tag is never assigned to another template's build, or to none", async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const other = await insertTemplate(stores)
@@ -108,7 +114,7 @@ function assigning(storeTest: StoreTest): void {
     assert.deepEqual(await templates.listTags(other.templateID), [own])
   })
 
-  storeTest('tags that are assigned at once are all there', async (stores) => {
+  storeTest('tags that are assigned at once all exist', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
     const build = aBuild(templateID)
@@ -145,25 +151,28 @@ function assigning(storeTest: StoreTest): void {
 }
 
 function removing(storeTest: StoreTest): void {
-  storeTest('a removed tag is gone with all its assignments, and only of that template', async (stores) => {
-    const { templates } = stores
-    const { templateID } = await insertTemplate(stores)
-    const other = await insertTemplate(stores)
-    const builds = [aBuild(templateID), aBuild(templateID)]
-    for (const build of builds) await templates.insertBuild(build, ['default', 'v1', 'v2', 'v3'])
-    const theirs = aBuild(other.templateID)
-    await templates.insertBuild(theirs, ['v1'])
-    await templates.removeTags(templateID, ['v1', 'v3', 'not-there'])
-    await templates.removeTags(templateID, [])
-    await templates.removeTags('nothing', ['v1'])
-    assert.deepEqual(
-      (await templates.listTags(templateID)).map(({ tag }) => tag),
-      ['default', 'v2'],
-    )
-    assert.equal(await templates.findReadyBuild(templateID, 'v1'), undefined)
-    assert.deepEqual(await templates.findBuild(builds[0]!.buildID), builds[0])
-    assert.deepEqual(await templates.findReadyBuild(other.templateID, 'v1'), theirs)
-  })
+  storeTest(
+    'a removed tag is removed with all its assignments, and only from that template',
+    async (stores) => {
+      const { templates } = stores
+      const { templateID } = await insertTemplate(stores)
+      const other = await insertTemplate(stores)
+      const builds = [aBuild(templateID), aBuild(templateID)]
+      for (const build of builds) await templates.insertBuild(build, ['default', 'v1', 'v2', 'v3'])
+      const theirs = aBuild(other.templateID)
+      await templates.insertBuild(theirs, ['v1'])
+      await templates.removeTags(templateID, ['v1', 'v3', 'not-there'])
+      await templates.removeTags(templateID, [])
+      await templates.removeTags('nothing', ['v1'])
+      assert.deepEqual(
+        (await templates.listTags(templateID)).map(({ tag }) => tag),
+        ['default', 'v2'],
+      )
+      assert.equal(await templates.findReadyBuild(templateID, 'v1'), undefined)
+      assert.deepEqual(await templates.findBuild(builds[0]!.buildID), builds[0])
+      assert.deepEqual(await templates.findReadyBuild(other.templateID, 'v1'), theirs)
+    },
+  )
 
   storeTest('a tag that is assigned after a removal is the newest', async (stores) => {
     const { templates } = stores

@@ -38,7 +38,7 @@ export function teamAccessSuite(storeTest: StoreTest): void {
     assert.equal(await stores.keys.renameKey(team.teamID, key.keyID, 'gone'), false)
   })
 
-  storeTest('what teams use is counted, remembered in order and forgotten when it is old', async (stores) => {
+  storeTest('the usage of teams is counted, stored in order and removed when it is old', async (stores) => {
     const team = await insertTeam(stores)
     await insertSandboxIn(stores, team.teamID, 'running', { startedAt: time })
     await insertSandboxIn(stores, team.teamID, 'running', { startedAt: time + 10 })
@@ -47,6 +47,9 @@ export function teamAccessSuite(storeTest: StoreTest): void {
     const { teamID } = team
     const counted = { teamID, concurrentSandboxes: 2, startedSandboxes: 1 }
     assert.deepEqual(await stores.teamMetrics.count(time + 5), [counted])
+    const { concurrentSandboxes, startedSandboxes } = counted
+    const present = { concurrentSandboxes, startedSandboxes }
+    assert.deepEqual(await stores.teamMetrics.countNow(teamID, time + 5), present)
     const samples = [0, 30, 60].map((later) => ({ ...counted, at: time + later }))
     await stores.teamMetrics.append([])
     await stores.teamMetrics.append(samples.toReversed())
@@ -58,7 +61,7 @@ export function teamAccessSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'a team is deleted with all that is its own, but not while it has something alive',
+    'a team is deleted with everything it owns, but not while it has live sandboxes',
     async (stores) => {
       const team = await insertTeam(stores)
       const other = await insertTeam(stores)

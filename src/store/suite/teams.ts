@@ -4,7 +4,7 @@ import { aKey, aTeam, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
 export function teamSuite(storeTest: StoreTest): void {
-  storeTest('a team is found by its id and by its slug, and comes back as it was', async ({ teams }) => {
+  storeTest('a team is found by its id and by its slug, and is read back unchanged', async ({ teams }) => {
     const team = aTeam({ slug: 'rabbits', name: 'Die Häschen 🐇' })
     await teams.insertTeam(team)
     assert.deepEqual(await teams.findTeam(team.teamID), team)
@@ -18,7 +18,7 @@ export function teamSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.teams.findTeam(first.teamID), first)
   })
 
-  storeTest('a taken slug is refused with already_exists and names the slug', async (stores) => {
+  storeTest('a taken slug is rejected with already_exists and the slug', async (stores) => {
     await insertTeam(stores, { slug: 'rabbits' })
     await assert.rejects(insertTeam(stores, { slug: 'rabbits' }), (error) => {
       assert.ok(isAppError(error, 'already_exists'))
@@ -34,7 +34,7 @@ export function teamSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'new limits replace the old ones of that team only, beyond 32 bits and in parts of an hour',
+    'new limits replace the old ones of that team only, beyond 32 bits and in fractions of an hour',
     async (stores) => {
       const team = await insertTeam(stores)
       const other = await insertTeam(stores)
@@ -48,6 +48,19 @@ export function teamSuite(storeTest: StoreTest): void {
     },
   )
 
+  storeTest('older clients are allowed to that team only', async (stores) => {
+    const team = await insertTeam(stores)
+    const other = await insertTeam(stores)
+    await stores.teams.setOlderClients(team.teamID, true)
+    assert.deepEqual(await stores.teams.findTeam(team.teamID), { ...team, olderClients: true })
+    assert.deepEqual(await stores.teams.findTeam(other.teamID), other)
+    await stores.teams.setOlderClients(team.teamID, false)
+    assert.deepEqual(await stores.teams.findTeam(team.teamID), team)
+    await assert.rejects(stores.teams.setOlderClients('nobody', true), (error) =>
+      isAppError(error, 'not_found'),
+    )
+  })
+
   storeTest('a key is found by its hash, with its team', async (stores) => {
     const team = await insertTeam(stores)
     const { hash, ...key } = aKey(team.teamID, { name: 'ci' })
@@ -56,11 +69,11 @@ export function teamSuite(storeTest: StoreTest): void {
     assert.equal(await stores.keys.findByHash('another hash'), undefined)
   })
 
-  storeTest('a key of an unknown team is refused with not_found', async ({ keys }) => {
+  storeTest('a key of an unknown team is rejected with not_found', async ({ keys }) => {
     await assert.rejects(keys.insertKey(aKey('nobody')), (error) => isAppError(error, 'not_found'))
   })
 
-  storeTest('the same hash twice is refused with already_exists', async (stores) => {
+  storeTest('the same hash twice is rejected with already_exists', async (stores) => {
     const team = await insertTeam(stores)
     const key = aKey(team.teamID)
     await stores.keys.insertKey(key)
@@ -88,7 +101,7 @@ export function teamSuite(storeTest: StoreTest): void {
     assert.ok(await stores.keys.findByHash(key.hash))
   })
 
-  storeTest('the last use of a key never goes back', async (stores) => {
+  storeTest("the time of a key's last use never goes back", async (stores) => {
     const team = await insertTeam(stores)
     const key = aKey(team.teamID)
     await stores.keys.insertKey(key)

@@ -30,7 +30,7 @@ export function templateListSuite(storeTest: StoreTest): void {
 }
 
 function summaries(storeTest: StoreTest): void {
-  storeTest('a template without builds is summed up as waiting, with no build', async (stores) => {
+  storeTest('a template without builds is summarized as waiting, with no build', async (stores) => {
     const team = await insertTeam(stores)
     const template = await insertTemplate(stores, { teamID: team.teamID })
     const summary = { template, names: [], build: null, buildStatus: 'waiting', buildCount: 0 }
@@ -92,7 +92,7 @@ function summaries(storeTest: StoreTest): void {
     assert.deepEqual(await stores.templates.listTemplates(teamID, wholeList), expected)
   })
 
-  storeTest('more templates than one query takes ids for are listed in full', async (stores) => {
+  storeTest('more templates than fit into one query are listed in full', async (stores) => {
     const { teamID, slug } = await insertTeam(stores)
     const many = 501
     for (let count = 0; count < many; count++) {

@@ -43,7 +43,7 @@ export function templateSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'the aliases of a template begin with the namespace-less ones, each kind as it was given',
+    'the aliases of a template begin with those without a namespace, each kind in its order',
     async ({ templates }) => {
       const template = aTemplate()
       const names = [
@@ -57,7 +57,7 @@ export function templateSuite(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('the names of a template begin with the namespace-less ones too', async ({ templates }) => {
+  storeTest('the names of a template also begin with those without a namespace', async ({ templates }) => {
     const template = aTemplate()
     const first = { namespace: 'rabbits', alias: 'z-first' }
     const second = { namespace: 'hares', alias: 'a-second' }
@@ -71,7 +71,7 @@ export function templateSuite(storeTest: StoreTest): void {
   for (const namespace of [null, 'rabbits']) {
     const kind = namespace === null ? 'namespace-less' : 'namespaced'
     storeTest(
-      `a taken ${kind} name is refused with already_exists, and the template is not half-made`,
+      `a taken ${kind} name is rejected with already_exists, and the template is not half-made`,
       async ({ templates }) => {
         await templates.insertTemplate(aTemplate(), [{ namespace, alias: 'web' }])
         const second = aTemplate()
@@ -97,7 +97,7 @@ export function templateSuite(storeTest: StoreTest): void {
     assert.equal((await templates.findByAlias('hares', 'web'))?.templateID, theirs.templateID)
   })
 
-  storeTest('a ready build is found by its tag and comes back as it was', async (stores) => {
+  storeTest('a ready build is found by its tag and is read back unchanged', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const serviceContext = { user: 'root', workdir: '/srv', envVars: { A: '0' } }
     const service = { startCmd: 'serve', serviceContext }
@@ -147,7 +147,7 @@ export function templateSuite(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('an update changes only what it names and may set null', async (stores) => {
+  storeTest('an update changes only the named fields and may set null', async (stores) => {
     const { templateID } = await insertTemplate(stores)
     const build = aBuild(templateID, { startCmd: 'serve' })
     await stores.templates.insertBuild(build, ['default'])
@@ -158,7 +158,7 @@ export function templateSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'builds of unknown templates and updates of unknown builds are refused with not_found',
+    'builds of unknown templates and updates of unknown builds are rejected with not_found',
     async ({ templates }) => {
       const notFound = (error: unknown) => isAppError(error, 'not_found')
       await assert.rejects(templates.insertBuild(aBuild('nothing'), ['default']), notFound)

@@ -55,7 +55,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.deepEqual(await volumes.find(volume.volumeID), ready, 'a ready volume is not forgotten')
   })
 
-  storeTest('a creation that is cancelled leaves a volume that is being deleted', async (stores) => {
+  storeTest('a cancelled creation leaves a volume that is being deleted', async (stores) => {
     const { volumes } = stores
     const { teamID } = await insertTeam(stores)
     const volume = aVolume(teamID)
@@ -77,7 +77,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.equal(await volumes.cancelCreation(volumeID), undefined)
   })
 
-  storeTest('a name is taken once per team, also by one that is being deleted', async (stores) => {
+  storeTest('a name is taken once per team, also by a volume that is being deleted', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     const { name, volumeID } = await insertReady(stores, teamID)
@@ -88,7 +88,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.equal(await stores.volumes.insert(aVolume(teamID, { name }), most), true)
   })
 
-  storeTest('parallel inserts do not pass the limit of the team together', async (stores) => {
+  storeTest('parallel inserts do not exceed the limit of the team together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const inserts = Array.from({ length: 20 }, () => stores.volumes.insert(aVolume(teamID), 7))
     assert.equal((await Promise.all(inserts)).filter((inserted) => inserted).length, 7)
@@ -112,7 +112,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.volumes.listAll(), [])
   })
 
-  storeTest('no sandbox begins with a volume that is gone or of another team', async (stores) => {
+  storeTest('no sandbox is created with a volume that is gone or of another team', async (stores) => {
     const { teamID, limits } = await insertTeam(stores)
     const other = await insertTeam(stores)
     const volume = await insertReady(stores, teamID)
@@ -124,20 +124,24 @@ export function volumeSuite(storeTest: StoreTest): void {
     assert.equal(await stores.sandboxes.find(late.sandboxID), undefined)
   })
 
-  storeTest('of a deletion and creates at once, either the one or the others succeed', async (stores) => {
-    const { teamID, limits } = await insertTeam(stores)
-    const volume = await insertReady(stores, teamID)
-    const creates = Array.from({ length: 8 }, () =>
-      stores.sandboxes.insertWithinLimits(aSandboxWith(teamID, volume), limits),
-    )
-    const [deletion, ...created] = await Promise.allSettled([
-      stores.volumes.beginDeletion(volume.volumeID),
-      ...creates,
-    ])
-    const inserted = created.filter(({ status }) => status === 'fulfilled').length
-    const begun = deletion.status === 'fulfilled' && deletion.value !== undefined && 'begun' in deletion.value
-    assert.equal(begun, inserted === 0)
-  })
+  storeTest(
+    'of a deletion and creates at once, either the deletion or the creates succeed',
+    async (stores) => {
+      const { teamID, limits } = await insertTeam(stores)
+      const volume = await insertReady(stores, teamID)
+      const creates = Array.from({ length: 8 }, () =>
+        stores.sandboxes.insertWithinLimits(aSandboxWith(teamID, volume), limits),
+      )
+      const [deletion, ...created] = await Promise.allSettled([
+        stores.volumes.beginDeletion(volume.volumeID),
+        ...creates,
+      ])
+      const inserted = created.filter(({ status }) => status === 'fulfilled').length
+      const begun =
+        deletion.status === 'fulfilled' && deletion.value !== undefined && 'begun' in deletion.value
+      assert.equal(begun, inserted === 0)
+    },
+  )
 
   storeTest('a team with a volume is not deleted', async (stores) => {
     const { teamID } = await insertTeam(stores)

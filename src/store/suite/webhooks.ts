@@ -53,7 +53,7 @@ const attempt = (status: Attempt['status'], at = later): Attempt => ({
 const typeOf = ({ body }: DueDelivery): string => JSON.parse(body).type.split('.').at(-1)
 
 export function webhookSuite(storeTest: StoreTest): void {
-  storeTest('a webhook comes back as it was, to its own team only', async (stores) => {
+  storeTest('a webhook is read back unchanged, by its own team only', async (stores) => {
     const { webhooks } = stores
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
@@ -72,7 +72,7 @@ export function webhookSuite(storeTest: StoreTest): void {
     assert.equal(await webhooks.delete(teamID, webhookID), false)
   })
 
-  storeTest('parallel inserts of webhooks do not pass the limit of the team together', async (stores) => {
+  storeTest('parallel inserts of webhooks do not exceed the limit of the team together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const inserts = Array.from({ length: 8 }, () => stores.webhooks.insert(aWebhook(teamID), secret, 3))
     assert.equal((await Promise.all(inserts)).filter((inserted) => inserted).length, 3)
@@ -104,7 +104,7 @@ export function webhookSuite(storeTest: StoreTest): void {
     )
   })
 
-  storeTest('of each sandbox only the earliest event that waits is due', async (stores) => {
+  storeTest('only the earliest waiting event of each sandbox is due', async (stores) => {
     const { deliveries } = stores
     const { teamID } = await insertTeam(stores)
     await insertWebhook(stores, teamID)
@@ -128,7 +128,7 @@ export function webhookSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'an attempt is recorded once, and its webhook tells whether deliveries arrive',
+    'an attempt is recorded once, and its webhook shows whether deliveries arrive',
     async (stores) => {
       const { deliveries, webhooks } = stores
       const { teamID } = await insertTeam(stores)
@@ -158,7 +158,7 @@ export function webhookSuite(storeTest: StoreTest): void {
     },
   )
 
-  storeTest('deliveries go with their webhook, and a disabled one is sent nothing', async (stores) => {
+  storeTest('deliveries are removed with their webhook, and a disabled one gets nothing', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const { webhookID } = await insertWebhook(stores, teamID)
     await insertRunning(stores, teamID, 0)
@@ -169,7 +169,7 @@ export function webhookSuite(storeTest: StoreTest): void {
   })
 
   storeTest(
-    'deliveries are forgotten by age and by number, and those that waited are told',
+    'deliveries are removed by age and by number, and those that still waited are reported',
     async (stores) => {
       const { deliveries, webhooks } = stores
       const { teamID } = await insertTeam(stores)
@@ -200,7 +200,7 @@ export function webhookSuite(storeTest: StoreTest): void {
     assert.deepEqual(await stores.deliveries.list(webhookID, page), [])
   })
 
-  storeTest('a lease is kept by taking it again, and given back', async ({ leases }) => {
+  storeTest('a lease is extended by taking it again, and can be released', async ({ leases }) => {
     assert.equal(await leases.take('work', 60_000), true)
     assert.equal(await leases.take('work', 60_000), true)
     await leases.release('work')

@@ -16,7 +16,7 @@ import { type Row, timed, type Unit } from '../measure.ts'
 import { familyMs, parentOf } from '../processes.ts'
 import type { Report } from '../report.ts'
 
-/** Requests come in at so many nodes, as by the connections of a load balancer; the others run what is placed on them. */
+/** Number of nodes that receive requests, as from a load balancer; the others only run sandboxes. */
 const doorCount = 16
 const teamCount = 20
 /** Clients that wait for their create before they ask for the next one. */
@@ -168,7 +168,7 @@ class ClusterMeasurement {
     ]
   }
 
-  /** What each door does with all nodes; nothing else goes on meanwhile. */
+  /** Measures the operations of a door that involve all nodes, without other load. */
   async #nodeRows(): Promise<Row[]> {
     const { nodes } = this.#doors[0]!.stores
     const [spent, reads] = await this.#spent(() => repeat(readsOfNodes, () => nodes.list()))

@@ -20,7 +20,7 @@ const cutShare = 0.05
 const [fewAtOnce, manyAtOnce] = [20, 100]
 /** The speed of a machine that is shared with others changes within minutes. */
 const turnsTogether = 3
-/** A new Warren has done so many before. */
+/** Number of runs that warm up a new Warren. */
 const warmUps = 3
 /** The pools of what is made ahead fill up again, in part. */
 const restMs = 3000

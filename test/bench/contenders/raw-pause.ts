@@ -47,7 +47,7 @@ export class RawPause {
     }
   }
 
-  /** A checkpoint after which the sandbox goes on, and restores from it, all at once, until every agent answers. */
+  /** Takes a checkpoint while the sandbox keeps running, and restores it several times at once, until every agent answers. */
   async fork(): Promise<number> {
     const memory = join(this.#folder, 'fork')
     const [, ...slots] = this.#options.slots

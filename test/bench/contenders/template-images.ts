@@ -27,7 +27,7 @@ export type BenchImages = {
   close(): Promise<void>
 }
 
-/** The large image has at most so many layers. */
+/** Maximum number of layers of the large image. */
 export async function openBenchImages(rootFolder: string, mostLayers: number): Promise<BenchImages> {
   await mkdir(join(cacheFolder, 'bench'), { recursive: true })
   const folder = await mkdtemp(join(cacheFolder, 'bench', 'images-'))

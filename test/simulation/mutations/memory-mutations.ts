@@ -1,4 +1,4 @@
-/** Faults of the guard of the memory, and of sandboxes that stand still, put in by hand. */
+/** Faults of the memory guard and of frozen sandboxes, put in by hand. */
 import type { Mutation } from './mutation.ts'
 
 const search = { plan: { profile: 'used-up memory' } } as const
@@ -6,7 +6,7 @@ const search = { plan: { profile: 'used-up memory' } } as const
 export const memoryMutations: Mutation[] = [
   {
     name: 'share not asked',
-    fault: 'Whoever takes more memory stands still, also within its share.',
+    fault: 'A sandbox that takes more memory is frozen even within its share.',
     edits: [
       {
         file: 'src/core/sandbox/capacity/memory-share.ts',
@@ -20,7 +20,7 @@ export const memoryMutations: Mutation[] = [
   },
   {
     name: 'frozen for ever',
-    fault: 'After a restart, whoever is found frozen stays so, though nothing is short.',
+    fault: 'After a restart, a sandbox that is found frozen stays frozen although nothing is short.',
     edits: [
       {
         file: 'src/core/sandbox/capacity/held-sandboxes.ts',
@@ -34,12 +34,12 @@ export const memoryMutations: Mutation[] = [
       },
     ],
     search,
-    finds: /stands still/,
+    finds: /is frozen/,
     seed: 5,
   },
   {
     name: 'route held for ever',
-    fault: 'A sandbox that could not be made to stand still is said to do so from then on.',
+    fault: 'A sandbox that could not be frozen is recorded as frozen.',
     edits: [
       {
         file: 'src/core/sandbox/capacity/held-sandboxes.ts',
@@ -48,7 +48,7 @@ export const memoryMutations: Mutation[] = [
       },
     ],
     search,
-    finds: /is said to stand still/,
+    finds: /is recorded as frozen/,
     seed: 107,
   },
 ]

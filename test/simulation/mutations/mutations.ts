@@ -117,7 +117,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have stored the sandbox since it was listed.
+      // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true }`,
         to: `    .orderBy('id')
     .execute()
@@ -125,7 +125,7 @@ export const mutations: Mutation[] = [
   for (const { id: sandboxID, state } of rows) {
     const type = eventOfMove(state, 'killing')
     const update = {
-      // The node may live all the same, and have stored the sandbox since it was listed.
+      // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state] }`,
       },
     ],

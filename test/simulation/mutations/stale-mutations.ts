@@ -28,7 +28,7 @@ export const staleMutations: Mutation[] = [
   },
   {
     name: 'row from the list',
-    fault: 'The reconciler acts on the row that it listed, beside whoever has the turn.',
+    fault: 'The reconciler acts on the row that it listed, without the turn of the sandbox.',
     edits: [
       {
         file: 'src/core/sandbox/reconciler.ts',
@@ -54,7 +54,7 @@ export const staleMutations: Mutation[] = [
   },
   {
     name: 'policy of a frozen sandbox',
-    fault: 'A sandbox that was frozen goes on without a look at its rules.',
+    fault: 'A frozen sandbox continues without a check of its rules.',
     edits: [
       {
         file: 'src/core/sandbox/launch/launcher.ts',
@@ -357,8 +357,7 @@ export const staleMutations: Mutation[] = [
   },
   {
     name: 'record taken for the kernel',
-    fault:
-      'The driver takes rules that are written down for rules that hold, and a retried change is told as done.',
+    fault: 'The driver treats recorded rules as applied rules, and reports a retried change as done.',
     search: { history: { trustsRecord: true } },
     finds: /^egress policy/,
     seed: 31,

@@ -1,6 +1,7 @@
 import type { Api, RouteContext } from '../../context.ts'
 import { addBuiltInTemplateRoute } from './add-built-in-template.ts'
 import { cancelTeamBuildsRoute } from './cancel-team-builds.ts'
+import { changeTeamRoute } from './change-team.ts'
 import { changeTeamLimitsRoute } from './change-team-limits.ts'
 import { countRunningSandboxesRoute } from './count-running-sandboxes.ts'
 import { createKeyRoute } from './create-key.ts'
@@ -23,6 +24,7 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   getMetricsRoute(app, context)
   createTeamRoute(app, context)
   listTeamsRoute(app, context)
+  changeTeamRoute(app, context)
   changeTeamLimitsRoute(app, context)
   deleteTeamRoute(app, context)
   killTeamSandboxesRoute(app, context)

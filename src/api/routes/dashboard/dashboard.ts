@@ -38,8 +38,8 @@ export function dashboardPage(
 }
 
 /**
- * Nothing comes from elsewhere, no script or style stands in the page, no text becomes markup, and nobody frames it. The
- * client in the page speaks to sandboxes, which with a domain have hosts of their own.
+ * The page loads nothing from other hosts, has no inline script or style, turns no text into markup, and cannot be framed.
+ * The client in the page connects to sandboxes, which have hosts of their own if there is a domain.
  */
 export function dashboardPolicy(domain?: string): string {
   return [

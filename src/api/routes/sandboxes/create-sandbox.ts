@@ -11,6 +11,7 @@ import { textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { exchangeOf } from '../../pass-on.ts'
 import { presentSandbox } from '../../present.ts'
+import { olderClient, olderClientRejected } from './older-client.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 import { refuseUnavailable } from './unavailable-options.ts'
 
@@ -34,13 +35,19 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
       },
       async (request, reply) => {
         const { body } = request
-        refuseUnavailable(body, context)
+        refuseUnavailable(body)
         const team = context.auth.teamOf(request)
+        const older = body.secure === undefined ? olderClient(request.headers) : undefined
+        if (older !== undefined && !context.allowOlderClients && !team.olderClients)
+          throw olderClientRejected(older, team.slug)
         const claim = idempotencyClaim(request, context.tokens)
         const wanted = placedRequest(body, claim)
         const exchange = exchangeOf(request, reply)
         if (await context.cluster?.placer.place(team, wanted, exchange)) return reply.hijack()
         const create = toCreateRequest(body, defaultTimeoutSeconds)
+        // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
+        if (!context.allowInsecureSandboxes) create.options.secure = true
+        if (older !== undefined) create.options.tokenInHost = true
         const created = await context.sandboxes.create(team, create, claim)
         context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
         return reply.code(201).send(presentSandbox(created, context, request))

@@ -33,7 +33,7 @@ export function listRunningSandboxesRoute(app: Api, context: RouteContext): void
           `More than ${longestList} sandboxes match: use /v2/sandboxes, which has pages`,
         )
       }
-      return rows.map(presentListed)
+      return rows.map((row) => presentListed(row, context))
     },
   )
 }

@@ -41,7 +41,7 @@ export function listSandboxesRoute(app: Api, context: RouteContext): void {
         const running = await context.sandboxes.count({ ...filter, states: runningStates })
         reply.header(header.totalRunning, String(running))
       }
-      return page.map(presentListed)
+      return page.map((row) => presentListed(row, context))
     },
   )
 }

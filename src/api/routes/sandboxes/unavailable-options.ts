@@ -2,10 +2,7 @@
 import type { NewSandbox } from '../../../contract/rest/sandbox.ts'
 import { AppError } from '../../../lib/app-error.ts'
 
-/** The options that the operator allows. */
-export type AllowedOptions = { allowInsecureSandboxes: boolean }
-
-type Refusal = { when: (body: NewSandbox, allowed: AllowedOptions) => boolean; message: string }
+type Refusal = { when: (body: NewSandbox) => boolean; message: string }
 
 const given = (value: unknown): boolean =>
   value !== undefined &&
@@ -28,17 +25,12 @@ const refusals: Refusal[] = [
   {
     when: (body) => body.secure === false && body.network?.allowPublicTraffic === false,
     message:
-      'secure: false cannot be combined with allowPublicTraffic: false, which requires a token. Leave one of them out',
-  },
-  {
-    when: (body, allowed) => body.secure === false && !allowed.allowInsecureSandboxes,
-    message:
-      'secure: false is not allowed on this server: whoever knows the id of such a sandbox could use it. Leave it out, or have the operator set WARREN_ALLOW_INSECURE_SANDBOXES=yes',
+      "secure: false cannot be combined with allowPublicTraffic: false: a sandbox without public traffic needs the token that the 'secure' flag gives. Leave one of them out",
   },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
 ]
 
-export function refuseUnavailable(body: NewSandbox, allowed: AllowedOptions): void {
-  const refusal = refusals.find(({ when }) => when(body, allowed))
+export function refuseUnavailable(body: NewSandbox): void {
+  const refusal = refusals.find(({ when }) => when(body))
   if (refusal) throw new AppError('invalid_argument', refusal.message)
 }

@@ -55,7 +55,7 @@ async function tokenFor(
   return { team, token: (await accessTokens.create(team, 'e2b auth login')).token }
 }
 
-/** The fields that the command line expects. Warren knows no persons, so the team stands for one. */
+/** The fields that the command line expects. Warren has no user accounts, so the team's data fills the user's fields. */
 function loginOf(team: Team, token: string, { protocol, host }: FastifyRequest): Record<string, string> {
   return {
     email: `${team.slug}@warren`,

@@ -27,9 +27,12 @@ export async function requestFromDockerfile(
   body: NewTemplateV1,
 ): Promise<TemplateLegacy> {
   requireOwnTeam(team, body.teamID)
-  const { gpuCount, ...template } = parseDockerfile(body.dockerfile)
+  // As with E2B's API, a build may be requested before anybody knows what it is made of.
+  const parsed = body.dockerfile.trim() === '' ? undefined : parseDockerfile(body.dockerfile)
+  const gpuCount = parsed?.gpuCount
   const sizes = sizesOf(context.sizes, { ...(gpuCount !== undefined && { gpuCount }), ...body })
-  const made = await context.builds.request(team, target, tags, sizes, startRequestOf(template, body))
+  const startRequest = parsed ? startRequestOf(parsed, body) : null
+  const made = await context.builds.request(team, target, tags, sizes, startRequest)
   return presentRequested(context, team, made)
 }
 

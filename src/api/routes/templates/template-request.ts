@@ -48,13 +48,11 @@ export function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes)
   const memoryMB = requested.memoryMB ?? sizes.memoryMB.usual
   const diskMB = sizes.diskMB.usual + (requested.minFreeDiskMb ?? 0)
   const reject = (message: string) => new AppError('invalid_argument', message)
-  if (cpuCount < 1 || (cpuCount !== 1 && cpuCount % 2 !== 0)) {
-    throw reject(`CPU count must be 1 or an even number, not ${cpuCount}`)
-  }
-  if (cpuCount > sizes.cpu.most) throw reject(`CPU count exceeds the maximum of ${sizes.cpu.most}`)
-  if (memoryMB < 128) throw reject(`Memory must be at least 128 MiB, not ${memoryMB}`)
-  if (memoryMB % 2 !== 0) throw reject(`Memory must be an even number of MiB, not ${memoryMB}`)
-  if (memoryMB > sizes.memoryMB.most) throw reject(`Memory exceeds the maximum of ${sizes.memoryMB.most} MiB`)
+  // The schema has the lower bounds. These texts are E2B's.
+  if (cpuCount !== 1 && cpuCount % 2 !== 0) throw reject('CPU count must be 1 or an even number')
+  if (cpuCount > sizes.cpu.most) throw reject(`CPU count must be at most ${sizes.cpu.most}`)
+  if (memoryMB % 2 !== 0) throw reject('Memory must be divisible by 2')
+  if (memoryMB > sizes.memoryMB.most) throw reject(`Memory can't be higher than ${sizes.memoryMB.most} MiB`)
   if (diskMB > sizes.diskMB.most) throw reject(`Disk exceeds the maximum of ${sizes.diskMB.most} MiB`)
   const { gpuCount } = requested
   return { cpuCount, memoryMB, diskMB, ...(gpuCount !== undefined && { gpuCount }) }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { openFixture } from '../../../../test/support/domain.ts'
 
 describe('a sandbox of a build that cannot be stopped', () => {
-  it('is left to the reconciler, and keeps nobody from closing', async () => {
+  it('is left to the reconciler, and does not delay closing', async () => {
     await using fixture = await openFixture()
     const { buildSandboxes, catalog, team, driver, reconciler, service, logged } = fixture
     const { build } = await catalog.resolve(team, 'base')

@@ -103,7 +103,7 @@ export class BuildSandbox {
     }
   }
 
-  /** Whatever it does fails, a command with this. */
+  /** Stops the sandbox; a command that runs in it fails with this reason. */
   endBecause(reason: AppError): void {
     if (this.#endedBecause) return
     this.#endedBecause = reason

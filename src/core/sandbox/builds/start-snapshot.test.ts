@@ -14,7 +14,7 @@ async function withService({ stores, catalog, team }: Fixture): Promise<Template
   return { ...build, ...service }
 }
 
-/** `serve` runs for ever; `ask` fails so many times first. */
+/** The command `serve` runs for ever; `ask` fails this number of times before it succeeds. */
 function serving({ agent }: Fixture, failures = 0): void {
   agent.runs = async (command) => {
     if (command === 'serve') return new Promise(() => {})
@@ -25,7 +25,7 @@ function serving({ agent }: Fixture, failures = 0): void {
 }
 
 describe('a template with a start command', () => {
-  it('is kept ready, and its sandboxes begin from there', async () => {
+  it('is started in the build, and its sandboxes start from that snapshot', async () => {
     await using fixture = await openFixture()
     const { service, team, stores, agent, driver } = fixture
     const build = await withService(fixture)
@@ -40,7 +40,7 @@ describe('a template with a start command', () => {
     assert.equal(driver.world.snapshots.size, 1)
   })
 
-  it('is started in each sandbox where its memory has another size than the template', async () => {
+  it('starts its command in each sandbox if the sandbox has another memory size than the template', async () => {
     await using fixture = await openFixture()
     const { service, team, stores, agent, driver } = fixture
     const build = await withService(fixture)
@@ -52,7 +52,7 @@ describe('a template with a start command', () => {
     assert.equal(driver.world.sandboxes.get(sandboxID)!.spec.memoryMB, build.memoryMB)
   })
 
-  it('is started in each sandbox where no memory is kept, before anybody gets it', async () => {
+  it('starts its command in each sandbox before the hand-over if snapshots contain no memory', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })
     const { service, team, agent, routes } = fixture
     const build = await withService(fixture)
@@ -67,7 +67,7 @@ describe('a template with a start command', () => {
     assert.ok(routes.get(fork.sandbox.sandboxID))
   })
 
-  it('is started in each sandbox where it has a network that memory would not keep', async () => {
+  it('starts its command in each sandbox if a process has a network that a snapshot would lose', async () => {
     await using fixture = await openFixture()
     const { service, team, agent } = fixture
     const build = await withService(fixture)
@@ -79,7 +79,7 @@ describe('a template with a start command', () => {
     assert.deepEqual(agent.ran, ['serve', 'ask'])
   })
 
-  it('whose ready command hangs is given up after ten minutes', async () => {
+  it('fails if the ready command hangs for ten minutes', async () => {
     const clock = new ManualClock()
     const hang: AgentPort['run'] = (_endpoint, _token, _command, { signal }) =>
       new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
@@ -92,7 +92,7 @@ describe('a template with a start command', () => {
     await assert.rejects(done, /^AppError: the ready command 'ask' did not succeed within 10 minutes$/)
   })
 
-  it('that ends well before it is ready is waited for', async () => {
+  it('waits for the ready command if the start command exits successfully before', async () => {
     await using fixture = await openFixture()
     const build = await withService(fixture)
     const readiness = gate()
@@ -106,7 +106,7 @@ describe('a template with a start command', () => {
     assert.equal((await preparing)?.memory, true)
   })
 
-  it('that ends too early fails, in words, and leaves nothing', async () => {
+  it('fails with the reason if the start command fails early, and leaves nothing behind', async () => {
     for (const snapshotMemory of [true, false]) {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, agent, driver } = fixture

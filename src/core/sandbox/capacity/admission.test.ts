@@ -64,7 +64,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
 }
 
 describe('admission', () => {
-  it('starts no more at once than is set, the rest in turn as starts end', async () => {
+  it('starts no more sandboxes at once than allowed, and the next as starts end', async () => {
     const world = openAdmission()
     for (let count = 0; count < 5; count++) void world.enter('a')
     await world.started(2)
@@ -76,7 +76,7 @@ describe('admission', () => {
     await world.started(5)
   })
 
-  it('gives the teams their turns, however many starts one of them wants', async () => {
+  it('lets teams take turns, however many starts one of them requests', async () => {
     const world = openAdmission({ startsAtOnce: 1 })
     for (let count = 0; count < 4; count++) void world.enter('greedy')
     await world.started(1)
@@ -104,7 +104,7 @@ describe('admission', () => {
     ['available memory', { availableMB: 499 }, { availableMB: 500 }, /memory of this server is used up/],
     ['disk space', { diskBytes: 1e6 }, { diskBytes: 1e12 }, /disk of this server is full/],
   ] as const) {
-    it(`waits for ${what}, and starts when there is some`, async () => {
+    it(`waits for ${what}, and starts when there is enough`, async () => {
       const world = openAdmission()
       Object.assign(world.machine, fill)
       const entered = world.enter('a')
@@ -132,7 +132,7 @@ describe('admission', () => {
     })
   }
 
-  it('counts what is starting as taken', async () => {
+  it('counts starts in progress as allocated', async () => {
     const world = openAdmission()
     await world.enter('a', { memoryMB: 7950 })
     void world.enter('b')
@@ -142,7 +142,7 @@ describe('admission', () => {
     await world.started(2)
   })
 
-  it('counts a start that ends while the machine is looked at', async () => {
+  it('counts a start that ends while the capacity is measured', async () => {
     const world = openAdmission({ startsAtOnce: 3 })
     await world.enter('a', { memoryMB: 7950 })
     void world.enter('b')
@@ -153,21 +153,21 @@ describe('admission', () => {
     assert.deepEqual(world.order, ['a'])
   })
 
-  it('takes spare sandboxes down for a start that does not fit, more at once each time, and no more once it fits', async () => {
+  it('stops spare sandboxes for a start that does not fit, twice as many each time, and no more once it fits', async () => {
     const world = openAdmission()
     world.spare.count = 80
     await world.enter('a', { memoryMB: 1000 })
     assert.deepEqual(world.spare, { count: 65, givenUp: [1, 2, 4, 8] })
   })
 
-  it('lets a small start of another team pass one that does not fit', async () => {
+  it('lets a small start of another team overtake one that does not fit', async () => {
     const world = openAdmission()
     void world.enter('big', { memoryMB: 9000 }).catch(() => {})
     await world.enter('small')
     assert.deepEqual(world.order, ['small'])
   })
 
-  it('forgets a waiter that was called off', async () => {
+  it('forgets a waiting start whose signal aborts', async () => {
     const world = openAdmission({ startsAtOnce: 1 })
     await world.enter('a')
     const abort = new AbortController()
@@ -180,7 +180,7 @@ describe('admission', () => {
     assert.deepEqual(world.order, ['a', 'c'])
   })
 
-  it('counts what it could read of the machine where something else could not be read', async () => {
+  it('uses the figures that it could read if others could not be read', async () => {
     const all = ['active', 'availableMB', 'diskBytes'] as const
     for (const [short, changes] of [
       ['active', { active: { cpuCount: 0, memoryMB: 8000 } }],
@@ -199,7 +199,7 @@ describe('admission', () => {
     }
   })
 
-  it('waits for a free GPU, and lets others of the same team pass meanwhile', async () => {
+  it('waits for a free GPU, and lets other starts of the same team overtake meanwhile', async () => {
     const world = openAdmission({ startsAtOnce: 9 })
     world.gpus.free = 1
     void world.enter('one', { gpuCount: 1 })
@@ -219,7 +219,7 @@ describe('admission', () => {
     await world.started(3)
   })
 
-  it('says that all GPUs are in use, when to try again, and gives up no spare sandbox for one', async () => {
+  it('rejects with the reason and a time to retry if all GPUs are in use, and gives up no spare sandbox for one', async () => {
     const world = openAdmission()
     Object.assign(world.gpus, { free: 0 })
     world.spare.count = 3

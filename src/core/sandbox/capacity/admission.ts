@@ -33,7 +33,7 @@ export type AdmissionParts = {
   freeBytes: () => Promise<number>
   sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
   spare: SpareSandboxes
-  /** Undefined: sandboxes cannot have a GPU here. */
+  /** Undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   settings: AdmissionSettings
   clock: Clock
@@ -248,7 +248,7 @@ export class Admission {
     return undefined
   }
 
-  /** A start that has its GPU already is counted twice until it has ended, never not at all. */
+  /** A start that already holds its GPU counts twice until the start has ended; no start is ever missed. */
   #gpuShortage({ gpuCount = 0 }: StartSizes): string | undefined {
     if (gpuCount === 0) return undefined
     const { total, free } = this.#parts.gpus() ?? { total: 0, free: 0 }

@@ -83,7 +83,7 @@ function handsOf({ driver, diskGuard, clock, service, team, told, stores }: Fixt
 }
 
 describe('the guard of the disk', () => {
-  it('ends nobody who was paused since it looked', async () => {
+  it('does not end a sandbox that was paused since the last look', async () => {
     await using disk = await openDisk()
     const { service, team } = disk
     const sandboxID = await disk.create()
@@ -96,7 +96,7 @@ describe('the guard of the disk', () => {
     assert.equal((await disk.rowOf(sandboxID))?.endReason, 'disk_full')
   })
 
-  it('leaves everybody alone while there is space', async () => {
+  it('does nothing while there is space', async () => {
     await using disk = await openDisk()
     const sandboxID = await disk.create()
     for (let time = 0; time < 5; time++) {
@@ -107,7 +107,7 @@ describe('the guard of the disk', () => {
     disk.diskGuard.require()
   })
 
-  it('lets nothing be begun that takes space, before anybody stands still', async () => {
+  it('rejects new work that takes space before it freezes sandboxes', async () => {
     await using disk = await openDisk()
     const sandboxID = await disk.create()
     disk.disk.freeMB = 1000
@@ -127,7 +127,7 @@ describe('the guard of the disk', () => {
     await service.create(team, request())
   })
 
-  it('makes those stand still that grow, with the reason told, and lets them go on by themselves', async () => {
+  it('freezes sandboxes that grow, with the reason in their log, and thaws them by itself', async () => {
     await using disk = await openDisk()
     const [writer, quiet] = [await disk.create(), await disk.create()]
     disk.disk.freeMB = 700
@@ -136,9 +136,9 @@ describe('the guard of the disk', () => {
     disk.write(quiet, 1)
     await disk.look()
     assert.deepEqual([disk.isFrozen(writer), disk.isFrozen(quiet)], [true, false])
-    assert.match(disk.toldOf(writer), /stands still because the disk of this server is nearly full/)
+    assert.match(disk.toldOf(writer), /is frozen because the disk of this server is nearly full/)
     const route = disk.routes.get(writer)!
-    assert.match(disk.routes.whyHeld(route)!, /Nothing of it is lost/)
+    assert.match(disk.routes.whyHeld(route)!, /The sandbox has lost nothing/)
     assert.equal(disk.routes.whyHeld(disk.routes.get(quiet)!), undefined)
     assert.equal(disk.diskGuard.heldCount, 1)
     // Not before there is more than when it was stopped.
@@ -151,12 +151,12 @@ describe('the guard of the disk', () => {
     await disk.look(3000)
     assert.equal(disk.isFrozen(writer), false)
     assert.equal(disk.routes.whyHeld(route), undefined)
-    assert.match(disk.toldOf(writer), /goes on: the disk of the server has space again/)
+    assert.match(disk.toldOf(writer), /continues: the disk of the server has space again/)
     await disk.look()
     assert.equal(disk.isFrozen(writer), false)
   })
 
-  it('counts what is on its way to the disk, and what will be written until everybody stands still', async () => {
+  it('counts unwritten bytes, and bytes that will be written before a freeze takes effect', async () => {
     await using disk = await openDisk()
     const [cached, fast] = [await disk.create(), await disk.create()]
     disk.disk.freeMB = 900
@@ -174,7 +174,7 @@ describe('the guard of the disk', () => {
     assert.equal(disk.isFrozen(fast), true)
   })
 
-  it('is not undone by the reconciler, nor by a restart of Warren', async () => {
+  it('keeps sandboxes frozen across a round of the reconciler and a restart of Warren', async () => {
     await using disk = await openDisk()
     const writer = await disk.create()
     disk.disk.freeMB = 700
@@ -189,7 +189,7 @@ describe('the guard of the disk', () => {
       await again.diskGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(writer), true)
-      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /stands still/)
+      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /is frozen/)
       disk.disk.freeMB = 2000
       await hands.look(3000)
       assert.equal(hands.isFrozen(writer), false)
@@ -198,7 +198,7 @@ describe('the guard of the disk', () => {
     }
   })
 
-  it('stands back: a sandbox that stands still is killed by its team and by the end of its time', async () => {
+  it('does not prevent a kill by the team or by the timeout of a frozen sandbox', async () => {
     await using disk = await openDisk()
     const [killed, expired] = [await disk.create(), await disk.create()]
     disk.disk.freeMB = 700
@@ -214,7 +214,7 @@ describe('the guard of the disk', () => {
     assert.equal(disk.diskGuard.heldCount, 0)
   })
 
-  it('lets a sandbox that is to be paused at its end go on until there is space for that', async () => {
+  it('lets a sandbox run past its timeout until there is space for its automatic pause', async () => {
     await using disk = await openDisk()
     const { service, team } = disk
     const options = { ...request().options, autoPause: true }
@@ -232,7 +232,7 @@ describe('the guard of the disk', () => {
     await until(async () => (await disk.rowOf(sandboxID))?.state === 'paused')
   })
 
-  it('is overtaken by a kill while a sandbox does not come to stand still', async () => {
+  it('does not delay a kill while a sandbox takes long to freeze', async () => {
     await using disk = await openDisk()
     const writer = await disk.create()
     const stuck = gate()
@@ -246,7 +246,7 @@ describe('the guard of the disk', () => {
     stuck.open()
   })
 
-  it('ends the one that writes on although it was told to stand still, with a reason of its own', async () => {
+  it('ends a sandbox that keeps writing although it should be frozen, with its own reason', async () => {
     await using disk = await openDisk()
     const [writer, quiet] = [await disk.create(), await disk.create()]
     disk.driver.beforeFrozen = async () => {
@@ -260,12 +260,15 @@ describe('the guard of the disk', () => {
     }
     await until(async () => (await disk.rowOf(writer))?.state === 'ended')
     assert.equal((await disk.rowOf(writer))?.endReason, 'disk_full')
-    assert.match(disk.toldOf(writer), /the disk of the server was full, and it had written most lately/)
+    assert.match(
+      disk.toldOf(writer),
+      /the disk of the server was full, and this sandbox had recently written most/,
+    )
     assert.equal((await disk.rowOf(quiet))?.state, 'running')
     assert.equal(disk.disk.hasReserve, true)
   })
 
-  it('gives those a moment that were just told to stand still, as long as there is space for that', async () => {
+  it('waits a moment for sandboxes that are being frozen, as long as there is space for that', async () => {
     await using disk = await openDisk()
     const writer = await disk.create()
     const slow = gate()
@@ -283,7 +286,7 @@ describe('the guard of the disk', () => {
     slow.open()
   })
 
-  it('lets those stand still first that fill the memory with more than the disk has', async () => {
+  it('freezes sandboxes first that have more unwritten bytes in memory than the disk has space', async () => {
     await using disk = await openDisk()
     const [one, other] = [await disk.create(), await disk.create()]
     disk.disk.freeMB = 1000
@@ -322,7 +325,7 @@ describe('the guard of the disk', () => {
     assert.deepEqual([disk.disk.hasReserve, disk.disk.freeMB], [true, 1744])
   })
 
-  it('makes its reserve again before anybody goes on', async () => {
+  it('restores its reserve before it thaws a sandbox', async () => {
     await using disk = await openDisk()
     const writer = await disk.create()
     disk.disk.freeMB = 700
@@ -342,11 +345,11 @@ describe('the guard of the disk', () => {
     assert.equal(disk.isFrozen(writer), false)
   })
 
-  it('goes on looking when the disk cannot be looked at, and rejects nobody for it', async () => {
+  it('keeps looking if the disk cannot be measured, and rejects nothing because of that', async () => {
     await using disk = await openDisk()
     disk.disk.isBroken = true
     for (let time = 0; time < 3; time++) await disk.look()
-    assert.equal(disk.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    assert.equal(disk.logged.filter(({ message }) => message.includes('could not be measured')).length, 1)
     const writer = await disk.create()
     disk.disk.isBroken = false
     disk.disk.freeMB = 700

@@ -1,8 +1,8 @@
 /**
- * Keeps the disk of the machine from running full. Disks of sandboxes are promised and not set aside, so together they can
- * fill it, and what then fails are the writes of everybody: the database, volumes, sandboxes of other teams. So, as space
- * goes: first nothing new is begun; then the sandboxes whose disks grow stand still, in their turn, until there is space
- * again; and where that is not enough, the one that grew most ends. It knows the figures by its ports and does no I/O.
+ * Keeps the disk of the machine from running full. Disks of sandboxes are promised, not reserved, so together they can
+ * fill the machine's disk, and then every write fails: of the database, of volumes, of other teams' sandboxes. As space
+ * runs short, the guard first rejects new work, then freezes sandboxes whose disks grow until there is space again, and
+ * at last ends the sandbox that grew most. It reads all figures through its ports and does no I/O.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -15,30 +15,30 @@ import { GrowthMeter, type MeasuredSize } from './growth.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 
-/** Real blocks that are given up when the disk is nearly full. */
+/** Real disk blocks that are freed when the disk is nearly full. */
 export interface DiskReserve {
   /** Never rejects. */
   giveUp(): Promise<void>
-  /** Takes the blocks again. False: it has them already. */
+  /** Allocates the blocks again. False: they were allocated already. */
   restore(): Promise<boolean>
-  /** Whether it holds any. */
+  /** Whether any blocks are allocated. */
   isThere(): Promise<boolean>
 }
 
 export type DiskGuardParts = {
   driver: Driver
   held: HeldSandboxes
-  /** Bytes that are free on the disk of the data folder. */
+  /** Free bytes on the disk of the data folder. */
   freeBytes: () => Promise<number>
-  /** Bytes of those that volumes may still take. */
+  /** Bytes of the free space that are promised to volumes. */
   promisedBytes: () => Promise<number>
   levels: DiskLevels
   reserve: DiskReserve
-  /** Ends a sandbox, unless it does not run any more. Resolves when its row says so; the rest goes on by itself. */
+  /** Ends a sandbox if it runs. Resolves when the row says so; the clean-up continues in the background. */
   end: (sandboxID: string, reason: EndReason) => Promise<void>
-  /** Ends one without a row, of the warm pool or of a build. False: it is none of these. */
+  /** Ends a sandbox without a row, of the warm pool or of a build. False: the sandbox is neither. */
   endUnowned: (sandboxID: string) => boolean
-  /** Called when space has become short: something may be there that can be made again. */
+  /** Called when space has become short, to prune caches. */
   onShort: () => void
   clock: Clock
   log: Log
@@ -47,13 +47,13 @@ export type DiskGuardParts = {
 const mebibyte = 1024 * 1024
 const usualLookMs = 1000
 const closeLookMs = 200
-/** While more than this is left beyond what a start needs, only the free space is looked at. */
+/** With more free space than this beyond the level for starts, the guard does not measure single sandboxes. */
 const farBytes = 8 * 1024 * mebibyte
-/** What sandboxes write at their present pace in this time counts as written: it takes a while until they stand still. */
+/** Freezing takes a while, so the bytes that sandboxes will write within this time count as written. */
 const lookAheadMs = 1000
-/** Who grew less lately goes on, as long as half of what lets sandboxes stand still is left. */
+/** Minimum recent growth of a sandbox to be frozen: above half of the freeze level, and below it. */
 const [muchBytes, anyBytes] = [4 * mebibyte, 64 * 1024]
-/** An end that takes longer than this does not keep the next one waiting. */
+/** Time after which the guard may end another sandbox, even if the end of the last one is not over. */
 const endWithinMs = 3000
 
 export class DiskGuard {
@@ -67,10 +67,10 @@ export class DiskGuard {
   }
   #room = Number.POSITIVE_INFINITY
   #isShort = false
-  /** At the look before, nearly nothing was left. */
+  /** Whether the disk was nearly full at the previous look. */
   #isEmpty = false
   #lastEndAt = Number.NEGATIVE_INFINITY
-  /** Since this process began. */
+  /** Counted since this process started. */
   readonly counts = { stoodStill: 0, ended: 0 }
 
   constructor(parts: DiskGuardParts) {
@@ -80,21 +80,21 @@ export class DiskGuard {
       ...parts,
       work: () => this.#look(),
       everyMs: () => (this.#isNear() ? closeLookMs : usualLookMs),
-      failure: 'The disk space could not be looked at; every second tries again.',
+      failure: 'The disk space could not be measured; Warren tries again every second.',
     })
   }
 
-  /** How many sandboxes stand still because the disk is nearly full. */
+  /** Number of sandboxes that are frozen because the disk is nearly full. */
   get heldCount(): number {
     return this.#parts.held.by(this.#shortage).length
   }
 
-  /** The disk is so full that only what ends sandboxes should write. */
+  /** Whether the disk is so full that nothing should write except to end sandboxes. */
   get isCritical(): boolean {
     return this.#room < this.#parts.levels.freezeBytes
   }
 
-  /** Looks again and again, the more often the less space is left. */
+  /** Starts to look at regular intervals, which are shorter when little space is left. */
   start(): void {
     this.#loop.start()
   }
@@ -103,12 +103,12 @@ export class DiskGuard {
     return this.#loop.close()
   }
 
-  /** Looks once, and does what that calls for. Never rejects. */
+  /** Measures once and acts on the result. Never rejects. */
   look(): Promise<void> {
     return this.#loop.look()
   }
 
-  /** Rejects with `no_space` while nothing may be begun that takes space, or would not leave enough with so much more. */
+  /** Throws `no_space` if a new operation that writes `bytes` would leave less free space than the level for starts. */
   require(bytes = 0): void {
     const { startBytes } = this.#parts.levels
     if (this.#room - bytes >= startBytes) return
@@ -121,7 +121,7 @@ export class DiskGuard {
     )
   }
 
-  /** The same for a snapshot of a running sandbox: of its memory where that is kept, of its disk where that is copied. */
+  /** Throws like `require` if there is no space for a snapshot with the sandbox's memory, its copied disk, or both. */
   async requireForSnapshot(
     sandbox: Sandbox,
     { memory, disk }: { memory: boolean; disk: boolean },
@@ -159,7 +159,7 @@ export class DiskGuard {
     const isShort = this.#room < levels.startBytes
     const room = this.#room
     if (isShort && !this.#isShort) {
-      const text = 'The disk is nearly full: nothing is begun that takes disk space until there is more.'
+      const text = 'The disk is nearly full: Warren starts nothing that takes disk space until more is free.'
       log.warn({ room, wanted: levels.startBytes }, text)
       onShort()
     }
@@ -174,19 +174,19 @@ export class DiskGuard {
     this.#isEmpty = false
     if (expected < levels.freezeBytes) return this.#stopGrowing()
     if (this.#room < levels.thawBytes) return
-    // First the reserve: those who go on may need it again.
+    // The reserve is restored before sandboxes continue, because they may fill the disk again.
     if (!(await reserve.isThere())) {
       if (this.#room >= levels.thawBytes + levels.reserveBytes && (await reserve.restore()))
-        this.#parts.log.info({}, 'The reserve of disk space is there again.')
+        this.#parts.log.info({}, 'The reserve of disk space is allocated again.')
       return
     }
     held.letNextGoOn(this.#shortage, (sandboxID) => {
       this.#growth.forget(sandboxID)
-      this.#parts.log.info({ sandboxID }, 'The disk has space again: a sandbox that stood still goes on.')
+      this.#parts.log.info({ sandboxID }, 'The disk has space again: a frozen sandbox continues.')
     })
   }
 
-  /** The fastest first, all that grow. */
+  /** Freezes all sandboxes that grow, the fastest first. */
   #stopGrowing(): void {
     const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
     const { held, endUnowned, log } = this.#parts
@@ -195,32 +195,32 @@ export class DiskGuard {
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
         const values = { sandboxID, lately, room: this.#room }
-        log.warn(values, 'The disk is nearly full: a sandbox that writes stands still.')
+        log.warn(values, 'The disk is nearly full: a sandbox that writes is frozen.')
       })
     }
   }
 
   /**
-   * Nearly nothing is left. Whoever still grows cannot be made to stand still in time, and ends. Where nobody does, the
-   * reserve is given up; where that has gone too, the one ends that has taken most lately.
+   * The disk is nearly full. Ends a sandbox that still grows, because it could not be frozen in time. If none grows,
+   * gives up the reserve; if that is used up too, ends the sandbox that has recently written most.
    */
   async #makeSpace(): Promise<void> {
     const { reserve, clock, held, levels } = this.#parts
     const isFirst = !this.#isEmpty
     this.#isEmpty = true
     this.#stopGrowing()
-    // Memory takes what sandboxes write faster than the disk: they may stand still before it has reached that.
+    // Written bytes reach memory before the disk, so freezing may still be in time at the first look.
     if (isFirst) return
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const fastest = this.#growth.fastest(anyBytes)
     const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
-    // While half of this level is left, there is a moment for those that were just told to stand still.
+    // As long as half of this level is free, wait a moment for sandboxes that are being frozen.
     const hasMoment = this.#room >= levels.endBytes / 2
     if (growing && hasMoment && held.isAboutToStandStill(growing.sandboxID)) return
     if (growing) return this.#end(growing.sandboxID)
     if (await reserve.isThere()) {
       await reserve.giveUp()
-      return void this.#parts.log.warn({}, 'The disk is full: the reserve of disk space is given up.')
+      return void this.#parts.log.warn({}, 'The disk is full: Warren gives up its reserve of disk space.')
     }
     const [first] = fastest
     if (first) this.#end(first.sandboxID)
@@ -233,22 +233,22 @@ export class DiskGuard {
     this.counts.ended++
     log.error(
       { sandboxID, room: this.#room },
-      'The disk is full: the sandbox that has written most lately ends.',
+      'The disk is full: Warren ends the sandbox that has recently written most.',
     )
     end(sandboxID, 'disk_full').catch((error) => {
       log.error(
         { sandboxID, err: error },
-        'A sandbox that fills the disk could not be ended; the next look tries again.',
+        'A sandbox that fills the disk could not be ended; Warren tries again.',
       )
     })
   }
 }
 
 const standsStill =
-  'The sandbox stands still because the disk of this server is nearly full. Nothing of it is lost: it goes on by itself ' +
-  'when there is space again. Kill sandboxes that are no longer needed, or ask the operator to free some space.'
+  'The sandbox is frozen because the disk of this server is nearly full. The sandbox has lost nothing: it continues by ' +
+  'itself when there is space again. Kill sandboxes that are no longer needed, or ask the operator to free some space.'
 
-/** What is still on its way to the disk counts as written. */
+/** Bytes that have not reached the disk yet count as written. */
 export const sizeOf = ({ sandboxID, allocatedBytes, unwrittenBytes }: DiskUse): MeasuredSize => ({
   sandboxID,
   bytes: allocatedBytes + unwrittenBytes,

@@ -1,20 +1,20 @@
-/** How fast sandboxes take more of something, disk or memory, out of one measurement after the other. */
+/** Measures how fast sandboxes grow, on disk or in memory, from successive measurements. */
 
-/** What a sandbox grew by counts half after this time. */
+/** After this time, past growth of a sandbox counts half. */
 const halfLifeMs = 10_000
 
 export type MeasuredSize = {
   sandboxID: string
   bytes: number
-  /** Counts as growth where the sandbox is measured for the first time. Missing: none. */
+  /** Bytes that count as growth when the sandbox is measured for the first time. Missing: 0. */
   newBytes?: number
 }
 
 export type GrowingSandbox = {
   sandboxID: string
-  /** Bytes that it grew by, the later the more they count. */
+  /** Recent growth in bytes; older growth counts less. */
   lately: number
-  /** It was bigger than at the measurement before. */
+  /** Whether it was larger than at the previous measurement. */
   isGrowing: boolean
 }
 
@@ -26,7 +26,7 @@ export class GrowthMeter {
   /** Bytes per second, of all sandboxes together, between the last two measurements. */
   rate = 0
 
-  /** What sandboxes that stand still grew by lately does not fade: it is still theirs. */
+  /** The growth of a frozen sandbox does not fade, because the sandbox still occupies it. */
   measure(sizes: readonly MeasuredSize[], now: number, standsStill: (sandboxID: string) => boolean): void {
     const elapsedMs = Math.max(1, now - (this.#measuredAt ?? now))
     const before = this.#growths
@@ -47,7 +47,7 @@ export class GrowthMeter {
     this.rate = (grown * 1000) / elapsedMs
   }
 
-  /** Those that grew by at least so much lately, the fastest first. */
+  /** Returns the sandboxes whose recent growth is at least `leastBytes`, the fastest first. */
   fastest(leastBytes: number): GrowingSandbox[] {
     return [...this.#growths]
       .filter(([, { lately }]) => lately >= leastBytes)
@@ -55,7 +55,7 @@ export class GrowthMeter {
       .sort((a, b) => b.lately - a.lately)
   }
 
-  /** It goes on: what it grew by before does not count against it. */
+  /** Resets the recent growth of a sandbox that continues after a freeze. */
   forget(sandboxID: string): void {
     const growth = this.#growths.get(sandboxID)
     if (growth) growth.lately = 0

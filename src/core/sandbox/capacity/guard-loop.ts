@@ -1,14 +1,14 @@
-/** Looks at a figure of the machine again and again. One that cannot be read is told once, and looked at again. */
+/** Runs a guard's look at regular intervals. Logs a repeated failure once, and keeps trying. */
 import { errorText } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 
 export type GuardLoopParts = {
-  /** What a look does. */
+  /** One look of the guard. */
   work: () => Promise<void>
-  /** How long until the next one. */
+  /** Delay before the next look. */
   everyMs: () => number
-  /** Told when a look fails. */
+  /** Log message for a look that fails. */
   failure: string
   clock: Clock
   log: Log

@@ -1,7 +1,7 @@
 /**
- * Sandboxes that stand still because the machine is short of something. They are frozen in their turn, so a kill overtakes;
- * nothing of them is lost, and their rows stay `running`. One that stands still for several reasons goes on when the last of
- * them is over.
+ * Sandboxes that are frozen because the machine is short of disk or memory. A freeze takes the sandbox's turn, so a kill
+ * can overtake it. A frozen sandbox loses nothing, and its row stays `running`. A sandbox that is frozen for several
+ * reasons continues when the last of them is over.
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
@@ -11,17 +11,17 @@ import type { RouteTable } from '../network/routes.ts'
 import { goesOnEntry, standsStillEntry } from '../row/life-entries.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 
-/** What the machine is short of. */
+/** A resource of which the machine has too little left. */
 export type Shortage = {
-  /** Told to whoever asks a sandbox that stands still, and in its log. */
+  /** The answer to requests for a frozen sandbox, and the entry in its log. */
   standsStill: string
-  /** Told when it goes on. */
+  /** Why a frozen sandbox continues, for its log. */
   goesOn: string
-  /** The machine is so short of it that a sandbox that was found frozen stays so. */
+  /** Whether the shortage is so severe that a sandbox found frozen stays frozen. */
   keepsFrozen: () => boolean
 }
 
-/** One reason of one sandbox. */
+/** A sandbox that is frozen for one shortage. */
 export type HeldSandbox = { sandboxID: string; runID: string; lately: number; since: number }
 
 export type HeldSandboxesParts = {
@@ -33,10 +33,10 @@ export type HeldSandboxesParts = {
   log: Log
 }
 
-/** A sandbox that works in bursts would stand still and go on many times a second otherwise. */
+/** Minimum time of a freeze, so that a sandbox that works in bursts is not frozen many times a second. */
 const stillAtLeastMs = 3000
 
-/** How long a sandbox that is told to stand still may take for it before that counts as failed. */
+/** Time after which a freeze that has not finished counts as failed. */
 const standsStillWithinMs = 1500
 
 type HeldRun = { runID: string; reasons: Map<Shortage, HeldSandbox> }
@@ -45,7 +45,7 @@ export class HeldSandboxes {
   readonly #parts: HeldSandboxesParts
   readonly #shortages: Shortage[] = []
   readonly #held = new Map<string, HeldRun>()
-  /** Those that are just being frozen, thawed or paused, and since when. */
+  /** When the freeze, thaw or pause in progress began, by sandbox. */
   readonly #changing = new Map<string, number>()
 
   constructor(parts: HeldSandboxesParts) {
@@ -59,7 +59,7 @@ export class HeldSandboxes {
     this.#shortages.push(shortage)
   }
 
-  /** Those that stand still for this reason. */
+  /** Returns the sandboxes that are frozen for this shortage. */
   by(shortage: Shortage): HeldSandbox[] {
     return [...this.#held.values()].flatMap(({ reasons }) => reasons.get(shortage) ?? [])
   }
@@ -73,21 +73,21 @@ export class HeldSandboxes {
     return held?.runID === runID && held.reasons.has(shortage)
   }
 
-  /** It was told so a moment ago: on a busy machine it takes that long. */
+  /** Whether a freeze has begun a moment ago; on a busy machine it takes that long. */
   isAboutToStandStill(sandboxID: string): boolean {
     const since = this.#changing.get(sandboxID)
     return since !== undefined && this.#parts.clock.now() - since < standsStillWithinMs
   }
 
-  /** Why this run stands still. Undefined: it does not. */
+  /** Why this run is frozen. Undefined: it is not frozen. */
   whyHeld({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
     const held = this.#held.get(sandboxID)
     return held?.runID === runID ? [...held.reasons.keys()][0]?.standsStill : undefined
   }
 
   /**
-   * Whether a sandbox that was found frozen stays so. After a restart nobody remembers who stood still: while the machine is
-   * short of something, whoever is found frozen does.
+   * Whether a sandbox that was found frozen stays frozen. A restart loses the record of frozen sandboxes, so as long as
+   * a shortage lasts, every sandbox that is found frozen stays frozen.
    */
   keepsFrozen({ sandboxID, runID }: SandboxInTurn): boolean {
     if (this.#held.get(sandboxID)?.runID === runID) return true
@@ -96,13 +96,13 @@ export class HeldSandboxes {
     return shortage !== undefined
   }
 
-  /** Makes it stand still, unless something else is done to it just now. */
+  /** Freezes the sandbox, unless another operation has its turn. */
   hold(sandboxID: string, shortage: Shortage, lately: number, onHeld: () => void): void {
     if (this.#held.get(sandboxID)?.reasons.has(shortage)) return
     this.change(sandboxID, () => this.#hold(sandboxID, shortage, lately, onHeld))
   }
 
-  /** Lets the one go on that grew least, of those that stood still for long enough. */
+  /** Thaws the sandbox that grew least, among those that were frozen for the minimum time. */
   letNextGoOn(shortage: Shortage, onGone: (sandboxID: string) => void): void {
     const now = this.#parts.clock.now()
     const longEnough = this.by(shortage).filter(({ since }) => now - since >= stillAtLeastMs)
@@ -110,17 +110,14 @@ export class HeldSandboxes {
     if (next) this.change(next.sandboxID, () => this.#goOn(next, shortage, onGone))
   }
 
-  /** One change of a sandbox at a time. Undefined: not now, the next look tries again. */
+  /** Makes one change of a sandbox at a time. If `work` returns undefined, the next look tries again. */
   change(sandboxID: string, work: () => Promise<void> | undefined): void {
     if (this.#changing.has(sandboxID)) return
     this.#changing.set(sandboxID, this.#parts.clock.now())
     const done = () => void this.#changing.delete(sandboxID)
     Promise.resolve(work()).then(done, (error) => {
       done()
-      this.#parts.log.error(
-        { sandboxID, err: error },
-        'A sandbox could not be made to stand still, or to go on.',
-      )
+      this.#parts.log.error({ sandboxID, err: error }, 'A sandbox could not be frozen, thawed or paused.')
     })
   }
 
@@ -136,7 +133,7 @@ export class HeldSandboxes {
       if (row?.state !== 'running' || !row.handle) return
       const { runID } = row
       const isNew = this.#held.get(sandboxID)?.runID !== runID
-      // Who asks it something from now on is answered, and does not wait for it.
+      // From now on the edge answers requests for the sandbox, which would otherwise wait.
       routes.hold(sandboxID, runID, shortage.standsStill)
       try {
         await driver.freeze(row.handle, signal, { whileBusy: true })

@@ -76,7 +76,7 @@ function handsOf({ driver, memoryGuard, clock, service, team, told, stores }: Fi
 }
 
 describe('the guard of the memory', () => {
-  it('leaves everybody alone while there is memory', async () => {
+  it('does nothing while there is memory', async () => {
     await using machine = await openMemory()
     const sandboxID = await machine.create()
     for (let time = 0; time < 5; time++) {
@@ -87,7 +87,7 @@ describe('the guard of the memory', () => {
     machine.memoryGuard.require()
   })
 
-  it('lets nothing be begun, before anybody stands still', async () => {
+  it('rejects new work before it freezes sandboxes', async () => {
     await using machine = await openMemory({ warm: 1 })
     machine.memory.otherMB = 3100
     await machine.look()
@@ -103,7 +103,7 @@ describe('the guard of the memory', () => {
     await machine.create()
   })
 
-  it('makes those stand still that grow beyond their share, with the reason told, and lets them go on', async () => {
+  it('freezes sandboxes that grow beyond their share, with the reason in their log, and thaws them', async () => {
     await using machine = await openMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
@@ -116,8 +116,8 @@ describe('the guard of the memory', () => {
     // One look alone may have met a moment between two figures.
     await machine.look()
     assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
-    assert.match(machine.toldOf(hog), /stands still because the memory of this server is nearly used up/)
-    assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /Nothing of it is lost/)
+    assert.match(machine.toldOf(hog), /is frozen because the memory of this server is nearly used up/)
+    assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /The sandbox has lost nothing/)
     assert.equal(machine.routes.whyHeld(machine.routes.get(small)!), undefined)
     assert.equal(machine.memoryGuard.heldCount, 1)
     machine.memory.otherMB = 2000
@@ -125,11 +125,11 @@ describe('the guard of the memory', () => {
     assert.equal(machine.isFrozen(hog), true, 'not at once: who takes memory in bursts would come and go')
     await machine.look(3000)
     assert.equal(machine.isFrozen(hog), false)
-    assert.match(machine.toldOf(hog), /goes on: the server has memory again/)
+    assert.match(machine.toldOf(hog), /continues: the server has memory again/)
     assert.equal(machine.routes.whyHeld(machine.routes.get(hog)!), undefined)
   })
 
-  it('counts what will be taken until everybody stands still', async () => {
+  it('counts memory that will be taken before a freeze takes effect', async () => {
     await using machine = await openMemory()
     const [fast] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 2900
@@ -143,7 +143,7 @@ describe('the guard of the memory', () => {
     )
   })
 
-  it('never touches one within its share, however fast it grows', async () => {
+  it('never touches a sandbox within its share, however fast it grows', async () => {
     await using machine = await openMemory({ snapshotMemory: false })
     const [large, small] = [await machine.create(), await machine.create()]
     machine.take(large, 500)
@@ -160,13 +160,13 @@ describe('the guard of the memory', () => {
     assert.equal((await machine.rowOf(large))?.endReason, 'memory_full')
     assert.match(
       machine.toldOf(large),
-      /the memory of the server was used up, and it was furthest beyond its share/,
+      /the memory of the server was used up, and this sandbox was furthest beyond its share/,
     )
     assert.equal((await machine.rowOf(small))?.state, 'running')
     assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
   })
 
-  it('pauses who stood still for long while memory stays short, and that one can be resumed', async () => {
+  it('pauses a sandbox that was frozen for long while memory stays short, and the sandbox can be resumed', async () => {
     await using machine = await openMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
@@ -182,7 +182,7 @@ describe('the guard of the memory', () => {
     await until(async () => (await machine.rowOf(hog))?.state === 'paused')
     const row = (await machine.rowOf(hog))!
     assert.deepEqual([row.snapshot?.memory, row.snapshot?.agentUnresponsive], [true, false])
-    assert.match(machine.toldOf(hog), /is paused because the memory of this server is nearly used up/)
+    assert.match(machine.toldOf(hog), /was paused because the memory of this server is nearly used up/)
     assert.equal(machine.memoryGuard.counts.paused, 1)
     assert.equal(machine.memoryGuard.heldCount, 0)
     await machine.settle()
@@ -194,7 +194,7 @@ describe('the guard of the memory', () => {
     assert.equal((await machine.rowOf(small))?.state, 'running')
   })
 
-  it('lets those of a driver that keeps no memory stand still, and ends nobody while that is enough', async () => {
+  it('freezes sandboxes of a driver without memory snapshots, and ends none while that is enough', async () => {
     await using machine = await openMemory({ snapshotMemory: false })
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
@@ -206,7 +206,7 @@ describe('the guard of the memory', () => {
     assert.equal((await machine.rowOf(hog))?.state, 'running')
   })
 
-  it('ends the one that cannot be made to stand still', async () => {
+  it('ends a sandbox that cannot be frozen', async () => {
     await using machine = await openMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.driver.beforeFrozen = async () => {
@@ -222,7 +222,7 @@ describe('the guard of the memory', () => {
     assert.equal((await machine.rowOf(small))?.state, 'running')
   })
 
-  it('ends the one that could not be paused, and not before its pause failed', async () => {
+  it('ends a sandbox that could not be paused, and not before its pause has failed', async () => {
     await using machine = await openMemory()
     const [hog] = [await machine.create(), await machine.create()]
     machine.driver.beforeSnapshot = async () => {
@@ -239,7 +239,7 @@ describe('the guard of the memory', () => {
     assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
   })
 
-  it('pauses one at a time', async () => {
+  it('pauses one sandbox at a time', async () => {
     await using machine = await openMemory()
     const [one, other] = [await machine.create(), await machine.create()]
     const writing = gate()
@@ -253,7 +253,7 @@ describe('the guard of the memory', () => {
     await machine.settle()
   })
 
-  it('is not undone by the reconciler, nor by a restart of Warren', async () => {
+  it('keeps sandboxes frozen across a round of the reconciler and a restart of Warren', async () => {
     await using machine = await openMemory()
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
@@ -271,7 +271,7 @@ describe('the guard of the memory', () => {
       await again.memoryGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(hog), true)
-      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /stands still because the memory/)
+      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /is frozen because the memory/)
       machine.memory.otherMB = 1000
       await hands.look(3000)
       assert.equal(hands.isFrozen(hog), false)
@@ -280,7 +280,7 @@ describe('the guard of the memory', () => {
     }
   })
 
-  it('does not hold figures of different moments against a small sandbox', async () => {
+  it('does not use figures of different moments against a small sandbox', async () => {
     await using machine = await openMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3300
@@ -304,7 +304,7 @@ describe('the guard of the memory', () => {
     assert.equal(machine.isFrozen(small), false)
   })
 
-  it('leaves nobody frozen for a copy that a crash cut off', async () => {
+  it('keeps no sandbox frozen because of a copy that a crash cut off', async () => {
     await using machine = await openMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.driver.beforeSnapshot = () => new Promise(() => {})
@@ -323,7 +323,7 @@ describe('the guard of the memory', () => {
     }
   })
 
-  it('is overtaken by a kill, and by the end of a sandbox’s time', async () => {
+  it('does not delay a kill, or the end of a sandbox’s timeout', async () => {
     await using machine = await openMemory({ snapshotMemory: false })
     const [killed, expired] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 3000
@@ -350,7 +350,7 @@ describe('the guard of the memory', () => {
     assert.equal(machine.memoryGuard.counts.ended, 0)
   })
 
-  it('lets one go on only when neither disk nor memory is short', async () => {
+  it('thaws a sandbox only if neither disk nor memory is short', async () => {
     await using machine = await openMemory({ diskLevels: diskLevels(1e12, 256) })
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
@@ -375,11 +375,11 @@ describe('the guard of the memory', () => {
     assert.equal(machine.isFrozen(hog), false)
   })
 
-  it('goes on looking when the memory cannot be looked at, and rejects nobody for it', async () => {
+  it('keeps looking if the memory cannot be measured, and rejects nothing because of that', async () => {
     await using machine = await openMemory()
     machine.memory.isBroken = true
     for (let time = 0; time < 3; time++) await machine.look()
-    assert.equal(machine.logged.filter(({ message }) => message.includes('could not be looked at')).length, 1)
+    assert.equal(machine.logged.filter(({ message }) => message.includes('could not be measured')).length, 1)
     await machine.create()
   })
 })

@@ -1,8 +1,8 @@
 /**
- * Keeps the memory of the machine from running out. It is promised to sandboxes many times over, and where it is used up the
- * kernel ends whichever process is biggest, of whatever team. So, as memory goes: first nothing new is begun; then sandboxes
- * that grow beyond their share stand still; then those are paused to the disk where the driver keeps memory; and where that
- * comes too late, the one that is furthest beyond its share ends. A sandbox within its share is never touched.
+ * Keeps the memory of the machine from running out. Sandboxes are promised many times the machine's memory, and when it is
+ * used up, the kernel kills the biggest process of any team. As memory runs short, the guard first rejects new work, then
+ * freezes sandboxes that grow beyond their share, then pauses them to the disk if the driver can, and at last ends the
+ * sandbox that is furthest beyond its share. The guard never touches a sandbox within its share.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -18,16 +18,16 @@ import { beyondShare } from './memory-share.ts'
 export type MachineMemoryGuardParts = {
   driver: Driver
   held: HeldSandboxes
-  /** Bytes that sandboxes can still get. */
+  /** Bytes of memory that sandboxes can still get. */
   availableBytes: () => Promise<number>
   levels: MemoryLevels
-  /** Ends a sandbox, unless it does not run any more. Resolves when its row says so; the rest goes on by itself. */
+  /** Ends a sandbox if it runs. Resolves when the row says so; the clean-up continues in the background. */
   end: (sandboxID: string, reason: EndReason) => Promise<void>
-  /** Ends one without a row, of the warm pool or of a build. False: it is none of these. */
+  /** Ends a sandbox without a row, of the warm pool or of a build. False: the sandbox is neither. */
   endUnowned: (sandboxID: string) => boolean
-  /** Writes the memory of a running sandbox to the disk, and ends its processes. Undefined: not now. */
+  /** Pauses a running sandbox to the disk. Undefined: another operation has the sandbox's turn. */
   pause: (sandboxID: string) => Promise<boolean> | undefined
-  /** Called when memory has become short: something may be there that nobody needs. */
+  /** Called when memory has become short, to empty the warm pool. */
   onShort: () => void
   clock: Clock
   log: Log
@@ -36,19 +36,19 @@ export type MachineMemoryGuardParts = {
 const mebibyte = 1024 * 1024
 const usualLookMs = 1000
 const closeLookMs = 100
-/** While more than this is left beyond what a start needs, only the available memory is looked at. */
+/** With more memory than this beyond the level for starts, the guard does not measure single sandboxes. */
 const farBytes = 4 * 1024 * mebibyte
-/** What sandboxes take at their present pace in this time counts as taken: it takes a while until they stand still. */
+/** Freezing takes a while, so the memory that sandboxes will take within this time counts as taken. */
 const lookAheadMs = 500
-/** Figures that were read within this time belong together. */
+/** Figures that were read within this time count as figures of one moment. */
 const sameMomentMs = 1000
-/** Who grew less lately goes on, as long as half of what lets sandboxes stand still is left. */
+/** Minimum recent growth of a sandbox to be frozen: above half of the freeze level, and below it. */
 const [muchBytes, anyBytes] = [8 * mebibyte, mebibyte]
-/** Who stood still for so long while memory stays short is paused to the disk. */
+/** Time after which a frozen sandbox is paused to the disk, if memory is still short. */
 const pauseAfterMs = 10_000
-/** An end that takes longer than this does not keep the next one waiting. */
+/** Time after which the guard may end another sandbox, even if the end of the last one is not over. */
 const endWithinMs = 2000
-/** A sandbox that could not be paused is not tried again so soon. */
+/** Delay before the next attempt to pause a sandbox that could not be paused. */
 const pauseAgainMs = 60_000
 
 export class MachineMemoryGuard {
@@ -61,15 +61,15 @@ export class MachineMemoryGuard {
     keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
   }
   #room = Number.POSITIVE_INFINITY
-  /** Bytes beyond its share, by sandbox, of those that are beyond it, the furthest first. */
+  /** Bytes beyond its share for each sandbox that exceeds its share, the most first. */
   #beyond = new Map<string, number>()
   readonly #pauseFailedAt = new Map<string, number>()
   #isShort = false
-  /** At the look before, nearly nothing was left. */
+  /** Whether memory was nearly used up at the previous look. */
   #isEmpty = false
   #isPausing = false
   #lastEndAt = Number.NEGATIVE_INFINITY
-  /** Since this process began. */
+  /** Counted since this process started. */
   readonly counts = { stoodStill: 0, paused: 0, ended: 0 }
 
   constructor(parts: MachineMemoryGuardParts) {
@@ -79,16 +79,16 @@ export class MachineMemoryGuard {
       ...parts,
       work: () => this.#look(),
       everyMs: () => (this.#isNear() ? closeLookMs : usualLookMs),
-      failure: 'The memory of the machine could not be looked at; every second tries again.',
+      failure: 'The memory of the machine could not be measured; Warren tries again every second.',
     })
   }
 
-  /** How many sandboxes stand still because memory is nearly used up. */
+  /** Number of sandboxes that are frozen because memory is nearly used up. */
   get heldCount(): number {
     return this.#parts.held.by(this.#shortage).length
   }
 
-  /** Looks again and again, the more often the less memory is left. */
+  /** Starts to look at regular intervals, which are shorter when little memory is left. */
   start(): void {
     this.#loop.start()
   }
@@ -97,12 +97,12 @@ export class MachineMemoryGuard {
     return this.#loop.close()
   }
 
-  /** Looks once, and does what that calls for. Never rejects. */
+  /** Measures once and acts on the result. Never rejects. */
   look(): Promise<void> {
     return this.#loop.look()
   }
 
-  /** Rejects while nothing may be begun that takes memory. */
+  /** Throws `unavailable` while available memory is below the level for starts. */
   require(): void {
     if (this.#room >= this.#parts.levels.startBytes) return
     throw new AppError('unavailable', 'The memory of this server is nearly used up; try again later.', {
@@ -125,16 +125,16 @@ export class MachineMemoryGuard {
     const { driver, held, availableBytes, levels, clock } = this.#parts
     const isNear = this.#isNear()
     const began = clock.now()
-    // In this order: what somebody gives back in between is then counted twice, and what nobody has is wanted of nobody.
+    // Read in this order: memory that is freed in between then counts as used and as available, which takes from nobody.
     const uses = isNear ? await driver.memoryUse?.() : undefined
     const before = this.#room
     this.#room = await availableBytes()
     this.#beyond.clear()
-    // The first look that finds little left makes the next one a close one.
+    // Sandboxes are not measured in the look that first finds little memory, but from the next look on.
     if (!uses) return this.#growth.clear()
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
     this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
-    // Figures of different moments would put down to a small sandbox what another has taken meanwhile.
+    // Figures of different moments could charge a small sandbox with memory that another has taken meanwhile.
     const isOld = clock.now() - began > sameMomentMs
     const wantedBytes = isOld ? 0 : levels.freezeBytes - Math.max(before, this.#room)
     this.#beyond = beyondShare(uses, { roomBytes: this.#room, wantedBytes })
@@ -145,7 +145,7 @@ export class MachineMemoryGuard {
     const isShort = this.#room < levels.startBytes
     const room = this.#room
     if (isShort && !this.#isShort) {
-      const text = 'Memory is nearly used up: no sandbox starts until there is more.'
+      const text = 'Memory is nearly used up: no sandbox starts until more is available.'
       log.warn({ room, wanted: levels.startBytes }, text)
       onShort()
     }
@@ -159,17 +159,17 @@ export class MachineMemoryGuard {
     if (expected < levels.freezeBytes) this.#stopGrowing()
     const wasEmpty = this.#isEmpty
     this.#isEmpty = this.#room < levels.endBytes
-    // Those that were just told to stand still may do so before anybody has to end.
+    // Wait one look before a sandbox ends: the freezes that have just begun may be enough.
     if (this.#isEmpty && wasEmpty) this.#makeRoom()
     if (this.#room < levels.thawBytes && !this.#isEmpty) this.#pauseStill()
     if (this.#room < levels.thawBytes || expected < levels.freezeBytes) return
     held.letNextGoOn(this.#shortage, (sandboxID) => {
       this.#growth.forget(sandboxID)
-      log.info({ sandboxID }, 'There is memory again: a sandbox that stood still goes on.')
+      log.info({ sandboxID }, 'There is memory again: a frozen sandbox continues.')
     })
   }
 
-  /** The fastest first, all that grow and are beyond their share. */
+  /** Freezes all sandboxes that grow and are beyond their share, the fastest first. */
   #stopGrowing(): void {
     const { held, endUnowned, levels, log } = this.#parts
     const isPressing = this.#room < levels.freezeBytes / 2
@@ -178,12 +178,12 @@ export class MachineMemoryGuard {
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
         const values = { sandboxID, lately, room: this.#room }
-        log.warn(values, 'Memory is nearly used up: a sandbox that grows stands still.')
+        log.warn(values, 'Memory is nearly used up: a sandbox that grows is frozen.')
       })
     }
   }
 
-  /** To stand still frees nothing: who does so for long while memory stays short goes to the disk, one at a time. */
+  /** A freeze frees no memory, so sandboxes that stay frozen for long are paused to the disk, one at a time. */
   #pauseStill(): void {
     const { held, clock } = this.#parts
     const long = held.by(this.#shortage).filter(({ since }) => clock.now() - since >= pauseAfterMs)
@@ -193,9 +193,9 @@ export class MachineMemoryGuard {
   }
 
   /**
-   * Nearly nothing is left. Whoever is beyond its share and still grows cannot be made to stand still in time, and ends.
-   * Where nobody does, the one that grew most lately, or else the one furthest beyond its share, is paused to the disk, or
-   * ends where that cannot be.
+   * Memory is nearly used up. Ends a sandbox that is beyond its share and still grows, because it could not be frozen in
+   * time. If there is none, pauses to the disk, or else ends, the sandbox beyond its share that recently grew most; if
+   * none grew, the one furthest beyond its share.
    */
   #makeRoom(): void {
     const { clock, held } = this.#parts
@@ -207,7 +207,7 @@ export class MachineMemoryGuard {
     if (growing || !this.#pause(next)) this.#end(next)
   }
 
-  /** False: it cannot be paused. */
+  /** False: the sandbox cannot be paused. */
   #pause(sandboxID: string): boolean {
     const { driver, pause, clock, held, log } = this.#parts
     const failedAt = this.#pauseFailedAt.get(sandboxID) ?? Number.NEGATIVE_INFINITY
@@ -239,16 +239,16 @@ export class MachineMemoryGuard {
     if (endUnowned(sandboxID)) return
     this.counts.ended++
     const values = { sandboxID, room: this.#room, beyondShare: this.#beyond.get(sandboxID) }
-    log.error(values, 'Memory is used up: the sandbox that is furthest beyond its share ends.')
+    log.error(values, 'Memory is used up: Warren ends a sandbox that is beyond its share.')
     end(sandboxID, 'memory_full').catch((error) => {
       log.error(
         { sandboxID, err: error },
-        'A sandbox that uses up the memory could not be ended; the next look tries again.',
+        'A sandbox that uses up the memory could not be ended; Warren tries again.',
       )
     })
   }
 }
 
 const standsStill =
-  'The sandbox stands still because the memory of this server is nearly used up. Nothing of it is lost: it goes on by itself ' +
-  'when there is memory again. Kill sandboxes that are no longer needed, or ask the operator for a bigger machine.'
+  'The sandbox is frozen because the memory of this server is nearly used up. The sandbox has lost nothing: it continues ' +
+  'by itself when there is memory again. Kill sandboxes that are no longer needed, or ask the operator for a bigger machine.'

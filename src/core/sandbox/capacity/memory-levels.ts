@@ -1,12 +1,12 @@
-/** How much memory must be available for what. All in bytes. */
+/** The levels of available memory at which Warren acts, in bytes. */
 export type MemoryLevels = {
-  /** Below this nothing is begun that takes memory: no create, resume or build. */
+  /** Below this level, nothing starts that takes memory: no create, resume or build. */
   startBytes: number
-  /** Sandboxes that stand still go on when so much is available again. */
+  /** Above this level, frozen sandboxes continue. */
   thawBytes: number
-  /** Below this sandboxes that grow beyond their share stand still. */
+  /** Below this level, sandboxes that grow beyond their share are frozen. */
   freezeBytes: number
-  /** Below this one is paused to the disk or ended. */
+  /** Below this level, a sandbox beyond its share is paused to the disk or ended. */
   endBytes: number
 }
 

@@ -7,25 +7,25 @@ describe('the share of a sandbox', () => {
     ...{ sandboxID, usedBytes, promisedBytes },
   })
 
-  it('is in proportion to what it was promised', () => {
+  it('is in proportion to its promised memory', () => {
     const uses = [use('large', 500, 800), use('small', 150, 100), use('idle', 0, 100)]
     assert.deepEqual([...beyondShare(uses, { roomBytes: 350, wantedBytes: 0 })], [['small', 50]])
   })
 
-  it('is never more than its promise', () => {
+  it('is never more than its promised memory', () => {
     assert.deepEqual(
       [...beyondShare([use('one', 120, 100)], { roomBytes: 1000, wantedBytes: -900 })],
       [['one', 20]],
     )
   })
 
-  it('leaves as many beyond it as have what is wanted back, where all grow side by side', () => {
+  it('counts the largest sandboxes as beyond it until enough memory can be taken back, if all grow side by side', () => {
     const equal = ['a', 'b', 'c'].map((name) => use(name, 100, 200))
     const countFor = (wantedBytes: number) => beyondShare(equal, { roomBytes: 30, wantedBytes }).size
     assert.deepEqual([-1, 0, 30, 150].map(countFor), [0, 0, 1, 2])
   })
 
-  it('lends what small ones leave', () => {
+  it('includes memory that small sandboxes do not use', () => {
     const uses = [use('hog', 900, 1000), use('small', 40, 1000)]
     const beyond = beyondShare(uses, { roomBytes: 0, wantedBytes: 300 })
     assert.deepEqual([...beyond.keys()], ['hog'])

@@ -1,10 +1,10 @@
 import type { MemoryUse } from '../../ports/driver.ts'
 
 /**
- * What sandboxes use and can still get is shared out in proportion to what each was promised: whoever stays small lends the rest
- * of its share to others, and gets it back before anything is taken from itself. Beyond it are those that use more, and, where
- * so many bytes are wanted back, as many of the next as have them: many may grow side by side with none beyond its share.
- * Returns the bytes beyond, the most first.
+ * Returns the sandboxes that are beyond their share of memory, with the bytes beyond it, the most first. All memory that
+ * sandboxes use or can still get is divided in proportion to the memory promised to each. A small sandbox lends the rest
+ * of its share to others, and gets it back before Warren acts against it. If many sandboxes grow side by side, none may
+ * exceed its share; so the result has further sandboxes, the largest first, until together they use `wantedBytes`.
  */
 export function beyondShare(
   uses: readonly MemoryUse[],

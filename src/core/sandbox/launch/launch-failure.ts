@@ -1,4 +1,4 @@
-/** How a launch that failed is told. */
+/** The errors of a failed launch. */
 import { AppError, isAppError, shownText } from '../../../lib/app-error.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
 import { createFailed } from '../row/errors.ts'

@@ -361,6 +361,7 @@ export class SandboxLauncher {
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),
       trafficToken: tokens.trafficOf(row),
+      hostToken: tokens.hostOf(row),
       ...ingressOf(row.options.network),
     }
     routes.set(route)

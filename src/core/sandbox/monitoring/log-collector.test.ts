@@ -120,7 +120,7 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 describe('collecting the log of a sandbox', () => {
-  it('keeps what the agent tells, asking with its token', async () => {
+  it("reads entries from the agent with the sandbox's token, and stores them", async () => {
     const { agent, logs, routes, collector } = open()
     agent.say('one')
     routes.set(route('r1'))
@@ -132,7 +132,7 @@ describe('collecting the log of a sandbox', () => {
     await collector.close()
   })
 
-  it('goes on after the last entry when a connection breaks', async () => {
+  it('continues after the last entry when a connection breaks', async () => {
     const { agent, logs, routes, collector } = open()
     routes.set(route('r1'))
     agent.say('one', 'two')
@@ -144,7 +144,7 @@ describe('collecting the log of a sandbox', () => {
     await collector.close()
   })
 
-  it('loses and doubles nothing over a restart', async () => {
+  it('loses and repeats nothing over a restart', async () => {
     const { agent, logs, routes, collector, collect } = open()
     routes.set(route('r1'))
     agent.say('one')
@@ -160,7 +160,7 @@ describe('collecting the log of a sandbox', () => {
     await again.close()
   })
 
-  it('still reads what an ending sandbox had told, and only then tells the end', async () => {
+  it('reads the last entries of an ending sandbox before it writes the end', async () => {
     const { agent, logs, routes, collector } = open()
     collector.tell('i1', entry('created'))
     routes.set(route('r1'))
@@ -174,7 +174,7 @@ describe('collecting the log of a sandbox', () => {
     await collector.close()
   })
 
-  it('follows the next run only when the last one has been read', async () => {
+  it('follows the next run only after the previous one has been read', async () => {
     const { agent, logs, routes, collector } = open()
     routes.set(route('r1'))
     agent.say('one')
@@ -189,7 +189,7 @@ describe('collecting the log of a sandbox', () => {
     await collector.close()
   })
 
-  it('cuts off an agent that breaks the rules, tells it once, and comes back ever more rarely', async () => {
+  it('cuts off an agent that breaks the rules, logs it once, and returns less and less often', async () => {
     const clock = new CountingClock()
     const { agent, logs, routes, warnings, collector } = open(clock)
     routes.set(route('r1'))
@@ -204,7 +204,7 @@ describe('collecting the log of a sandbox', () => {
       await until(() => agent.asked.length === round + 2)
     }
     assert.deepEqual(logs.messages, [
-      'The log was cut off, entries may be missing from here on: the agent sent a log line that is no entry',
+      'The log was cut off; entries may be missing from here on: the agent sent a log line that is no entry',
     ])
     assert.equal(warnings.length, 1)
     agent.say('good again')
@@ -212,7 +212,7 @@ describe('collecting the log of a sandbox', () => {
     await collector.close()
   })
 
-  it('comes back soon to an agent that was sound for a while, or whose connection merely broke', async () => {
+  it('returns soon to an agent that behaved for a while, or whose connection merely broke', async () => {
     const clock = new CountingClock()
     const { agent, logs, routes, collector } = open(clock)
     routes.set(route('r1'))

@@ -29,7 +29,7 @@ async function percentages({ stores }: Fixture, sandboxID: string): Promise<numb
 }
 
 describe('sampling what sandboxes use', () => {
-  it('tells CPU use as the share of all its CPUs since the sample before', async () => {
+  it('reports CPU use as the share of all its CPUs since the previous sample', async () => {
     await using fixture = await openFixture()
     const { sandboxID, cpuCount } = await fixture.service.create(fixture.team, request())
     const used = { cpuTimeMs: 0 }
@@ -42,7 +42,7 @@ describe('sampling what sandboxes use', () => {
     assert.deepEqual(await percentages(fixture, sandboxID), [50, 100, 0])
   })
 
-  it('does not take what a sandbox used before its row for a burst', async () => {
+  it('does not count CPU time from before the row as a burst', async () => {
     await using fixture = await openFixture()
     const { sandboxID, cpuCount } = await fixture.service.create(fixture.team, request())
     fixture.clock.advance(100)

@@ -4,7 +4,7 @@
  */
 import type { Route } from './routes.ts'
 
-export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken'> & {
+export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken' | 'hostToken'> & {
   /** The token that its agent will require of callers; null if none. */
   agentToken: string | null
   /**
@@ -19,7 +19,7 @@ export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken'> & {
 export type FindResumable = (sandboxID: string) => Promise<ResumableRoute | undefined>
 
 /** What a sandbox of any node requires of traffic, according to its row. */
-export type TrafficDemand = Pick<ResumableRoute, 'agentToken' | 'trafficToken'> & {
+export type TrafficDemand = Pick<ResumableRoute, 'agentToken' | 'trafficToken' | 'hostToken'> & {
   /** True if the sandbox does not run. */
   isPaused: boolean
   /** True if traffic may wake the sandbox. */

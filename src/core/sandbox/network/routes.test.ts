@@ -10,7 +10,7 @@ const route = (runID: string): Route => ({
   endpoint: (port) => ({ host: 'h', port }),
 })
 
-it('routes come and go once per run, whoever sets them again', () => {
+it('a route is added and removed once per run, however often it is set', () => {
   const routes = new RouteTable()
   const seen: string[] = []
   routes.onAdd(({ runID }) => void seen.push(`+${runID}`))
@@ -25,7 +25,7 @@ it('routes come and go once per run, whoever sets them again', () => {
   assert.deepEqual(seen, ['+1', '-1', '+2', '-2'])
 })
 
-it('a run that stands still is known as such until it goes on or its route goes, and no other run is', () => {
+it('a run that is frozen is marked until it is thawed or its route is removed, and no other run is', () => {
   const routes = new RouteTable()
   routes.set(route('1'))
   routes.hold('ia', '1', 'the disk is full')

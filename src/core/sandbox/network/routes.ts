@@ -9,6 +9,8 @@ export type Route = {
   agentToken: string
   /** Set if the ports other than the agent's are not open to everyone. */
   trafficToken: string | null
+  /** The client ID that stands for the agent's token in host names; unset: none does. */
+  hostToken?: string | undefined
   /** The host name that services see, with `${PORT}` for the port. Unset: the one of the client's request. */
   maskHost?: string
   /** The ports on which services speak TLS. */

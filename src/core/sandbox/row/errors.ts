@@ -34,7 +34,7 @@ export const tooManyForks = (count: number, limits: TeamLimits) =>
 export const agentDoesNotAnswer = (sandboxID: string) =>
   new AppError(
     'unavailable',
-    `Sandbox "${sandboxID}" was not paused and goes on running: its agent does not answer. ` +
+    `Sandbox "${sandboxID}" was not paused and keeps running: its agent does not answer. ` +
       'Wait until it is less busy, or pause it with its memory and without requireHealthyGuest.',
     { retry: { should: false } },
   )
@@ -165,5 +165,5 @@ export const idempotencyOutcomeUnknown = () =>
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
 
-/** In words that say what it waits for. */
+/** `why` names the shortage for which the sandbox is frozen. */
 export const standsStill = (why: string) => new AppError('no_space', why)

@@ -1,4 +1,4 @@
-/** What the log of a sandbox tells of its life. */
+/** Entries in the log of a sandbox about its life. */
 import type { LogEntry } from '../../ports/logs.ts'
 import type { EndReason, Sandbox, SandboxSnapshot } from './sandbox.ts'
 
@@ -13,7 +13,7 @@ export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbo
 
 export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: SandboxSnapshot): LogEntry {
   const kept = memory ? 'memory and files' : 'its files only; it boots anew when it is resumed'
-  const warning = frozen ? '. Its memory stays in this machine, and is lost when that goes down' : ''
+  const warning = frozen ? '. Its memory stays in this machine, and is lost if the machine goes down' : ''
   const unresponsive = agentUnresponsive ? '. Its agent did not answer' : ''
   return {
     at,
@@ -28,7 +28,7 @@ export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: S
 }
 
 export function resumedEntry({ startedAt, endAt }: Sandbox, memory: boolean): LogEntry {
-  const how = memory ? 'its processes go on' : 'booted anew on its files'
+  const how = memory ? 'its processes continue' : 'it booted anew on its files'
   return {
     at: startedAt,
     level: 'info',
@@ -41,7 +41,7 @@ export function memoryLostEntry(at: number, why: string): LogEntry {
   return {
     at,
     level: 'warn',
-    message: `The memory of the paused sandbox is lost, its files are kept: ${why}`,
+    message: `The memory of the paused sandbox is lost; its files are not: ${why}`,
     fields: { logger: 'sandbox', event_type: 'sandbox_memory_lost' },
   }
 }
@@ -59,7 +59,7 @@ export function logCutEntry(at: number, why: string): LogEntry {
   return {
     at,
     level: 'warn',
-    message: `The log was cut off, entries may be missing from here on: ${why}`,
+    message: `The log was cut off; entries may be missing from here on: ${why}`,
     fields: { logger: 'sandbox', event_type: 'log_cut_off' },
   }
 }
@@ -87,7 +87,7 @@ export function goesOnEntry(at: number, why: string): LogEntry {
   return {
     at,
     level: 'info',
-    message: `The sandbox goes on: ${why}`,
+    message: `The sandbox continues: ${why}`,
     fields: { logger: 'sandbox', event_type: 'sandbox_goes_on' },
   }
 }
@@ -97,22 +97,22 @@ export function pausedForMemoryEntry(at: number): LogEntry {
     at,
     level: 'warn',
     message:
-      'The sandbox is paused because the memory of this server is nearly used up. Nothing of it is lost: resume it, or ' +
-      'connect to it, when there is memory again',
+      'The sandbox was paused because the memory of this server is nearly used up. The sandbox has lost nothing: resume ' +
+      'it, or connect to it, when there is memory again',
     fields: { logger: 'sandbox', event_type: 'sandbox_paused_for_memory' },
   }
 }
 
 const endTexts: Record<EndReason, string> = {
   killed: 'killed',
-  timeout: 'its time was over',
-  lost: 'it was gone from the machine',
+  timeout: 'its timeout was over',
+  lost: 'it was no longer on the machine',
   create_failed: 'it could not be created',
   out_of_memory: 'it used more memory than it has',
   killed_from_outside: 'its processes were killed from outside the sandbox',
   crashed: 'its processes crashed',
-  disk_full: 'the disk of the server was full, and it had written most lately',
-  memory_full: 'the memory of the server was used up, and it was furthest beyond its share of it',
+  disk_full: 'the disk of the server was full, and this sandbox had recently written most',
+  memory_full: 'the memory of the server was used up, and this sandbox was furthest beyond its share of it',
 }
 
 const wanted: readonly EndReason[] = ['killed', 'timeout']

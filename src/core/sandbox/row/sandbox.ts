@@ -12,7 +12,7 @@ export type SandboxState =
   | 'killing'
   | 'ended'
 
-/** Every legal move. `ended` is final: the row stays, with its reason. */
+/** Every legal change of state. `ended` is final: the row stays, with its reason. */
 export const legalMoves: Record<SandboxState, readonly SandboxState[]> = {
   creating: ['running', 'killing'],
   running: ['pausing', 'snapshotting', 'killing'],
@@ -39,12 +39,12 @@ export const activeStates: readonly SandboxState[] = [
   'killing',
 ]
 
-/** What the wire shows: a sandbox that is being made or removed does not exist for its team. */
+/** Whether clients can see a sandbox in this state; one that is being created or killed does not exist for them. */
 export function isVisible(state: SandboxState): boolean {
   return state !== 'creating' && state !== 'killing' && state !== 'ended'
 }
 
-/** The states behind each of the wire's two. */
+/** The API knows two states; each stands for several states of a row. */
 export const wireStates = {
   running: ['running', 'snapshotting'],
   paused: ['pausing', 'paused', 'resuming'],
@@ -54,43 +54,45 @@ export type EndReason =
   | 'killed'
   | 'timeout'
   | 'create_failed'
-  /** It was gone, and nobody saw why. */
+  /** The sandbox is gone, and no exit of it was reported. */
   | 'lost'
-  /** Its processes ended by themselves, as the driver saw. */
+  /** The driver reported that its processes have ended without a stop. */
   | 'out_of_memory'
   | 'killed_from_outside'
   | 'crashed'
-  /** It wrote on while the disk of the machine was full. */
+  /** The sandbox kept writing while the disk of the machine was full. */
   | 'disk_full'
-  /** The memory of the machine was used up, and it was furthest beyond its share. */
+  /** The memory of the machine was used up, and the sandbox was furthest beyond its share. */
   | 'memory_full'
 
-/** What the client asked for and gets told again, kept as it was sent. */
+/** Options of the client's request, stored as they were sent; the API returns them in answers. */
 export type SandboxOptions = {
   /** Null: the client did not say. */
   allowInternetAccess: boolean | null
   network: NetworkOptions | null
-  /** At the end of its time it is paused, not killed. */
+  /** The sandbox is paused, not killed, when its timeout is over. */
   autoPause: boolean
-  /** Whether that pause keeps its memory. */
+  /** Whether the automatic pause takes a snapshot with memory. */
   autoPauseMemory: boolean
-  /** Traffic wakes it. */
+  /** Traffic resumes the sandbox when it is paused. */
   autoResume: boolean
-  /** Its agent wants its token; without, whoever knows the id may use it. */
+  /** The agent asks for the sandbox's token. False: anybody who knows the id may use the sandbox. */
   secure: boolean
-  /** Missing: none. */
+  /** The client is older than access tokens: the client ID in its host names stands for the token. */
+  tokenInHost?: boolean
+  /** Missing: no volumes. */
   volumeMounts?: readonly VolumeMount[]
 }
 
-/** What is kept of a paused sandbox. */
+/** The snapshot of a paused sandbox. */
 export type SandboxSnapshot = {
   /** The snapshot's name in the SnapshotStore. */
   name: string
-  /** Its processes go on when it is resumed; otherwise it boots anew on its files. */
+  /** Its processes continue when it is resumed. False: it boots on its files. */
   memory: boolean
-  /** It stands still in memory, and the snapshot is for the case that the machine goes down. */
+  /** The sandbox is frozen in memory, and the snapshot is a backup in case the machine goes down. */
   frozen: boolean
-  /** Its agent did not answer when it was paused with its memory. */
+  /** The agent did not answer when the sandbox was paused with its memory. */
   agentUnresponsive: boolean
 }
 
@@ -101,30 +103,30 @@ export type Sandbox = {
   buildID: string
   alias: string | null
   state: SandboxState
-  /** A new one for each start or resume: late work of an older run cannot land. */
+  /** A new id for each start or resume, so that late work of an earlier run has no effect. */
   runID: string
-  /** The last change of state that was given a name. */
+  /** Id of the last change of state that had one; it shows whether a change took effect whose answer was lost. */
   moveID: string | null
   handle: DriverHandle | null
   cpuCount: number
   memoryMB: number
   diskMB: number
-  /** Missing: none. */
+  /** Missing: no GPUs. */
   gpuCount?: number
   envdVersion: string
   metadata: Record<string, string>
   envVars: Record<string, string>
   options: SandboxOptions
-  /** Set while it is paused, and until its resume has succeeded. */
+  /** Set while the sandbox is paused, and until its resume has succeeded. */
   snapshot: SandboxSnapshot | null
-  /** The lifetime asked for at creation. */
+  /** The timeout that the create asked for. */
   timeoutMs: number
   createdAt: number
   startedAt: number
   endAt: number
   endedAt: number | null
   endReason: EndReason | null
-  /** A drain has paused it: it is to run again until this time, wherever its row is. Null: it is paused for good. */
+  /** A drain has paused the sandbox, and the node that owns it resumes it until this time. Null: no drain did. */
   runUntil: number | null
 }
 

@@ -27,6 +27,14 @@ export class SandboxTokens {
     return options.network?.allowPublicTraffic === false ? this.traffic(sandboxID) : null
   }
 
+  /**
+   * The client ID by which a client older than access tokens shows that it may use the agent; undefined for
+   * other sandboxes. With a port and the sandbox's ID it fits into the 63 characters of a DNS label.
+   */
+  hostOf({ sandboxID, options }: Pick<Sandbox, 'sandboxID' | 'options'>): string | undefined {
+    return options.tokenInHost ? this.#hmac(`sandbox-host-${sandboxID}`).slice(0, 32) : undefined
+  }
+
   /** The request may hold a password, so the hash needs the seed: without it nobody can try guesses. */
   requestHash(request: string): string {
     return this.#hmac(`request-${request}`)

@@ -71,7 +71,7 @@ describe('a snapshot in quarantine', () => {
     assert.equal(await assertWhole(fixture, sandboxID, name), 'ended')
   })
 
-  it('that has been here for its days is not removed while it is being given back, nor after', async () => {
+  it('is not removed, even after its days, while it is being given back, nor after', async () => {
     await using fixture = await openFixture()
     const { quarantine, faults, storeFaults, clock, reconciler } = fixture
     const { sandboxID, name } = await quarantined(fixture)
@@ -125,7 +125,7 @@ describe('a snapshot in quarantine', () => {
     }
   })
 
-  it('whose removal failed in the middle is removed by the reconciler, and nobody has it back', async () => {
+  it('is removed by the reconciler if its removal failed half-way, and cannot be given back', async () => {
     await using fixture = await openFixture()
     const { quarantine, driver, reconciler } = fixture
     const { sandboxID, name } = await quarantined(fixture)
@@ -138,7 +138,7 @@ describe('a snapshot in quarantine', () => {
     assert.equal(await assertWhole(fixture, sandboxID, name), 'ended')
   })
 
-  it('whose sandbox is back from another snapshot leaves that sandbox alone', async () => {
+  it('does not replace a sandbox that was restored from another snapshot', async () => {
     await using fixture = await openFixture()
     const { quarantine, driver, service, team } = fixture
     const { sandboxID, name } = await quarantined(fixture)
@@ -154,7 +154,7 @@ describe('a snapshot in quarantine', () => {
     assert.ok(driver.world.sandboxes.has(sandboxID))
   })
 
-  it('that cannot be removed keeps no other from being removed', async () => {
+  it('does not block the removal of others if it cannot be removed', async () => {
     await using fixture = await openFixture()
     const { quarantine, driver, clock } = fixture
     const { name } = await quarantined(fixture)

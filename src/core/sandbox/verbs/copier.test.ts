@@ -10,7 +10,7 @@ const tokens = new SandboxTokens('seed')
 const snapshot = { memory: true }
 
 describe('forking a sandbox', () => {
-  it('starts others that hold the same and are somebody else', async () => {
+  it('starts others with the same memory and files, and with identities of their own', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, clock } = fixture
     const origin = await service.create(team, request({ envVars: { A: '1' }, metadata: { b: '2' } }))
@@ -33,7 +33,7 @@ describe('forking a sandbox', () => {
     assert.equal(driver.world.snapshots.size, 0)
   })
 
-  it('tells of each fork by itself, and is refused where not all could ever run', async () => {
+  it('reports each fork by itself, and is rejected if not all could ever run', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -46,7 +46,7 @@ describe('forking a sandbox', () => {
     await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 0, count: 1 }), /greater than 0/)
   })
 
-  it('that cannot be saved leaves it running', async () => {
+  it('leaves the sandbox running if no snapshot can be taken', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -71,7 +71,7 @@ describe('forking a sandbox', () => {
     assert.equal(driver.world.snapshots.size, 1)
   })
 
-  it('ends with a kill, and its expiry waits for it', async () => {
+  it('ends with a kill, and delays the expiry of the sandbox', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, clock, stores } = fixture
     const saving = gate()
@@ -96,6 +96,30 @@ describe('forking a sandbox', () => {
 })
 
 describe('a snapshot', () => {
+  it('is waited for by a pause, and by several of them, with and without memory', async () => {
+    for (const snapshotMemory of [true, false]) {
+      await using fixture = await openFixture({ snapshotMemory })
+      const { service, team, driver, stores } = fixture
+      const { sandboxID } = await service.create(team, request())
+      const saving = gate()
+      driver.beforeSnapshot = () => saving.opened
+      const taken = service.snapshot(team, sandboxID, snapshot)
+      await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'snapshotting')
+      const options = { memory: true, requireHealthyAgent: false }
+      const pauses = [1, 2, 3].map(() => service.pause(team, sandboxID, options))
+      let isOver = false
+      void Promise.race(pauses).finally(() => {
+        isOver = true
+      })
+      assert.equal((await service.get(team, sandboxID)).state, 'snapshotting')
+      assert.equal(isOver, false)
+      saving.open()
+      assert.match((await taken).snapshotID, /:default$/)
+      await Promise.all(pauses)
+      assert.equal((await service.get(team, sandboxID)).state, 'paused')
+    }
+  })
+
   it('becomes a template that sandboxes start from', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, agent, catalog } = fixture
@@ -137,7 +161,7 @@ describe('a snapshot', () => {
     assert.ok(driver.world.sandboxes.has(again.sandboxID))
   })
 
-  it('of a known name is a new build of that template', async () => {
+  it('under a known name is a new build of that template', async () => {
     await using fixture = await openFixture()
     const { service, team, catalog, clock } = fixture
     const { sandboxID } = await service.create(team, request())
@@ -154,7 +178,7 @@ describe('a snapshot', () => {
     assert.notEqual(second.build.buildID, first.build.buildID)
   })
 
-  it('is refused under the name of another team', async () => {
+  it('is rejected under the name of another team', async () => {
     await using fixture = await openFixture()
     const { team } = fixture
     assert.throws(() => parseOwnName(team, 'beta/mine'), /namespace of your team/)
@@ -188,7 +212,7 @@ describe('a snapshot', () => {
 })
 
 describe('after a crash in a copy', () => {
-  it('the sandbox goes on, and what nobody owns is removed', async () => {
+  it('the sandbox keeps running, and snapshots without an owner are removed', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     const { sandboxID, runID, handle } = await service.create(team, request())

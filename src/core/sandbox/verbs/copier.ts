@@ -96,7 +96,7 @@ export class SandboxCopier {
     return running
   }
 
-  /** The sandbox stands still while the snapshot is taken, and continues whether that succeeds or not. */
+  /** The sandbox is frozen while the snapshot is taken, and continues whether that succeeds or not. */
   async #takeSnapshot(
     team: Team,
     sandboxID: string,

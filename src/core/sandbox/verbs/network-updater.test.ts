@@ -14,8 +14,8 @@ const rulesOf = ({ driver }: Fixture, { sandboxID }: Pick<Sandbox, 'sandboxID'>)
 const clientOf = ({ gate, driver }: Fixture, { sandboxID }: Pick<Sandbox, 'sandboxID'>) =>
   gate.clients.get(String(driver.world.sandboxes.get(sandboxID)?.handle.data.address))
 
-describe('what may leave a sandbox', () => {
-  it('is what its create says, from the start', async () => {
+describe('the egress policy of a sandbox', () => {
+  it('is that of its create, from the start', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const started: unknown[] = []
@@ -30,7 +30,7 @@ describe('what may leave a sandbox', () => {
     ])
   })
 
-  it('is refused before anything is made, where it makes no sense', async () => {
+  it('is rejected before anything is made, if it is invalid', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const bad: NetworkOptions[] = [
@@ -49,7 +49,7 @@ describe('what may leave a sandbox', () => {
     assert.equal(await service.count({ teamID: team.teamID, states: ['creating', 'running', 'ended'] }), 0)
   })
 
-  it('is replaced as a whole while it runs, and how it is reached stays', async () => {
+  it('is replaced as a whole while it runs, without a change of the ingress options', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const ingress = { allowPublicTraffic: false, maskRequestHost: 'a.test' }
@@ -65,7 +65,7 @@ describe('what may leave a sandbox', () => {
     assert.deepEqual(rulesOf(fixture, sandbox), open)
   })
 
-  it('stays as it was when the new one makes no sense', async () => {
+  it('stays unchanged if the new one is invalid', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const sandbox = await service.create(team, withNetwork({ denyOut: ['1.2.3.4'] }))
@@ -75,7 +75,7 @@ describe('what may leave a sandbox', () => {
     assert.deepEqual((await service.get(team, sandbox.sandboxID)).options, sandbox.options)
   })
 
-  it('is nobody else’s to change, and not of a sandbox that is paused or gone', async () => {
+  it('cannot be changed by another team, nor for a sandbox that is paused or gone', async () => {
     await using fixture = await openFixture()
     const { service, team } = fixture
     const sandbox = await service.create(team, request())
@@ -110,7 +110,7 @@ describe('what may leave a sandbox', () => {
     assert.equal(after.gate.clients.size, 2)
   })
 
-  it('is nothing where the key to its credentials is lost, until it is said anew or the key is back', async () => {
+  it('denies everything if the key of its credentials is lost, until it is set again or the key is back', async () => {
     const login = { username: 'u', password: 'p' }
     const proxy = { address: '198.51.100.1:1080', ...login }
     const reached = { host: '198.51.100.1', port: 1080, ...login }
@@ -143,7 +143,7 @@ describe('what may leave a sandbox', () => {
     assert.deepEqual(clientOf(lost, one)?.policy.proxy, reached)
   })
 
-  it('is put right after a crash between the row and the kernel', async () => {
+  it('is applied after a crash between the row and the kernel', async () => {
     await using before = await openFixture()
     const { service, team, driver } = before
     const sandbox = await service.create(team, request())
@@ -172,7 +172,7 @@ describe('what may leave a sandbox', () => {
     assert.deepEqual(rulesOf(fixture, sandbox)?.deny, options.network?.denyOut)
   })
 
-  it('is known to the gate only as long as names matter and it runs', async () => {
+  it('is known to the gate only as long as it contains names and the sandbox runs', async () => {
     await using fixture = await openFixture()
     const { service, team, gate, agent } = fixture
     const sandbox = await service.create(team, withNetwork({ allowOut: ['a.test'], denyOut: [all] }))
@@ -200,7 +200,7 @@ describe('what may leave a sandbox', () => {
 describe('the authority of the gate', () => {
   const rules = { 'a.test': [{ transform: { headers: { 'X-Key': 'x' } } }] }
 
-  it('is known inside where there are header rules, from the start or since they came', async () => {
+  it('is trusted inside if there are header rules, from the start or since they were added', async () => {
     await using fixture = await openFixture()
     const { service, team, agent } = fixture
     const first = await service.create(team, withNetwork({ rules }))
@@ -213,7 +213,7 @@ describe('the authority of the gate', () => {
     assert.equal(agent.trusting.length, 3)
   })
 
-  it('is known besides those that every sandbox trusts', async () => {
+  it('is trusted in addition to those that every sandbox trusts', async () => {
     await using fixture = await openFixture({ ports: { extraCA: 'the company; ' } })
     const { service, team, agent } = fixture
     const { sandboxID } = await service.create(team, request())

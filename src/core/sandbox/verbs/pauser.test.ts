@@ -59,7 +59,7 @@ for (const snapshotMemory of [true, false]) {
       assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
     })
 
-    it('boots from the files when memory is not wanted, although it was kept', async () => {
+    it('boots from the files if memory is not wanted, although the snapshot has it', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
@@ -69,7 +69,7 @@ for (const snapshotMemory of [true, false]) {
       assert.equal(driver.world.snapshots.size, 0)
     })
 
-    it('kills a paused sandbox with all that was kept of it', async () => {
+    it('kills a paused sandbox and removes its snapshot', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
@@ -80,7 +80,7 @@ for (const snapshotMemory of [true, false]) {
       await assert.rejects(service.connect(team, sandboxID, timed), failsWith('not_found'))
     })
 
-    it('is not there any more for who would resume it while it is killed, and a connect is told why', async () => {
+    it('is not found by a resume while it is killed, and a connect gets the reason', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, stores, faults } = fixture
       const sandboxID = await running(fixture)
@@ -97,7 +97,7 @@ for (const snapshotMemory of [true, false]) {
       await killed
     })
 
-    it('goes on running when it cannot be saved', async () => {
+    it('keeps running if no snapshot can be taken', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver, routes } = fixture
       const sandboxID = await running(fixture)
@@ -161,7 +161,7 @@ for (const snapshotMemory of [true, false]) {
       }
     })
 
-    it('survives a reboot of the machine with all that was kept on disk', async () => {
+    it('survives a reboot of the machine with everything that was on the disk', async () => {
       await using fixture = await openFixture({ snapshotMemory })
       const { service, team, driver } = fixture
       const sandboxID = await running(fixture)
@@ -181,7 +181,7 @@ for (const snapshotMemory of [true, false]) {
 }
 
 describe('pausing', () => {
-  it('keeps other verbs waiting or refuses them, in words', async () => {
+  it('makes other verbs wait or rejects them with the reason', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -204,7 +204,7 @@ describe('pausing', () => {
     await assert.rejects(service.resume(team, sandboxID, timed), /is already running/)
   })
 
-  it('is waited for by connect, which then resumes', async () => {
+  it('makes connect wait, which then resumes', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -219,7 +219,7 @@ describe('pausing', () => {
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
   })
 
-  it('is called off by a kill', async () => {
+  it('is cancelled by a kill', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -232,7 +232,7 @@ describe('pausing', () => {
     assert.equal(await stateOf(fixture, sandboxID), 'ended')
   })
 
-  it('needs an agent that answers where memory is not kept or that was asked for', async () => {
+  it('needs an agent that answers if memory is not kept, or if the client asks for that', async () => {
     await using fixture = await openFixture()
     const { service, team, agent, routes } = fixture
     const sandboxID = await running(fixture)
@@ -257,7 +257,7 @@ describe('pausing', () => {
     assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
   })
 
-  it('with memory is rejected while a process has a network of its own, and without memory is not', async () => {
+  it('is rejected with memory, and not without, while a process has a network of its own', async () => {
     await using fixture = await openFixture()
     const { service, team, agent, routes, clock } = fixture
     const sandboxID = await running(fixture, { autoPause: true })
@@ -276,7 +276,7 @@ describe('pausing', () => {
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
 
-  it('happens by itself at the end of its time, where that was wanted', async () => {
+  it('happens automatically at the end of the timeout, if the client asked for it', async () => {
     await using fixture = await openFixture()
     const { team, clock, service } = fixture
     const [full, files] = [
@@ -291,7 +291,7 @@ describe('pausing', () => {
     assert.equal((await service.get(team, files)).snapshot?.memory, false)
   })
 
-  it('by itself that fails leaves it running, and is tried again', async () => {
+  it('leaves the sandbox running if it fails automatically, and is tried again', async () => {
     await using fixture = await openFixture()
     const { team, clock, service, driver } = fixture
     const sandboxID = await running(fixture, { autoPause: true })

@@ -13,7 +13,7 @@ import { pauseSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 import type { VerbParts } from './verb-parts.ts'
 
-/** A sandbox whose time is over but that could not be paused goes on for so long before the next try. */
+/** Delay before the next automatic pause of a sandbox that could not be paused at the end of its timeout. */
 const autoPauseRetryMs = 60_000
 
 export type PauserParts = VerbParts & {
@@ -61,7 +61,7 @@ export class Pauser {
     )
   }
 
-  /** One that stands still for want of memory is paused only with its memory, which helps. */
+  /** A sandbox that is frozen for want of memory is paused only with its memory, because that frees memory. */
   async #requireSpace(row: SandboxInTurn, memory: boolean): Promise<void> {
     const { diskGuard, held } = this.#parts
     await diskGuard.requireForSnapshot(row, { memory, disk: false })
@@ -91,7 +91,7 @@ export class Pauser {
     return true
   }
 
-  /** It goes on past the end of its time, and is paused when the disk has space for it. */
+  /** Lets the sandbox run past its timeout; it is paused when the disk has space for that. */
   async #tryLater({ sandboxID, runID }: SandboxInTurn): Promise<void> {
     const { sandboxes, clock } = this.#parts
     await sandboxes.setEnd(sandboxID, runID, clock.now() + autoPauseRetryMs, true)
@@ -104,7 +104,7 @@ export class Pauser {
     try {
       snapshot = await this.#takeSnapshot(row, options, signal)
     } catch (error) {
-      // Whoever kills it has the row, and removes what is there.
+      // The kill owns the row, and removes the sandbox and the unfinished snapshot.
       if (signal.aborted) throw errors.killedWhile(sandboxID, 'paused')
       const changes = options.isAutomatic ? { endAt: clock.now() + autoPauseRetryMs } : {}
       await this.repair(row, changes).catch((cause) => {
@@ -122,7 +122,7 @@ export class Pauser {
     const { launcher, snapshots, driver, held } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
-    // The agent of one that stands still cannot answer, and is well.
+    // The agent of a frozen sandbox cannot answer, and counts as healthy.
     const standsStill = held.whyHeld(row) !== undefined
     const isHealthy = standsStill || (await launcher.answers(handle, signal))
     signal.throwIfAborted()

@@ -25,7 +25,7 @@ describe('resuming', () => {
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
 
-  it('that fails leaves it paused, to be tried again', async () => {
+  it('leaves the sandbox paused if it fails, and can be tried again', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -42,7 +42,7 @@ describe('resuming', () => {
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
   })
 
-  it('is called off by a kill', async () => {
+  it('is cancelled by a kill', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture
     const sandboxID = await running(fixture)
@@ -60,7 +60,7 @@ describe('resuming', () => {
 })
 
 describe('a resume that was cut off after the sandbox had run, and lost it', () => {
-  it('leaves a pause of files alone, and says so everywhere', async () => {
+  it('leaves the sandbox paused with files only, and both row and log say so', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     const sandboxID = await running(fixture)
@@ -82,7 +82,7 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
 })
 
 describe('traffic', () => {
-  it('wakes a sandbox that wants it, once for all who wait, for at least five minutes', async () => {
+  it('resumes a sandbox with auto-resume, once for all that wait, for at least five minutes', async () => {
     await using fixture = await openFixture()
     const { service, team, routes, clock, findResumable, agent } = fixture
     const sandboxID = await running(fixture, { autoResume: true })
@@ -95,7 +95,7 @@ describe('traffic', () => {
     assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 300_000)
   })
 
-  it('that comes when the row runs and the route is not open yet waits for the route', async () => {
+  it('waits for the route if the row runs and the route is not open yet', async () => {
     await using fixture = await openFixture()
     const { service, team, routes, findResumable, faults } = fixture
     const sandboxID = await running(fixture, { autoResume: true })
@@ -111,7 +111,7 @@ describe('traffic', () => {
     assert.equal(await hadRoute, true)
   })
 
-  it('wakes no other', async () => {
+  it('does not resume other sandboxes', async () => {
     await using fixture = await openFixture()
     const { service, team, findResumable } = fixture
     const plain = await running(fixture)

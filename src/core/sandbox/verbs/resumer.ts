@@ -55,7 +55,7 @@ export class Resumer {
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
     return this.#withSnapshot(row, memory, signal, async () => {
-      // One that stands still has its GPUs.
+      // A frozen sandbox still holds its GPUs.
       const demand = row.snapshot?.frozen ? { ...row, gpuCount: 0 } : row
       const ended = await admission.enter(demand, signal).catch((error) => {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
@@ -173,7 +173,7 @@ export class Resumer {
   }
 
   /**
-   * Undoes a resume of which nothing is left. A frozen sandbox that was thawed after all stays `resuming`,
+   * Undoes a resume whose sandbox is gone. A frozen sandbox that was thawed after all stays `resuming`,
    * and the reconciler finishes the resume.
    */
   async #undo(row: SandboxInTurn, before: Times, memory: boolean): Promise<void> {

@@ -14,15 +14,15 @@ function demandAt(...times: number[]): Demand {
 const every = (ms: number, count: number): number[] => Array.from({ length: count }, (_, at) => at * ms)
 
 describe('demand', () => {
-  it('is one where creates come more slowly than the pool refills', () => {
+  it('is one if creates come more slowly than the pool refills', () => {
     assert.equal(demandAt(...every(500, 50)).peak(25_000), 1)
   })
 
-  it('is all of a burst', () => {
+  it('is the size of a burst', () => {
     assert.equal(demandAt(...every(0, 60)).peak(0), 60)
   })
 
-  it('is what the pool could not refill while creates came one after the other', () => {
+  it('is the number that the pool could not refill while creates came one after the other', () => {
     // In 19.8 s the pool refills 39.6 of 100.
     assert.equal(demandAt(...every(200, 100)).peak(20_000), 61)
   })
@@ -32,7 +32,7 @@ describe('demand', () => {
     assert.equal(demand.peak(120_000), 4)
   })
 
-  it('is not the sum either, if the pool refilled sooner than its pace said', () => {
+  it('is not the sum either, if the pool refilled sooner than expected', () => {
     const demand = demandAt(0, 0, 0)
     demand.recordFull()
     demand.record(1, refillMs)
@@ -48,7 +48,7 @@ describe('demand', () => {
     assert.equal(demand.peak(later + inUseMs), 0)
   })
 
-  it('is no more than the most, also of what is missing when the next create comes', () => {
+  it('never exceeds the maximum, even with those missing at the next create', () => {
     const demand = demandAt(...every(1, 10_000))
     assert.equal(demand.peak(10_000), most)
     const later = 10_000 + inUseMs
@@ -64,7 +64,7 @@ describe('demand', () => {
     assert.equal(demand.peak(0), 3)
   })
 
-  it('takes times that a clock set back left in the future for old ones', () => {
+  it('treats times in the future, which a clock set back leaves, as old ones', () => {
     const demand = demandAt(10_000, 10_001)
     assert.equal(demand.peak(5000), 0)
     demand.record(5000, refillMs)

@@ -190,7 +190,7 @@ export class PooledBuilds {
     return count < this.#most && (this.#parts.mayExceedBudget || this.isWithinBudget(pooled))
   }
 
-  /** Of several equal ones, the least recently used. */
+  /** The build with the most ready sandboxes; among equals, the least recently used. */
   #fullest(): PooledBuild | undefined {
     return this.all().reduce<PooledBuild | undefined>(
       (most, one) => (one.ready.length > (most?.ready.length ?? 0) ? one : most),

@@ -6,14 +6,14 @@ import { type Fixture, gate, openFixture, until } from '../../../../test/support
 const keepBase = async ({ warm, catalog, team }: Fixture) =>
   warm.keep((await catalog.resolve(team, 'base')).build)
 
-/** Turns the clock until so many sandboxes wait. */
+/** Turns the clock until this number of sandboxes is in the pool. */
 const has = ({ warm, clock }: Fixture, count: number) =>
   until(async () => {
     clock.advance(100)
     return warm.count().ready === count && warm.count().booting === 0
   })
 
-test('the warm pool is empty while its node is drained, and fills again afterwards', async () => {
+test('the warm pool is empty while its node is draining, and fills again afterwards', async () => {
   await using fixture = await openFixture({ warm: 2 })
   await keepBase(fixture)
   await has(fixture, 2)
@@ -28,7 +28,7 @@ test('the warm pool is empty while its node is drained, and fills again afterwar
   await has(fixture, 2)
 })
 
-test('it keeps nothing that was booting when its node began to drain', async () => {
+test('the warm pool drops sandboxes that were booting when its node began to drain', async () => {
   await using fixture = await openFixture({ warm: 1 })
   const { warm, driver, clock } = fixture
   const held = gate()

@@ -10,8 +10,8 @@ import {
   waiting,
 } from '../../../../test/support/warm-pool.ts'
 
-describe('how many wait in the warm pool', () => {
-  it('is as many as came at once within the last hour', async () => {
+describe('the size of the warm pool', () => {
+  it('is the number of creates that came at once within the last hour', async () => {
     await using fixture = await openFixture({ warm: 1 })
     await createAtOnce(fixture, 5)
     await poolHas(fixture, 5)
@@ -22,7 +22,7 @@ describe('how many wait in the warm pool', () => {
     await poolHas(fixture, 1)
   })
 
-  it('is not the sum of two bursts, if it was full in between', async () => {
+  it('is not the sum of two bursts, if the pool was full in between', async () => {
     const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
     await using fixture = await openFixture({ warm: 1, ports: { machine } })
     const full = async () => {
@@ -37,7 +37,7 @@ describe('how many wait in the warm pool', () => {
     await poolHas(fixture, 20)
   })
 
-  it('is no more because of creates that were rejected', async () => {
+  it('does not grow because of rejected creates', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team } = fixture
     for (let count = 0; count < team.limits.maxSandboxes; count++) await createOne(fixture)
@@ -54,7 +54,7 @@ describe('how many wait in the warm pool', () => {
     availableMemoryMB: async () => machine.availableMB,
   })
 
-  it('is more than the budget while half of the machine’s memory is available, and that again below a quarter', async () => {
+  it('may exceed the budget while half of the machine’s memory is available, and shrinks to it below a quarter', async () => {
     const machine = { availableMB: 8000 }
     await using fixture = await openFixture({ warm: 1, ports: { machine: eightGB(machine) } })
     await createAtOnce(fixture, 20)
@@ -78,13 +78,13 @@ describe('how many wait in the warm pool', () => {
     await poolHas(fixture, 20)
   })
 
-  it('is never more than the operator set', async () => {
+  it("never exceeds the operator's maximum", async () => {
     await using fixture = await openFixture({ warm: 1, warmMemoryMB: 1536 })
     await createAtOnce(fixture, 20)
     await poolHas(fixture, 3)
   })
 
-  it('is shared where the budget is small: the template that was used last comes first', async () => {
+  it('is divided if the budget is small, with the most recently used template first', async () => {
     await using fixture = await openFixture({ warm: 2, warmMemoryMB: 1050 })
     const other = await addTemplate(fixture, 'other')
     await createOne(fixture)
@@ -97,7 +97,7 @@ describe('how many wait in the warm pool', () => {
     assert.equal((await waiting(fixture)).length, 1)
   })
 
-  it('is never more than 64 for each CPU, of all templates together', async () => {
+  it('never exceeds 64 for each CPU, over all templates', async () => {
     const machine = { cpuCount: 1, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
     const admission = { cpuOvercommit: 1000 }
     await using fixture = await openFixture({ warm: 1, ports: { machine }, admission })
@@ -112,7 +112,7 @@ describe('how many wait in the warm pool', () => {
     await poolHas(fixture, 64)
   })
 
-  it('is what each template has at least after some were taken down for want of memory, until creates ask for more', async () => {
+  it('is the minimum of each template after some were stopped for want of memory, until creates ask for more', async () => {
     const machine = { availableMB: 8000 }
     await using fixture = await openFixture({ warm: 1, ports: { machine: eightGB(machine) } })
     await createAtOnce(fixture, 10)
@@ -127,7 +127,7 @@ describe('how many wait in the warm pool', () => {
     await poolHas(fixture, 3)
   })
 
-  it('leaves each template that is used what it has at least, also where one takes all there is', async () => {
+  it('leaves each used template its minimum, even if one template takes all the rest', async () => {
     await using fixture = await openFixture({ warm: 2, warmMemoryMB: 5 * 512 })
     const other = await addTemplate(fixture, 'other')
     await createAtOnce(fixture, 9)

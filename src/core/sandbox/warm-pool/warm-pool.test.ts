@@ -19,7 +19,7 @@ import {
 } from '../../../../test/support/warm-pool.ts'
 
 describe('the warm pool', () => {
-  it('hands its sandboxes out with their id, and boots others in their place', async () => {
+  it('hands its sandboxes out with their ids, and boots others in their place', async () => {
     await using fixture = await openFixture({ warm: 2 })
     await createOne(fixture)
     const ids = await poolHas(fixture, 1)
@@ -29,7 +29,7 @@ describe('the warm pool', () => {
     await poolHas(fixture, 2)
   })
 
-  it('has sandboxes of the template that it was told to keep before the first create', async () => {
+  it('has sandboxes of its configured template before the first create', async () => {
     await using fixture = await openFixture({ warm: 2 })
     const { catalog, team, warm } = fixture
     warm.keep((await catalog.resolve(team, 'base')).build)
@@ -37,7 +37,7 @@ describe('the warm pool', () => {
     assert.ok(ids.includes((await createOne(fixture)).sandboxID))
   })
 
-  it('lets a template go that nobody used for an hour', async () => {
+  it('drops a template that nobody used for an hour', async () => {
     await using fixture = await openFixture({ warm: 1 })
     await createOne(fixture)
     await poolHas(fixture, 1)
@@ -54,7 +54,7 @@ describe('the warm pool', () => {
     await poolHas(fixture, 2)
   })
 
-  it('keeps its sandboxes to what their owner said before the agent hears of it', async () => {
+  it("applies the owner's egress policy before the agent hears of the owner", async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { service, team, driver, agent } = fixture
     await createOne(fixture)
@@ -69,7 +69,7 @@ describe('the warm pool', () => {
     assert.deepEqual(egress, { allow: [], deny: ['0.0.0.0/0'], toGate: 'none' })
   })
 
-  it('gives each agent the token of its id, so that nobody else can have it meanwhile', async () => {
+  it('gives each agent the token of its id, so that nobody else can use it meanwhile', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { agent, tokens } = fixture
     await createOne(fixture)
@@ -89,7 +89,7 @@ describe('the warm pool', () => {
     assert.equal((await createOne(fixture)).sandboxID, id)
   })
 
-  it('lets those go that die in it', async () => {
+  it('drops sandboxes that die in it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
     await createOne(fixture)
@@ -101,7 +101,7 @@ describe('the warm pool', () => {
     assert.equal(driver.world.sandboxes.has(dead!), false)
   })
 
-  it('lets a template be whose sandboxes die again and again, until the next create', async () => {
+  it('stops booting a template whose sandboxes die again and again, until the next create', async () => {
     await using fixture = await openFixture({ warm: 1 })
     await createOne(fixture)
     for (let deaths = 0; deaths < 4; deaths++) {
@@ -115,7 +115,7 @@ describe('the warm pool', () => {
     await poolHas(fixture, 1)
   })
 
-  it('fails no create with a sandbox that turns out to be of no use: another one boots', async () => {
+  it('boots another sandbox for a create if the pooled one turns out to be unusable', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver, routes, reconciler } = fixture
     await createOne(fixture)
@@ -143,7 +143,7 @@ describe('the warm pool', () => {
     )
   })
 
-  it('has disposable sandboxes only, and those that have an owner are not', async () => {
+  it('holds disposable sandboxes only, and sandboxes with an owner are not disposable', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
     await createOne(fixture)
@@ -153,7 +153,7 @@ describe('the warm pool', () => {
     assert.equal(driver.world.sandboxes.get(id!)?.spec.disposable, false)
   })
 
-  it('is empty once Warren closes, boots under way included; sandboxes in use go on', async () => {
+  it('is empty once Warren closes, boots in progress included; sandboxes in use keep running', async () => {
     await using fixture = await openFixture({ warm: 2 })
     const { warm, driver } = fixture
     const { sandboxID } = await createOne(fixture)
@@ -167,7 +167,7 @@ describe('the warm pool', () => {
     assert.deepEqual([...driver.world.sandboxes.keys()], [sandboxID, second])
   })
 
-  it('fails no create with a boot of its own that fails', async () => {
+  it('does not fail a create because a boot of the pool fails', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { driver } = fixture
     await createOne(fixture)
@@ -227,7 +227,7 @@ describe('the warm pool of a machine with little to spare', () => {
     assert.deepEqual([beside, afterwards], [2, 4])
   })
 
-  it('gives its sandboxes up for a create that the machine could not take otherwise', async () => {
+  it('gives up its sandboxes for a create that the machine could not start otherwise', async () => {
     const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
     // Three sandboxes of two CPUs each.
     const admission = { cpuOvercommit: 3 }
@@ -246,7 +246,7 @@ describe('the warm pool of a machine with little to spare', () => {
     await assert.rejects(refused, failsWith('unavailable'))
   })
 
-  it('boots nothing while as many are handed over as the machine has CPUs', async () => {
+  it('boots nothing while as many hand-overs are in progress as the machine has CPUs', async () => {
     const machine = { cpuCount: 2, memoryMB: 1e6, availableMemoryMB: async () => 1e6 }
     await using fixture = await openFixture({ warm: 2, ports: { machine } })
     const { agent, warm } = fixture
@@ -272,7 +272,7 @@ describe('the warm pool of a machine with little to spare', () => {
     })
   })
 
-  it('lets all go when the memory of the machine runs out', async () => {
+  it('stops all its sandboxes when the memory of the machine runs out', async () => {
     let availableMB = 1e6
     const machine = { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => availableMB }
     await using fixture = await openFixture({
@@ -303,7 +303,7 @@ describe('the warm pool of a template with a service', () => {
       command === 'serve' ? new Promise(() => {}) : { exitCode: 0, status: 'exit status 0' }
   }
 
-  it('restores sandboxes ahead, lets them stand still, and hands them out running', async () => {
+  it('restores sandboxes ahead, freezes them, and hands them out running', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { agent, driver, stores, tokens } = fixture
     serving(fixture)
@@ -323,7 +323,7 @@ describe('the warm pool of a template with a service', () => {
     assert.deepEqual(agent.ran, [])
   })
 
-  it('starts the service ahead where no memory is kept, before anything of its owner is there', async () => {
+  it("starts the service ahead if snapshots have no memory, before the owner's data is there", async () => {
     await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
     const { agent, driver, service: sandboxes, team } = fixture
     serving(fixture)
@@ -350,7 +350,7 @@ describe('the warm pool of a template with a service', () => {
     assert.deepEqual(seen, cold)
   })
 
-  it('does not freeze one that was handed out meanwhile', async () => {
+  it('does not freeze a sandbox that was handed out meanwhile', async () => {
     await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
     serving(fixture)
     await addTemplate(fixture, 'served', service)
@@ -361,7 +361,7 @@ describe('the warm pool of a template with a service', () => {
     assert.equal(fixture.driver.world.sandboxes.get(sandboxID)?.frozen, false)
   })
 
-  it('freezes one that a rejected create gave back, once', async () => {
+  it('freezes a sandbox that a rejected create gave back, once', async () => {
     await using fixture = await openFixture({ warm: 1, snapshotMemory: false })
     const { service: sandboxes, team } = fixture
     serving(fixture)
@@ -379,7 +379,7 @@ describe('the warm pool of a template with a service', () => {
     assert.equal(fixture.driver.world.sandboxes.get(id!)?.frozen, true)
   })
 
-  it('goes with its template, and changes to a new build of it', async () => {
+  it('is removed with its template, and follows a new build of it', async () => {
     await using fixture = await openFixture({ warm: 1 })
     const { team, warm, remover, service: sandboxes } = fixture
     const build = await addTemplate(fixture, 'served')

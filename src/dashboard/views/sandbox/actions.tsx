@@ -112,7 +112,10 @@ function SnapshotDialog({ sandbox, onClose }: DialogProps) {
   }
   return (
     <FormDialog title="Make a snapshot" action="Create" onSubmit={submit} onClose={onClose}>
-      <p>Memory and files of this moment are kept. New sandboxes can start from it, and this one goes on.</p>
+      <p>
+        A snapshot has memory and files of this moment. New sandboxes can start from it, and this one keeps
+        running.
+      </p>
       <Field
         label="Name (may be left out)"
         value={name}

@@ -14,7 +14,7 @@ async function listeningPorts(client: Sandbox): Promise<number[]> {
   return parseListening(stdout).filter((port) => !hidden.has(port))
 }
 
-/** What listens inside, as links. */
+/** The ports that listen in the sandbox, as links. */
 export function Ports({ detail }: { detail: SandboxDetail }) {
   const client = useClient(detail)
   const live = useLive(client ? `ports ${detail.sandboxID}` : '', () => listeningPorts(client!), everyMs)

@@ -1,5 +1,5 @@
 import type { SandboxDetail } from '../../../contract/rest/sandbox.ts'
 import type { SandboxRef } from '../../browser/sandboxes.ts'
 
-/** What every tab gets. */
+/** The properties of every tab. */
 export type SandboxTabProps = { detail: SandboxDetail; sandbox: SandboxRef; reload: () => Promise<void> }

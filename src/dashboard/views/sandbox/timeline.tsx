@@ -14,7 +14,7 @@ const said = (type: string): string => {
   return text[0]!.toUpperCase() + text.slice(1)
 }
 
-/** What happened to the sandbox, the newest first. */
+/** The events of the sandbox, the newest first. */
 export function Timeline({ sandbox }: { sandbox: SandboxRef }) {
   const { sandboxID, team } = sandbox
   const path = `/events/sandboxes/${encodeURIComponent(sandboxID)}?limit=20`

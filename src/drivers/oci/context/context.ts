@@ -1,4 +1,4 @@
-/** The parts of the driver that its verbs work with. */
+/** The parts of the driver that its functions share. */
 import type { JoinedWork } from '../../../lib/keyed-lock.ts'
 import type { GpuShares } from '../device/gpu-shares.ts'
 import type { GpuMeter } from '../device/gpu-use.ts'
@@ -16,11 +16,11 @@ import type { RuntimeFlavour } from '../runtime/runtime-flavour.ts'
 import type { OwnUsers } from '../slot/own-users.ts'
 import type { SlotPool } from '../slot/slots.ts'
 
-/** The runtime of new sandboxes; those that are there already may have another one. */
+/** The runtime of new sandboxes. Sandboxes that run already may have another one. */
 export type ChosenRuntime = {
   flavour: RuntimeFlavour
   binary: string
-  /** The way to catch system calls, for a runtime that has several; set once it is chosen. */
+  /** How gVisor intercepts system calls; undefined until it is chosen, and for a runtime without a choice. */
   platform?: string | undefined
 }
 
@@ -29,7 +29,7 @@ export type DriverGpus = {
   shares: GpuShares
   meter: GpuMeter
   checkpointProgram: string
-  /** The folder with the driver's libraries; set once it is made. */
+  /** The folder with the GPU driver's libraries; undefined until it is made. */
   files: string | undefined
 }
 
@@ -38,29 +38,29 @@ export type OciContext = {
   subnet: Subnet
   runtime: ChosenRuntime
   agent: AgentProgram
-  /** The owner of a root's files on disk, as root; those of its other users follow. */
+  /** The host user that owns the files of the sandbox's root user on disk; the sandbox's other users follow. */
   uidBase: number
-  /** Undefined: all sandboxes share the users that own the files. */
+  /** Undefined if all sandboxes share the users that own the files. */
   users: OwnUsers | undefined
   namespaces: NamespaceThread
   dnsServers: readonly string[]
   openFilesLimit: number
   pidsLimit: number
-  /** All sandboxes together may use so much memory. Null: the kernel sets them no common limit. */
+  /** Memory limit of all sandboxes together. Null: no common limit. */
   totalMemoryMB: number | null
   cgroups: Cgroups
   records: Records
   firewall: Firewall
   slots: SlotPool
   cpuShares: CpuShares
-  /** Undefined: sandboxes get no GPU here. */
+  /** Undefined if sandboxes get no GPU on this machine. */
   gpus: DriverGpus | undefined
   exits: ExitWatch
-  /** One /sys per number of CPUs, made on first use. */
+  /** One /sys for each number of CPUs, made on first use. */
   sysSkeletons: JoinedWork<string>
 }
 
-/** Others may have the CPUs and GPUs of a run that has ended. */
+/** Frees the CPUs and GPUs of a run that has ended. */
 export function releaseShares({ cpuShares, gpus }: OciContext, runID: string): void {
   cpuShares.release(runID)
   gpus?.shares.release(runID)

@@ -81,7 +81,7 @@ function openGpus({ machine, share, checkpointProgram }: GpuOptions): DriverGpus
   }
 }
 
-/** Not every kernel can end connections by their address; there they end when they time out. */
+/** Ends connections by their address. On a kernel that cannot, connections end when they time out. */
 function flowForgetter(log: (message: string, cause?: unknown) => void): (address: string) => void {
   let table: FlowTable | undefined
   let isPossible = true
@@ -97,7 +97,7 @@ function flowForgetter(log: (message: string, cause?: unknown) => void): (addres
   }
 }
 
-/** The limit of this process: nothing that it starts can have more. */
+/** The hard limit of this process, which none of its children can exceed. */
 function hardLimit(name: string): number {
   const hard = new RegExp(`^${name}\\s+\\S+\\s+(\\S+)`, 'm').exec(
     readFileSync('/proc/self/limits', 'utf8'),

@@ -7,35 +7,35 @@ export type OciDriverOptions = {
   /** The program of the runtime that belongs to the isolation: runsc or runc. */
   runtimeBinary: string
   dataFolder: string
-  /** Six of a-z and 0-9 that tell Warrens on one machine apart; `instanceOf(dataFolder)` gives them. */
+  /** Six characters of a-z and 0-9 that tell Warrens on one machine apart, from `instanceOf(dataFolder)`. */
   instance: string
   subnet: string
   agent: AgentProgram
-  /** IPv4 addresses, written to /etc/resolv.conf and let through although they may be private. */
+  /** IPv4 addresses for /etc/resolv.conf. Sandboxes reach them even if they are private. */
   dnsServers: readonly string[]
-  /** Closed ranges that sandboxes may reach all the same, as far as their own rules allow it. */
+  /** Exceptions from the closed address ranges: sandboxes may reach these if their own rules allow it. */
   openedRanges?: readonly string[]
   poolSize?: number
-  /** The disk size that free slots are made with until a sandbox asks for another. */
+  /** Disk size of free slots until a sandbox asks for another size. */
   poolDiskMB?: number
   uidBase?: number
-  /** All sandboxes together may use so much memory. Unset: the kernel sets them no common limit. */
+  /** Memory limit of all sandboxes together. Unset: no common limit. */
   totalMemoryMB?: number
-  /** Processes and threads a sandbox may have; under gVisor at most a quarter of it per user. */
+  /** Maximum number of processes and threads of a sandbox. Under gVisor each user gets at most a quarter of it. */
   pidsLimit?: number
-  /** Connections that a sandbox may have open at once; by default a share of what the machine can remember. */
+  /** Maximum number of open connections of a sandbox; by default a share of the machine's connection table. */
   mostFlows?: number
-  /** gVisor's platform of new sandboxes; measured once where it is not given. */
+  /** gVisor's platform for new sandboxes. If unset, the driver measures the platforms once and chooses. */
   platform?: string
-  /** The GPUs that sandboxes may have; without it they get none. */
+  /** The GPUs for sandboxes. Unset: sandboxes get none. */
   gpus?: GpuOptions
   log?: (message: string, cause?: unknown) => void
 }
 
 export type GpuOptions = {
   machine: MachineGpus
-  /** So many sandboxes may have the same GPU at once. */
+  /** Maximum number of sandboxes that share one GPU. */
   share: number
-  /** Asks the driver to move the GPU memory of a process to the host and back; it runs inside of sandboxes. */
+  /** Path of our program that moves the GPU memory of a process to the host and back. It runs inside sandboxes. */
   checkpointProgram: string
 }

@@ -4,7 +4,7 @@ import type { SandboxRecord } from '../record/records.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import type { OciContext } from './context.ts'
 
-/** `moreBytes`: beyond what the sandbox and its runtime have, for as long as GPU memory lies in it. */
+/** `moreBytes` is added to the usual limit while GPU memory lies in the sandbox's memory. */
 export async function raiseMemory(
   { layout, cgroups }: OciContext,
   record: SandboxRecord,
@@ -15,7 +15,7 @@ export async function raiseMemory(
   await cgroups.raiseMemory(layout.cgroup(record.sandboxID), totalBytes + moreBytes)
 }
 
-/** Undefined: the limit that the sandbox was started under is the right one. */
+/** Undefined if the limit that the sandbox started with needs no change. */
 export function usualLimit(record: SandboxRecord): number | undefined {
   const ownMemoryMB = flavourOf(record).ownMemoryMB(record.memoryMB)
   return ownMemoryMB === 0 ? undefined : (record.memoryMB + ownMemoryMB) * 2 ** 20

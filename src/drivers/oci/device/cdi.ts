@@ -1,16 +1,15 @@
 /**
- * Reads a specification of the Container Device Interface, as `nvidia-ctk cdi generate` writes it. Devices and files are
- * taken from it. Its hooks are not run: they are programs for a container's file system, and `driver-files.ts` does what
- * they are for.
+ * Reads the devices and files from a Container Device Interface specification, as `nvidia-ctk cdi generate` writes it.
+ * The hooks of a specification are not run: they prepare a container's file system, which `driver-files.ts` does here.
  */
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { type PlainValue, parsePlainYaml } from './plain-yaml.ts'
 
 export type CdiFile = {
   path: string
-  /** Devices of the same nodes under all their names, without the one that stands for all. */
+  /** Devices with all their names; names of the same nodes are one device. The device `all` is left out. */
   devices: readonly { names: readonly string[]; nodes: readonly string[] }[]
-  /** Files of the host that containers get. */
+  /** Files of the host that the specification mounts into containers. */
   files: readonly string[]
 }
 
@@ -19,7 +18,7 @@ const gpuNode = /^\/dev\/nvidia(?:\d+|-caps\/nvidia-cap\d+)$/
 
 type Fields = Record<string, PlainValue | undefined>
 
-/** Undefined: it is about other devices. */
+/** Undefined if the specification is of other devices than NVIDIA GPUs. */
 export function readCdi(path: string, text: string, root = '/'): CdiFile | undefined {
   const content = fieldsOf(parse(path, text))
   if (content.kind !== gpuKind) return undefined

@@ -12,7 +12,7 @@ const own = import.meta.filename
 const nobody = () => false
 
 describe("the driver's files for sandboxes", () => {
-  it('are one folder with each library under the names that programs ask for', async () => {
+  it('are in one folder that has each library under the names that programs ask for', async () => {
     const parent = mkdtempSync(join(tmpdir(), 'warren-drivers-'))
     const found = findGpus(fakeMachine(1)) as MachineGpus
     const folder = await prepareDriverFiles(parent, found, own, nobody)
@@ -22,7 +22,7 @@ describe("the driver's files for sandboxes", () => {
     assert.equal(await prepareDriverFiles(parent, found, own, nobody), folder)
   })
 
-  it('are made anew when the driver changes, and the old ones go unless a sandbox has them', async () => {
+  it('are copied again when the driver changes, and old copies are removed unless a sandbox uses them', async () => {
     const parent = mkdtempSync(join(tmpdir(), 'warren-drivers-'))
     const machine = fakeMachine(1)
     const found = findGpus(machine) as MachineGpus
@@ -43,7 +43,7 @@ describe("the driver's files for sandboxes", () => {
     )
   })
 
-  it('are found by links in the folder where the sandbox has its own libraries', async () => {
+  it('are linked from the library folder of the sandbox', async () => {
     const parent = mkdtempSync(join(tmpdir(), 'warren-drivers-'))
     const folder = await prepareDriverFiles(parent, findGpus(fakeMachine(1)) as MachineGpus, own, nobody)
     const links = new Map(driverLinks(folder, 'usr/lib64').map(({ path, target }) => [path, target]))
@@ -57,7 +57,7 @@ describe("the driver's files for sandboxes", () => {
     )
   })
 
-  it('are looked for in folders of the machine that the sandbox runs on', () => {
+  it('are linked into the library folder of the machine’s own architecture', () => {
     const has = (path: string) => path !== 'usr/lib/x86_64-linux-gnu'
     assert.equal(findLibraryFolder(has, 'arm64'), 'usr/lib/aarch64-linux-gnu')
     assert.equal(findLibraryFolder(has, 'x64'), 'usr/lib64')

@@ -1,7 +1,7 @@
 /**
- * The driver's libraries and programs as sandboxes get them: one folder, mounted read-only. It is a copy, so that an update
- * of the driver changes nothing under a running sandbox; programs find its libraries by links in the sandbox's own
- * library folder.
+ * Copies the GPU driver's libraries and programs into one folder that sandboxes mount read-only. Because it is a copy, an
+ * update of the driver changes nothing in a running sandbox. Links in the sandbox's own library folder lead programs to
+ * the libraries.
  */
 import { createHash } from 'node:crypto'
 import { constants, readdirSync, realpathSync } from 'node:fs'
@@ -10,15 +10,15 @@ import { basename, dirname, join } from 'node:path'
 import { ifPresent, ifPresentNow } from '../../../lib/if-present.ts'
 import type { MachineGpus } from './gpus.ts'
 
-/** Where a sandbox finds the folder. */
+/** Path of the folder inside a sandbox. */
 export const gpuMount = '/.warren-gpu'
-/** Ours: asks the driver to move the GPU memory of a process to the host and back. */
+/** Path, inside a sandbox, of our program that moves the GPU memory of a process to the host and back. */
 export const checkpointProgram = join(gpuMount, 'bin', 'gpu-checkpoint')
 const formatVersion = 1
 
 /**
- * Makes the folder below `parent` unless it is there, and gives its path. Folders that `isUsed` says no sandbox has are
- * removed.
+ * Makes the folder below `parent` if it does not exist, and returns its path. Removes the folders of other driver versions
+ * for which `isUsed` is false.
  */
 export async function prepareDriverFiles(
   parent: string,
@@ -47,7 +47,7 @@ export async function prepareDriverFiles(
   return folder
 }
 
-/** Under its own name, and under the one by which programs ask for it. */
+/** Copies a library under its own name, and links the names by which programs ask for it. */
 async function copyLibrary(path: string, folder: string): Promise<void> {
   const name = basename(path)
   await copy(path, join(folder, name))
@@ -59,7 +59,7 @@ async function copy(from: string, to: string): Promise<void> {
   await chmod(to, 0o755)
 }
 
-/** Links beside the file that lead to it: the driver's installer makes one for each name a program may ask for. */
+/** Names of the links to this file in its folder. The driver's installer makes one for each name a program may ask for. */
 function namesAskedFor(path: string): string[] {
   const [folder, name] = [dirname(path), basename(path)]
   const stem = name.slice(0, name.indexOf('.so.') + 4)
@@ -82,7 +82,7 @@ async function fingerprint(paths: readonly string[]): Promise<string> {
   return hash.digest('hex').slice(0, 12)
 }
 
-/** What a sandbox's root needs so that programs find the driver: links by their path inside. */
+/** The links that a sandbox's root needs so that programs find the driver. Paths are those inside the sandbox. */
 export function driverLinks(
   folder: string,
   libraryFolder: string | undefined,
@@ -97,10 +97,10 @@ export function driverLinks(
   ]
 }
 
-/** Where the C library of a root looks for libraries that nobody told it of. */
+/** Folders that a C library searches by default. */
 const libraryFolders = ['usr/lib/x86_64-linux-gnu', 'usr/lib/aarch64-linux-gnu', 'usr/lib64']
 
-/** Undefined: a root without any of them, whose programs cannot load the driver. */
+/** Undefined if the root has none of the library folders; its programs cannot load the driver. */
 export function findLibraryFolder(
   hasFolder: (path: string) => boolean,
   arch = process.arch,

@@ -50,7 +50,7 @@ kind: nvidia.com/gpu
 `
 
 describe('the GPUs of a machine', () => {
-  it('are those that the driver shows and /dev has', () => {
+  it('are the cards that the driver shows and that have a device in /dev', () => {
     const machine = fakeMachine(3)
     machine.devices.delete('/dev/nvidia1')
     const found = findGpus(machine) as MachineGpus
@@ -69,7 +69,7 @@ describe('the GPUs of a machine', () => {
     )
   })
 
-  it('come with the libraries for computing, of the version of the driver, and not with those for screens', () => {
+  it('come with the driver’s libraries for computing, in the driver’s version, and without those for screens', () => {
     const machine = fakeMachine(1)
     machine.write('/usr/lib/x86_64-linux-gnu/libcuda.so.470.1', 'old')
     const { libraries, programs } = findGpus(machine) as MachineGpus
@@ -84,7 +84,7 @@ describe('the GPUs of a machine', () => {
     )
   })
 
-  it('come with libraries from wherever the machine itself finds them', () => {
+  it('come with libraries from folders that only the machine’s loader knows', () => {
     const machine = fakeMachine(1)
     for (const name of ['libcuda', 'libnvidia-ml']) machine.write(`/elsewhere/${name}.so.${fakeDriver}`, name)
     const known = [`${machine.root}/elsewhere/libcuda.so.${fakeDriver}`, `${machine.root}/tools/nvidia-smi`]
@@ -97,7 +97,7 @@ describe('the GPUs of a machine', () => {
     assert.deepEqual(found.programs, [known[1]])
   })
 
-  it('are what a CDI specification says, each of them once', () => {
+  it('are the devices of a CDI specification, each of them once', () => {
     const machine = fakeMachine(2)
     machine.write('/etc/cdi/nvidia.yaml', yaml)
     machine.write('/etc/cdi/other.yaml', 'kind: vendor.com/nic\ndevices: []\n')
@@ -109,7 +109,7 @@ describe('the GPUs of a machine', () => {
     assert.equal(found.source, '/etc/cdi/nvidia.yaml')
   })
 
-  it('may be parts of a card, by a CDI specification in JSON', () => {
+  it('may be parts of a card that a CDI specification in JSON lists', () => {
     const machine = fakeMachine(1)
     const part = (name: string, cap: number) => ({
       name,
@@ -131,7 +131,7 @@ describe('the GPUs of a machine', () => {
     assert.deepEqual(nodesOf(found)[1], ['/dev/nvidia-caps/nvidia-cap30', '/dev/nvidia0'])
   })
 
-  it('are missing for a reason that is told', () => {
+  it('are reported with a reason and a remedy when there are none', () => {
     const without = fakeMachine(1)
     without.devices.delete('/dev/nvidia-uvm')
     assert.match((findGpus(without) as NoGpus).reason, /nvidia-uvm is missing/)
@@ -141,7 +141,7 @@ describe('the GPUs of a machine', () => {
     assert.deepEqual([bare.hasDriver, bare.reason], [false, 'no NVIDIA driver is loaded'])
   })
 
-  it('are not guessed where a specification cannot be read', () => {
+  it('are not guessed when a specification cannot be read', () => {
     const machine = fakeMachine(1)
     machine.write('/etc/cdi/nvidia.yaml', 'kind: &anchor nvidia.com/gpu\n')
     assert.throws(() => findGpus(machine), /nvidia\.yaml cannot be read: line 1 is not plain.*--format=json/)

@@ -1,4 +1,4 @@
-/** Finds the NVIDIA GPUs of this machine: by a CDI specification if there is one, else by what the driver shows. */
+/** Finds the NVIDIA GPUs of this machine: from a CDI specification if there is one, otherwise from the driver's files in /proc. */
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, realpathSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -7,16 +7,16 @@ import { type CdiFile, readCdi } from './cdi.ts'
 import type { DeviceNode, Gpu, MachineGpus, NoGpus } from './gpus.ts'
 
 export type GpuSources = {
-  /** Where the file system of the machine begins; tests have one of their own. */
+  /** Root folder of the machine's file system; tests use another folder. */
   root: string
-  /** Undefined: there is no character device at this path. */
+  /** Undefined if there is no character device at this path. */
   deviceAt(path: string): DeviceNode | undefined
-  /** Where the machine's own programs find the driver, beside the usual folders: paths of its files. */
+  /** Paths of driver files that the machine's own programs use; they may lie outside the usual folders. */
   knownFiles(): readonly string[]
 }
 
 const sharedPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools']
-/** Without these no program gets as far as a GPU. */
+/** Devices that every program needs to reach any GPU. */
 const neededPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm']
 const cdiFolders = ['/etc/cdi', '/var/run/cdi']
 const libraryFolders = [
@@ -30,7 +30,7 @@ const libraryFolders = [
   '/run/nvidia/driver/usr/lib64',
 ]
 const programFolders = ['/usr/bin', '/usr/local/nvidia/bin', '/run/nvidia/driver/usr/bin']
-/** What computing needs; nothing for screens and video, which gVisor does not pass on. */
+/** Libraries for computing. Those for screens and video are left out: gVisor does not pass their calls on. */
 const libraryNames =
   /^lib(?:cuda|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|opencl|allocator|cfg|compiler|fatbinaryloader|tileiras))\.so\./
 const programNames = ['nvidia-smi']
@@ -41,7 +41,7 @@ export const machineSources: GpuSources = {
   knownFiles: () => [...linkedLibraries(), ...programsOnPath()],
 }
 
-/** Throws where a file is there and cannot be read. */
+/** Throws if a file exists and cannot be read. */
 export function findGpus(sources: GpuSources = machineSources): MachineGpus | NoGpus {
   const version = textOf(sources, '/proc/driver/nvidia/version')
   if (version === undefined) {
@@ -94,7 +94,7 @@ function gpusOf(sources: GpuSources, driver: string): MachineGpus | NoGpus {
   }
 }
 
-/** Cards of the machine that are not in /dev belong to somebody else, as with Kubernetes' device plugin. */
+/** Returns only cards with a device in /dev: without one a card belongs to others, as with Kubernetes' device plugin. */
 function shownCards(sources: GpuSources): Gpu[] {
   const folder = '/proc/driver/nvidia/gpus'
   const names = ifPresentNow(() => readdirSync(join(sources.root, folder))) ?? []
@@ -104,7 +104,7 @@ function shownCards(sources: GpuSources): Gpu[] {
     const [model, uuid, minor] = [field('Model'), field('GPU UUID'), field('Device Minor')]
     const node = minor === undefined ? undefined : sources.deviceAt(`/dev/nvidia${minor}`)
     if (!node || minor === undefined) return []
-    // The driver shows question marks until the card was used for the first time.
+    // The driver shows question marks until the card is used for the first time.
     const id = uuid && !uuid.includes('?') ? uuid : name
     return [{ id, index: minor, model: model ?? 'NVIDIA GPU', nodes: [node] }]
   })
@@ -127,11 +127,11 @@ function cdiAt(sources: GpuSources, path: string): CdiFile | undefined {
 
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
 
-/** The file itself, named after the driver's version, and none of the links to it. */
+/** True for the library file itself, whose name ends with the driver's version; false for links to it. */
 const isLibraryOf = (path: string, driver: string): boolean =>
   libraryNames.test(nameOf(path)) && path.endsWith(`.so.${driver}`)
 
-/** The first folder that has a name wins. */
+/** Of files with the same name, keeps the first. */
 function uniqueNames(paths: readonly string[]): string[] {
   const byName = new Map<string, string>()
   for (const path of paths) if (!byName.has(nameOf(path))) byName.set(nameOf(path), path)
@@ -145,7 +145,7 @@ function filesOf(folder: string): string[] {
   return names.sort().map((name) => join(folder, name))
 }
 
-/** As the machine's loader knows them, with links followed. What it cannot be asked it does not know. */
+/** Driver libraries in the cache of the machine's loader, with links resolved; none if `ldconfig` cannot be run. */
 function linkedLibraries(): string[] {
   const { stdout } = spawnSync('ldconfig', ['-p'], { encoding: 'utf8' })
   const paths = [...(stdout ?? '').matchAll(/^\s*libcuda\.so\.1 .*=> (\/\S+)$/gm)].map(([, path]) => path!)

@@ -12,7 +12,7 @@ export type FakeMachine = GpuSources & {
 export const fakeDriver = '580.159.04'
 const libraries = ['libcuda', 'libnvidia-ml', 'libnvidia-ptxjitcompiler', 'libnvidia-glcore']
 
-/** `cards`: how many the driver shows. Each has its node in /dev, and the libraries lie where Debian has them. */
+/** `cards` is the number of cards that the driver shows. Each has a node in /dev. The libraries lie in Debian's folders. */
 export function fakeMachine(cards: number): FakeMachine {
   const root = mkdtempSync(join(tmpdir(), 'warren-gpus-'))
   const devices = new Map<string, number[]>()

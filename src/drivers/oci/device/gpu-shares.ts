@@ -1,14 +1,14 @@
-/** Which sandbox has which GPUs. The record of each sandbox says it too, so that a new process knows it from there. */
+/** Assigns GPUs to sandboxes. The record of each sandbox lists its GPUs too, from which a new process restores this. */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Gpu } from './gpus.ts'
 
 export class GpuShares {
   readonly #gpus: readonly Gpu[]
   readonly #share: number
-  /** By run: a second sandbox of the same id must not take the place of the first. */
+  /** GPU ids by run, not by sandbox: a later run of a sandbox must not replace the entry of an earlier one. */
   readonly #held = new Map<string, readonly string[]>()
 
-  /** `share`: so many sandboxes may have the same GPU at once. */
+  /** `share` is the maximum number of sandboxes per GPU. */
   constructor(gpus: readonly Gpu[], share: number) {
     this.#gpus = gpus
     this.#share = share
@@ -18,18 +18,22 @@ export class GpuShares {
     return this.#gpus.length * this.#share
   }
 
-  /** How many can still be taken, by however many sandboxes. */
+  /** Number of GPU shares that are free, for all sandboxes together. */
   get free(): number {
     return this.#gpus.reduce((sum, { id }) => sum + this.#freeOf(id), 0)
   }
 
-  /** The most that one sandbox can have. */
+  /** Maximum number of GPUs of one sandbox. */
   get largest(): number {
     return this.#gpus.length
   }
 
-  /** Those in `before` first, then the least shared ones; a sandbox never gets the same one twice. */
-  take(runID: string, count: number, before: readonly string[] = []): Gpu[] {
+  /**
+   * Takes the least shared GPUs; a sandbox never gets the same GPU twice. `before`: the GPUs whose memory is restored. The sandbox
+   * gets these and no others, because the driver restores memory to the card that it came from.
+   */
+  take(runID: string, count: number, before?: readonly string[]): Gpu[] {
+    if (before) return this.#takeAgain(runID, before)
     const free = this.#gpus.filter(({ id }) => this.#freeOf(id) > 0)
     if (free.length < count) {
       throw new AppError(
@@ -37,14 +41,31 @@ export class GpuShares {
         `${free.length} of this machine's ${this.#gpus.length} GPUs are free, and the sandbox needs ${count}.`,
       )
     }
-    const rank = ({ id }: Gpu) => (before.includes(id) ? this.#share : 0) + this.#freeOf(id)
-    const chosen = free.toSorted((a, b) => rank(b) - rank(a)).slice(0, count)
-    const ids = new Set(chosen.map(({ id }) => id))
-    this.#held.set(runID, [...ids])
-    return this.#gpus.filter(({ id }) => ids.has(id))
+    const chosen = free.toSorted((a, b) => this.#freeOf(b.id) - this.#freeOf(a.id)).slice(0, count)
+    return this.#give(
+      runID,
+      chosen.map(({ id }) => id),
+    )
   }
 
-  /** A sandbox that an earlier process started. Its GPU may be one that new sandboxes do not get any more. */
+  #takeAgain(runID: string, ids: readonly string[]): Gpu[] {
+    const busy = ids.filter((id) => this.#freeOf(id) === 0)
+    if (busy.length > 0) {
+      throw new AppError(
+        'unavailable',
+        `The sandbox's GPU memory can only go back to the GPU that it came from, and other sandboxes have ${busy.join(', ')}. ` +
+          'Try again when they have ended, or start without memory.',
+      )
+    }
+    return this.#give(runID, ids)
+  }
+
+  #give(runID: string, ids: readonly string[]): Gpu[] {
+    this.#held.set(runID, ids)
+    return this.#gpus.filter(({ id }) => ids.includes(id))
+  }
+
+  /** Counts the GPUs of a sandbox that an earlier process started. New sandboxes may not be allowed on them any more. */
   adopt(runID: string, ids: readonly string[]): void {
     this.#held.set(runID, ids)
   }

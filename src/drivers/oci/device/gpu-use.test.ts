@@ -9,7 +9,7 @@ describe('the use of GPUs', () => {
     'GPU-1, 40, 1000, 143771\nGPU-2, 20, 24, 143771\nGPU-3, [N/A], [N/A], 20\n\nnoise\n',
   )
 
-  it('is told for those that tell all of it', () => {
+  it('is known only for GPUs with complete figures', () => {
     assert.deepEqual([...uses.keys()], ['GPU-1', 'GPU-2'])
     assert.deepEqual(uses.get('GPU-1'), {
       busyPct: 40,
@@ -18,7 +18,7 @@ describe('the use of GPUs', () => {
     })
   })
 
-  it('is summed over the GPUs of a sandbox, and unknown if one of them tells nothing', () => {
+  it('is summed over the GPUs of a sandbox, and unknown if the use of one of them is unknown', () => {
     assert.deepEqual(sumUses(uses, ['GPU-1', 'GPU-2']), {
       busyPct: 30,
       memoryUsedBytes: 1024 * mib,

@@ -1,4 +1,4 @@
-/** What the GPUs of this machine do, as the driver's own program tells it. */
+/** Reads how busy the GPUs of this machine are and how much memory they use, from the output of `nvidia-smi`. */
 import { join } from 'node:path'
 import type { GpuUse } from '../../../core/ports/driver.ts'
 import { systemClock } from '../../../lib/clock.ts'
@@ -8,7 +8,7 @@ const fields = ['uuid', 'utilization.gpu', 'memory.used', 'memory.total']
 const withinMs = 10_000
 const freshMs = 4000
 
-/** By the ids of the GPUs. One that does not tell all of it, as a part of a card, is missing. */
+/** Use by GPU id. A GPU whose figures are incomplete is missing, such as a part of a card. */
 export async function readGpuUses(driverFiles: string): Promise<Map<string, GpuUse>> {
   const program = join(driverFiles, 'bin', 'nvidia-smi')
   const query = [`--query-gpu=${fields.join(',')}`, '--format=csv,noheader,nounits']
@@ -22,7 +22,7 @@ export async function readGpuUses(driverFiles: string): Promise<Map<string, GpuU
   return parseGpuUses(stdout)
 }
 
-/** Asks at most once in a while, for all sandboxes together. */
+/** Caches one reading for all sandboxes for `freshMs`. */
 export class GpuMeter {
   #read: { at: number; uses: Promise<Map<string, GpuUse>> } | undefined
 
@@ -30,7 +30,7 @@ export class GpuMeter {
     const now = systemClock.now()
     if (!this.#read || now - this.#read.at >= freshMs)
       this.#read = { at: now, uses: readGpuUses(driverFiles) }
-    // It is one of several figures: the others are told without it.
+    // The use of GPUs is one of several figures; a failure here must not hide the others.
     return this.#read.uses.then(
       (uses) => sumUses(uses, ids),
       () => undefined,
@@ -51,7 +51,7 @@ export function parseGpuUses(text: string): Map<string, GpuUse> {
   return uses
 }
 
-/** Undefined: of one of them nothing is known. */
+/** Undefined if the use of one of these GPUs is unknown. */
 export function sumUses(uses: ReadonlyMap<string, GpuUse>, ids: readonly string[]): GpuUse | undefined {
   const own = ids.flatMap((id) => uses.get(id) ?? [])
   if (own.length < ids.length || own.length === 0) return undefined

@@ -5,7 +5,7 @@ import { parsePlainYaml } from './plain-yaml.ts'
 const plain = (text: string) => JSON.parse(JSON.stringify(parsePlainYaml(text)))
 
 describe('plain YAML', () => {
-  it('is maps, lists and texts by their indentation', () => {
+  it('is read as maps, lists and texts by indentation', () => {
     const text = `a: 1\nb:\n  c: "x: y"\n  d:\n  - one\n  - e: two\n    f: 'it''s'\n  -\n    g: h\nlist:\n- - inner\nempty: []\nnone:\n# note\nlast: yes it is\n`
     assert.deepEqual(plain(text.replace('- - inner', '- inner')), {
       a: '1',
@@ -30,7 +30,7 @@ describe('plain YAML', () => {
     it(`throws at ${JSON.stringify(text)}`, () => assert.throws(() => parsePlainYaml(text), /line \d/))
   }
 
-  it('makes no prototype of a key', () => {
+  it('lets no key change the prototype of a map', () => {
     assert.equal((parsePlainYaml('__proto__:\n  x: y') as Record<string, unknown>).x, undefined)
   })
 })

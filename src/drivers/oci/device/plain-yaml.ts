@@ -1,6 +1,6 @@
 /**
- * The part of YAML in which tools write device specifications: maps and lists by indentation, and texts. Whatever else YAML
- * has (anchors, texts over several lines, maps in braces) throws, so nothing is misread.
+ * Parses the part of YAML in which tools write device specifications: indented maps and lists, and texts. Throws at the
+ * rest of YAML (anchors, texts over several lines, maps in braces), so that it misreads nothing.
  */
 export type PlainValue = string | null | PlainValue[] | { [key: string]: PlainValue }
 
@@ -38,7 +38,7 @@ function readList(reader: LineReader, indent: number): PlainValue[] {
       reader.at++
       items.push(readBelow(reader, indent + 1))
     } else if (keyOf(rest)) {
-      // The first key of a map stands beside the dash; the others are indented like it.
+      // The first key of a map follows the dash on the same line; the map's other keys are indented to the same column.
       const inner = indent + line.text.length - rest.length
       reader.lines[reader.at] = { ...line, indent: inner, text: rest }
       items.push(readMap(reader, inner))
@@ -61,7 +61,7 @@ function readMap(reader: LineReader, indent: number): { [key: string]: PlainValu
   }
 }
 
-/** What follows a key without a value: a list may be indented like its key, a map is indented further. */
+/** Reads the block below a key or dash without a value. A list may be indented like its key; a map is indented further. */
 function readBelow(reader: LineReader, indent: number): PlainValue {
   const next = reader.lines[reader.at]
   if (!next) return null

@@ -37,14 +37,14 @@ describe('a prepared root', () => {
     assert.equal((await lstat('/etc/passwd')).uid, outside)
   })
 
-  it('is left alone the second time', async () => {
+  it('is not changed the second time', async () => {
     await prepareRoot(root, base)
     await writeFile(join(root, 'later'), '')
     await prepareRoot(root, base)
     assert.equal((await ownerAndMode('later'))[0], 0)
   })
 
-  it('comes out right although an earlier attempt was cut off after the owners and before the bits', async () => {
+  it('is complete even if an earlier attempt ended after the owners were set and before the setuid bits', async () => {
     const noted = [[Buffer.from(join(root, 'bin', 'sudo')).toString('hex'), 0o4755]]
     await writeFile(`${root}.preparing-${base}`, JSON.stringify(noted))
     await chmod(join(root, 'bin', 'sudo'), 0o755)
@@ -53,12 +53,12 @@ describe('a prepared root', () => {
     assert.deepEqual((await readdir(folder)).sort(), ['root', `root.prepared-${base}`])
   })
 
-  it('can be asked for by two at once', async () => {
+  it('can be prepared by two callers at once', async () => {
     await Promise.all([prepareRoot(root, base), prepareRoot(root, base)])
     assert.deepEqual(await ownerAndMode('bin/sudo'), [base, base, '4755'])
   })
 
-  it('has to be a folder', async () => {
+  it('must be a folder', async () => {
     await assert.rejects(prepareRoot(join(folder, 'nothing'), base), (error) =>
       isAppError(error, 'not_found'),
     )

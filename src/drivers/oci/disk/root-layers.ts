@@ -26,7 +26,7 @@ export const diskName = 'disk.ext4'
  * them.
  */
 export const layerName = (number: number): string => `layer-${number}.ext4`
-/** Each costs a mount at every start and a look-up for every path that is not found above it. */
+/** Maximum number of layers. Each costs a mount at every start and a look-up for every path not found above it. */
 export const mostDiskLayers = 8
 
 export type SeedOptions = {
@@ -36,7 +36,7 @@ export type SeedOptions = {
   occupiesTmp: boolean
   /** Folders to mount something at, beside the usual ones. */
   mountPoints?: readonly string[]
-  /** Links by their path inside. One whose folder the root does not have as such is left out. */
+  /** Links to make, by their path inside. A link is left out if its parent is not a real folder in the root. */
   links?: readonly { path: string; target: string }[]
 }
 
@@ -66,7 +66,7 @@ export function writeSeed(folder: string, record: SandboxRecord, options: SeedOp
   }
 }
 
-/** Makes a folder as the root has it. False: the root has a link or nothing there, and keeps it as it is. */
+/** Makes a folder with the owner and mode that it has in the root. False if the root has a link or nothing there. */
 function makeLike(seed: string, record: SandboxRecord, path: string): boolean {
   if (path === '.') return true
   const found = findInRoots(record, path)
@@ -82,7 +82,7 @@ function makeLike(seed: string, record: SandboxRecord, path: string): boolean {
 export const isFolderInRoot = (record: SandboxRecord, path: string): boolean =>
   findInRoots(record, path)?.isDirectory() ?? false
 
-/** As the sandbox will see it: the uppermost layer that says something about it. */
+/** The entry that the sandbox will see: that of the uppermost layer which has the path. */
 function findInRoots(record: SandboxRecord, path: string): Stats | undefined {
   for (const root of rootsOf(record)) {
     const found = findWithin(root, path)
@@ -91,7 +91,7 @@ function findInRoots(record: SandboxRecord, path: string): Stats | undefined {
   return undefined
 }
 
-/** Follows no link, since these lead elsewhere on the host. What is in the way of the path is found instead of it. */
+/** Follows no link, because links lead elsewhere on the host. Returns the first path component that is not a folder. */
 function findWithin(root: string, path: string): Stats | undefined {
   const parent = dirname(path)
   const above = parent === '.' ? undefined : findWithin(root, parent)

@@ -16,7 +16,7 @@ describe('memory and shared disks', () => {
     }
   })
 
-  it('a file that is gone from a shared disk is named; other complaints stay as they are', () => {
+  it('the error names a file that is gone from a shared disk; other errors stay as they are', () => {
     const record = { slot: 1, mounts: [mount('/mnt')] }
     assert.match(explainRestore(complaint, record)?.message ?? '', /had "doomed" open on a volume/)
     assert.equal(explainRestore(complaint, { slot: 1 }), undefined)

@@ -41,7 +41,7 @@ export async function endForLater(
   )
 }
 
-/** Resolves when nothing of the sandbox runs any more, and what it had of the machine is free for others. */
+/** Resolves when no process of the sandbox runs any more and its CPUs, memory and GPUs are free for others. */
 async function endRun(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
   const { layout, cgroups, firewall, exits } = context
   const { sandboxID, runID } = record

@@ -18,7 +18,7 @@ const spec = {
   diskMB: 128,
 }
 
-/** As much of a driver as a start meets before its record is written. */
+/** The parts of a driver that a start uses before it writes its record. */
 function contextWith(removeSlot: () => Promise<void>) {
   const cpuShares = new CpuShares([0, 1])
   const removed: number[] = []
@@ -48,7 +48,7 @@ describe('a start whose record cannot be written', () => {
     assert.deepEqual([cpuShares.take('a', 1), cpuShares.take('b', 1)], ['0', '1'])
   })
 
-  it('tells why it failed although the clean-up fails too', async () => {
+  it('reports the first error even if the clean-up fails too', async () => {
     const { context } = contextWith(() => Promise.reject(new Error('The slot is in use.')))
     await assert.rejects(startSandbox(context, spec), (error) => {
       assert.ok(isAppError(error, 'no_space'))

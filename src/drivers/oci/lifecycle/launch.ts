@@ -32,7 +32,7 @@ import { runRuntime } from './run-runtime.ts'
 
 const startLimitMs = 60_000
 
-/** Gives back the record of a sandbox that runs, or rejects with nothing left of it. */
+/** Returns the record of a running sandbox, or rejects with nothing left of the sandbox. */
 export async function startSandbox(
   context: OciContext,
   spec: SandboxSpec,
@@ -66,7 +66,7 @@ async function cleanUpAfter(error: unknown, cleanUp: () => Promise<void>): Promi
   } catch (second) {
     throw new AppError(
       error instanceof AppError ? error.code : 'unavailable',
-      `The sandbox could not be started: ${shownText(error)} What was made of it could not be removed yet.`,
+      `The sandbox could not be started: ${shownText(error)} Its remains could not be removed yet.`,
       { cause: new AggregateError([error, second]) },
     )
   }

@@ -4,8 +4,8 @@ import { setImmediate } from 'node:timers/promises'
 import { ManualClock } from '../../../lib/clock.ts'
 import { SandboxRemains } from './remains.ts'
 
-describe('what is left of stopped sandboxes', () => {
-  it('is taken apart once no sandbox starts', async () => {
+describe('the remains of stopped sandboxes', () => {
+  it('are dismantled once no sandbox starts', async () => {
     const { remains, clock, gone } = setUp()
     remains.noteStart()
     await remains.add('a')
@@ -18,7 +18,7 @@ describe('what is left of stopped sandboxes', () => {
     assert.deepEqual([gone, remains.has('a')], [['a'], false])
   })
 
-  it('goes after ten seconds in any case', async () => {
+  it('are dismantled after ten seconds in any case', async () => {
     const { remains, clock, gone } = setUp()
     await remains.add('a')
     for (let passedMs = 0; passedMs < 9600; passedMs += 400) await passStarting(400)
@@ -32,21 +32,21 @@ describe('what is left of stopped sandboxes', () => {
     }
   })
 
-  it('is never more than may wait: whoever adds one waits until the first has gone', async () => {
+  it('have a maximum number: at the maximum, `add` waits until the oldest is dismantled', async () => {
     const { remains, gone } = setUp()
     remains.noteStart()
     for (const sandboxID of ['a', 'b', 'c', 'd']) await remains.add(sandboxID)
     assert.deepEqual(gone, ['a', 'b'])
   })
 
-  it('goes at once when its id is wanted again, and once only', async () => {
+  it('are dismantled at once when a start needs their id, and once only', async () => {
     const { remains, gone } = setUp()
     await remains.add('a')
     await Promise.all([remains.finish('a'), remains.finish('a'), remains.finish('b')])
     assert.deepEqual([gone, remains.has('a')], [['a'], false])
   })
 
-  it('is there for as long as it is being taken apart, and whoever closes waits for that', async () => {
+  it('exist until they are dismantled, and closing waits for that', async () => {
     const going = Promise.withResolvers<void>()
     const { remains } = setUp(() => going.promise)
     await remains.add('a')
@@ -57,7 +57,7 @@ describe('what is left of stopped sandboxes', () => {
     assert.equal(remains.has('a'), false)
   })
 
-  it('goes also after the clock was set back', async () => {
+  it('are dismantled even after the clock was set back', async () => {
     const { remains, clock, gone } = setUp()
     remains.noteStart()
     clock.advance(-60_000)
@@ -77,7 +77,7 @@ function setUp(wait: () => Promise<void> = async () => {}) {
   return { remains: new SandboxRemains({ takeApart, most: 2, clock }), clock, gone }
 }
 
-/** What became due is done when it returns. */
+/** Turns the clock, and returns when the work that became due is done. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {
   clock.advance(ms)
   await setImmediate()

@@ -41,7 +41,7 @@ export class SandboxRemains {
     this.#startedAt = this.#clock.now()
   }
 
-  /** Resolves at once, unless so many wait that one must be removed first. */
+  /** Resolves at once, unless the maximum number of remains waits and one must be removed first. */
   async add(sandboxID: string): Promise<void> {
     this.#waiting.set(sandboxID, this.#clock.now())
     this.#lookLater()

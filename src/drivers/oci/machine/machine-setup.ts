@@ -1,6 +1,6 @@
 /**
- * What the machine must have before the first sandbox: folders, forwarding, the firewall, and no other process that
- * starts sandboxes in the same data folder. All of it stays when this process dies and is taken over by the next one.
+ * Sets up the machine before the first sandbox: folders, forwarding, the firewall, and the lock against a second process
+ * that starts sandboxes in the same data folder. All of it outlives this process, and the next process takes it over.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -21,9 +21,9 @@ const leastLimits = {
   '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
   '/proc/sys/kernel/pty/max': 65_536,
 }
-/** What systemd sets on every 64-bit machine; the kernel's own choice is that of machines with one user. */
+/** The value that systemd sets on every 64-bit machine. The kernel's default suits a machine with one user. */
 const pidMax = { path: '/proc/sys/kernel/pid_max', least: 4_194_304 }
-/** Worse than any real route, so that it only catches addresses nobody has. */
+/** A worse metric than any real route has, so that the route only catches addresses that no sandbox has. */
 const blackholeMetric = '4278198272'
 
 export async function setUpMachine(
@@ -48,14 +48,14 @@ export async function setUpMachine(
   await cgroups.makeParent(layout.cgroupParent)
   await firewall.load()
   await runCommand('ip', ['route', 'replace', 'blackhole', subnet.cidr, 'metric', blackholeMetric])
-  // After the rules that close it to everybody but sandboxes.
+  // After the rules that close the gate's address to everybody but sandboxes.
   await runCommand('ip', ['address', 'replace', `${subnet.gate}/32`, 'dev', 'lo', 'scope', 'host'])
   await raiseLimits()
-  // Last: nothing is forwarded before the rules are in place.
+  // Last, so that the kernel forwards nothing before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
 }
 
-/** Of all sandboxes together: what they use beyond it, the kernel takes from one of them and from nobody else. */
+/** Limits the memory of all sandboxes together. Beyond the limit the kernel kills a sandbox's process and no other. */
 export async function limitTotalMemory(
   { layout, cgroups, totalMemoryMB }: Pick<OciContext, 'layout' | 'cgroups' | 'totalMemoryMB'>,
   log: (message: string, cause?: unknown) => void,
@@ -70,7 +70,9 @@ export async function limitTotalMemory(
     )
   })
   if (!isSet)
-    log(`Sandboxes use more than ${totalMemoryMB} MiB already: the kernel holds them to no new limit.`)
+    log(
+      `Sandboxes already use more than ${totalMemoryMB} MiB, so the kernel did not accept this limit and the old one stays.`,
+    )
 }
 
 /** Two Warrens that route the same addresses would get each other's packets. */
@@ -86,18 +88,18 @@ async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> 
   )
 }
 
-/** The kernel counts the watchers of all containers together, against a limit made for one desktop. */
+/** The kernel counts the file watchers of all containers together, and its default limit suits one desktop. */
 async function raiseLimits(): Promise<void> {
   for (const [path, least] of Object.entries(leastLimits)) {
     if (Number(readFileSync(path, 'utf8')) < least) await writeFile(path, String(least))
   }
   if (Number(readFileSync(pidMax.path, 'utf8')) < pidMax.least) {
-    // Where it cannot be raised, sandboxes may have fewer processes.
+    // If the limit cannot be raised, all sandboxes together have fewer processes.
     await writeFile(pidMax.path, String(pidMax.least)).catch(() => {})
   }
 }
 
-/** Takes back what `setUpMachine` did; only when no sandbox is left. */
+/** Undoes `setUpMachine`. Call it only when no sandbox is left. */
 export async function tearDownMachine(
   layout: Layout,
   firewall: Firewall,
@@ -115,12 +117,12 @@ export async function tearDownMachine(
   await rm(layout.run, { recursive: true, force: true })
 }
 
-/** Sandboxes are left, so everything stays but the mark that this process starts more of them. */
+/** Removes only the mark that this process starts sandboxes: those that still run need the rest. */
 export async function releaseOwnership(layout: Layout): Promise<void> {
   await rm(layout.owner, { force: true })
 }
 
-/** A mount namespace can be kept only below a mount that shares nothing. */
+/** The kernel lets a mount namespace be kept only below a private mount. */
 async function makePrivateMount(folder: string): Promise<void> {
   if (readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${folder} `)) return
   await runCommand('mount', ['--bind', '--make-private', folder, folder])
@@ -139,7 +141,7 @@ async function takeOwnership(layout: Layout): Promise<void> {
   await writeFile(layout.owner, mine)
 }
 
-/** Tells a process from a later one with the same pid. Undefined: there is no such process. */
+/** The start time, which tells a process from a later one with the same pid. Undefined if there is no such process. */
 function processStart(pid: number): string | undefined {
   if (!existsSync(`/proc/${pid}`)) return undefined
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

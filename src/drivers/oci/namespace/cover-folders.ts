@@ -1,14 +1,14 @@
 /**
- * Folders as a sandbox's own users see them. Roots, layers and disks carry owners from one range that all
- * sandboxes share; in the mount namespace of its slot each sandbox gets them mapped to a range of its own, so
- * that the kernel's limits per user are its own too: an idmapped clone of each folder lies over that folder there.
+ * Maps the owners of folders to a sandbox's own users. On disk, the files of roots, layers and disks belong to one range
+ * of users that all sandboxes share. In the mount namespace of its slot each sandbox sees an idmapped clone of each folder,
+ * mounted over that folder, with owners from a range of its own. So the kernel's limits per user are each sandbox's own.
  */
 import { closeSync, openSync } from 'node:fs'
 import { inNamespace, inPassingMounts, kernelCall } from './namespace-calls.ts'
 
 /**
- * Files of namespaces; the user namespace says which owner becomes which. Without a mount namespace it is only tried, in one
- * that is gone afterwards.
+ * Paths of namespace files. The user namespace holds the mapping of owners. If `mountNamespace` is undefined, the mapping
+ * is only tried, in a mount namespace that is gone afterwards.
  */
 export type CoverTask = {
   mountNamespace: string | undefined
@@ -51,7 +51,7 @@ export function coverFolders({ mountNamespace, userNamespace, folders }: CoverTa
   }
 }
 
-/** The `struct mount_attr`: what to set, what to clear, the propagation, the user namespace. */
+/** The `struct mount_attr`: attributes to set, attributes to clear, propagation, user namespace. */
 function idmapAttributes(userNamespace: number): Uint8Array {
   return new Uint8Array(new BigUint64Array([idmapAttribute, 0n, 0n, BigInt(userNamespace)]).buffer)
 }

@@ -44,7 +44,7 @@ const openFiles = () => readdirSync('/proc/self/fd').length
 const children = () => readFileSync('/proc/thread-self/children', 'utf8')
 
 describe('a process that holds namespaces', () => {
-  it('is that user alone, in namespaces that this user made, with one descriptor', () => {
+  it('runs as the given user alone, in namespaces of that user, with one descriptor', () => {
     const held = holdNamespaces(both, owner)
     try {
       assert.equal(makerOf(held.pid), owner)
@@ -56,7 +56,7 @@ describe('a process that holds namespaces', () => {
         ['Uid', 'Gid', 'Groups'].map((name) => statusOf(held.pid, name)),
         [four, four, ''],
       )
-      // Whoever has that user on the host must not trace a process that has our memory.
+      // Another process of that user on the host must not be able to trace it, because it has our memory.
       assert.notEqual(prctl(askDumpable, 0), 1)
     } finally {
       held.end()
@@ -64,7 +64,7 @@ describe('a process that holds namespaces', () => {
     assert.equal(prctl(askDumpable, 0), 1)
   })
 
-  it('stays root where root shall make them', () => {
+  it('stays root if root is to own the namespaces', () => {
     const held = holdNamespaces(heldKinds.user, 0)
     try {
       assert.equal(makerOf(held.pid), 0)
@@ -74,7 +74,7 @@ describe('a process that holds namespaces', () => {
     }
   })
 
-  it('leaves nothing when it is ended, or cannot make them', () => {
+  it('leaves nothing behind when it is killed or cannot make the namespaces', () => {
     const before = openFiles()
     const { pid, end } = holdNamespaces(both, owner)
     end()
@@ -85,7 +85,7 @@ describe('a process that holds namespaces', () => {
     assert.equal(prctl(askDumpable, 0), 1)
   })
 
-  it('ends with its maker', async () => {
+  it('ends with the process that made it', async () => {
     const script = `import { holdNamespaces } from '${import.meta.dirname}/held-namespaces.ts'
       console.log(holdNamespaces(${both}, ${owner}).pid)
       setInterval(() => {}, 1000)`

@@ -27,7 +27,7 @@ const waitpid = libc.func('int waitpid(int pid, void *status, int options)')
 const prctl = libc.func('int prctl(int option, unsigned long value)')
 const start = openListClone(libc, () => {})
 
-/** Waits until they are made, by that user of the host. There is one at a time. */
+/** Waits until the namespaces are made, by that user of the host. Only one call runs at a time. */
 export function holdNamespaces(kinds: number, owner: number): HeldNamespaces {
   const wasDumpable = prctl(getDumpable, 0)
   const [ours, theirs] = openPair()
@@ -61,7 +61,7 @@ function startHolder(ours: number, theirs: number, add: (list: CallList) => void
   }
 }
 
-/** It has nothing of ours open but its end of the pair, so that it hears when we close the other or die. */
+/** The process keeps only its end of the socket pair open, so it notices when we close the other end or die. */
 function addCalls(list: CallList, theirs: number, kinds: number, owner: number): void {
   list.add('dup3', theirs, 0)
   addCloseFrom(list, 1)

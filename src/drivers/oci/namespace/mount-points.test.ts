@@ -30,16 +30,16 @@ function aRoot(t: TestContext) {
 
 const rejects = (work: () => void, why: RegExp) => assert.throws(work, { code: badMountPoint, message: why })
 
-describe('a place to mount a disk at', () => {
-  it('is a folder of the image, also behind links, or one that is not there yet', (t) => {
+describe('a mount point for a disk', () => {
+  it('may be a folder of the image, also behind links, or one that does not exist yet', (t) => {
     const check = aRoot(t)
     check('/srv', '/new/deep', '/etc')
     check('/own/x', '/absolute/y', '/missing/z')
-    // Nothing of this machine counts: in the sandbox the folder is not there.
+    // Folders of this machine do not count: in the sandbox this folder does not exist.
     check('/machine', '/srv/up/mnt')
   })
 
-  it('is not a file, nor below one, nor a circle of links', (t) => {
+  it('cannot be a file, a path below a file, or a loop of links', (t) => {
     const check = aRoot(t)
     for (const path of ['/etc/passwd', '/etc/passwd/below', '/file', '/srv/up/file']) {
       rejects(() => check(path), /: "\/etc\/passwd" is a file. Choose a folder of its own/)
@@ -48,7 +48,7 @@ describe('a place to mount a disk at', () => {
     rejects(() => check(`/${'x'.repeat(300)}`), /it is too long/)
   })
 
-  it('is not a part of the sandbox itself, by whatever links', (t) => {
+  it('cannot be one of the sandbox’s own system folders, not even through links', (t) => {
     const check = aRoot(t)
     for (const path of [
       '/device',
@@ -64,7 +64,7 @@ describe('a place to mount a disk at', () => {
     }
   })
 
-  it('does not lie in another', (t) => {
+  it('cannot lie inside another', (t) => {
     const check = aRoot(t)
     rejects(() => check('/srv/deep', '/absolute'), /leads into the mount at/)
     rejects(() => check('/srv', '/absolute'), /leads into the mount at "\/srv"/)

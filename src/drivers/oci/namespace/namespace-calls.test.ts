@@ -14,7 +14,7 @@ import { makeNamespace } from '${import.meta.dirname}/namespace-calls.ts'
 writeFileSync('${folder}/kept', '')
 makeNamespace('mounts', '${folder}/kept', () => {})`
 
-test('a mount namespace is kept wherever its maker and the namespace of the maker were made', () => {
+test('a mount namespace is kept on whichever CPUs its maker and the maker’s namespace were created', () => {
   const cpus = [...Array(Math.min(availableParallelism(), 4)).keys()].map(String)
   for (const ofContainer of cpus) {
     for (const ofSlot of cpus) {

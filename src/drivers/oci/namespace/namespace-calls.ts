@@ -1,4 +1,4 @@
-/** System calls of the thread that enters the namespaces of slots. Nothing else may load this: it unshares its caller. */
+/** System calls of the thread that enters the namespaces of slots. Only that thread may import this: it unshares its importer. */
 import { closeSync, openSync } from 'node:fs'
 import { cpus } from 'node:os'
 import type { CFunction } from '../../../lib/c-library.ts'
@@ -22,7 +22,7 @@ export const mountFlags = {
   shared: 1 << 20,
 } as const
 
-/** A function of the C library that returns what is below zero on failure, and then throws. */
+/** Binds a function of the C library and throws if it returns a number below zero. */
 export function kernelCall(prototype: string): (what: string, ...values: unknown[]) => number {
   const call: CFunction = libc.func(prototype)
   const name = /(\w+)\(/.exec(prototype)![1]
@@ -42,7 +42,7 @@ const unmountCall = kernelCall('int umount2(const char *target, int flags)')
 const setAffinity = kernelCall('int sched_setaffinity(int thread, size_t size, const void *mask)')
 export const changeFolder = kernelCall('int chdir(const char *path)')
 
-/** A thread that shares its folder with others may not enter a mount namespace. */
+/** The kernel lets a thread enter a mount namespace only if it shares its current folder with no other thread. */
 unshare('', unshareFlags.fileSystem)
 const home = { mounts: openSync(fileOf.mounts, 'r'), network: openSync(fileOf.network, 'r') }
 export const homeNetwork = home.network
@@ -59,7 +59,7 @@ export function mount({ source, target, type, flags = 0, data }: MountRequest): 
   mountCall(target, source, target, type ?? null, flags, data ?? null)
 }
 
-/** It may have to write back first: not for what others had time to write to. */
+/** Waits for write-back. Do not use it for mounts that a sandbox has written to. */
 export function unmount(target: string): void {
   unmountCall(target, target, 0)
 }
@@ -69,7 +69,7 @@ function keepNamespace(descriptor: number, file: string): void {
   mount({ source: `/proc/self/fd/${descriptor}`, target: file, flags: mountFlags.bind })
 }
 
-/** Works in the namespace that a file stands for. */
+/** Calls `work` inside the namespace that is mounted over a file. */
 export function inNamespace<T>(kind: Kind, file: string, work: () => T): T {
   const descriptor = openSync(file, 'r')
   try {
@@ -80,13 +80,13 @@ export function inNamespace<T>(kind: Kind, file: string, work: () => T): T {
   }
 }
 
-/** Makes a namespace, keeps it by a mount over that file, and works in it. */
+/** Makes a namespace, keeps it by a mount over a file, and calls `work` inside it. */
 export function makeNamespace(kind: Kind, file: string, work: () => void): void {
   for (let tries = 0; !makeAndKeep(kind, file); tries++) moveToCPU(tries, file)
   inNamespace(kind, file, work)
 }
 
-/** Works in a copy of this mount namespace, which shares nothing with it and is gone afterwards. */
+/** Calls `work` in a private copy of this mount namespace, which is gone afterwards. */
 export function inPassingMounts(work: () => void): void {
   unshare('', unshareFlags.mounts)
   andComeHome('mounts', () => {
@@ -95,12 +95,12 @@ export function inPassingMounts(work: () => void): void {
   })
 }
 
-/** What is mounted from now on is seen in this mount namespace only. */
+/** Makes later mounts visible in this mount namespace only. */
 export function shareNoMounts(): void {
   mount({ source: null, target: '/', flags: mountFlags.recursive | mountFlags.private })
 }
 
-/** False: the kernel takes the new namespace for an older one than that of this process. */
+/** False if the kernel considers the new namespace older than the namespace of this process. */
 function makeAndKeep(kind: Kind, file: string): boolean {
   unshare('', unshareFlags[kind])
   const descriptor = andComeHome(kind, () => openSync(fileOf[kind], 'r'))
@@ -116,10 +116,10 @@ function makeAndKeep(kind: Kind, file: string): boolean {
 }
 
 /**
- * A mount namespace may be kept only in one that is older, so that none keeps itself alive, and the kernel goes by their
- * numbers. From Linux 6.18 on each CPU counts in a range of its own, so a new namespace can have a smaller number than the
- * namespace of a container in which Warren runs. The numbers of the CPU that made the latter are greater. The thread stays
- * there.
+ * Moves this thread to another CPU, for good. The kernel keeps a mount namespace only in an older one, so that none keeps
+ * itself alive, and it compares their numbers. From Linux 6.18 on each CPU numbers namespaces in a range of its own. A new
+ * namespace can so get a smaller number than that of the container in which Warren runs. On the CPU that made the
+ * container's namespace, new numbers are greater.
  */
 function moveToCPU(cpu: number, file: string): void {
   if (cpu >= cpus().length) throw new Error(`No CPU makes a mount namespace that ${file} can keep.`)
@@ -128,7 +128,7 @@ function moveToCPU(cpu: number, file: string): void {
   try {
     setAffinity(`to CPU ${cpu}`, 0, mask.length, mask)
   } catch (error) {
-    // This process may not use that one; the next is tried.
+    // This process may not use that CPU; the caller tries the next one.
     if ((error as NodeJS.ErrnoException).code !== 'EINVAL') throw error
   }
 }
@@ -140,7 +140,7 @@ function andComeHome<T>(kind: Kind, work: () => T): T {
     try {
       setns('home', home[kind], unshareFlags[kind])
     } catch {
-      // A thread that could not come home must not serve the next sandbox: this ends it.
+      // A thread that is stuck in a sandbox's namespace must not serve the next sandbox: this ends the thread.
       process.exit(1)
     }
   }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { NamespaceThread } from './namespace-thread.ts'
 
-test('a thread that is closed while it starts does first what it was asked for', async () => {
+test('a thread that is closed while it starts finishes its queued work first', async () => {
   const nowhere = join(tmpdir(), 'warren-namespace-of-nobody')
   const thread = new NamespaceThread()
   const failed = assert.rejects(

@@ -16,7 +16,7 @@ after(async () => {
 })
 
 async function start(script: string, change: object = {}): Promise<number> {
-  // What keeps a test alive that waits for nothing but a process.
+  // A timer keeps the event loop alive while a test waits for a process only.
   const awake = setInterval(() => {}, 1000)
   try {
     return await namespaces.start({
@@ -36,7 +36,7 @@ async function start(script: string, change: object = {}): Promise<number> {
 }
 
 describe('a runtime that a list of calls starts', () => {
-  it('gets its words, its variables, its limits and its OOM score, no stream and no signal handling of ours', async () => {
+  it('gets its arguments, variables, limits and OOM score, and none of our streams and signal handlers', async () => {
     const script = `{ echo "$2|$3|$#|$NAME|$(pwd)"; ulimit -Sn; ulimit -Hn; cat /proc/self/oom_score_adj
       readlink /proc/self/fd/0 /proc/self/fd/2; grep -Ec 'Sig(Ign|Blk):.0{16}' /proc/self/status; } > "$1"; exit 3`
     const pid = await start(script)
@@ -46,24 +46,24 @@ describe('a runtime that a list of calls starts', () => {
     ])
   })
 
-  it('that is not there is an error with the name of the call', async () => {
+  it('that does not exist causes an error with the name of the call', async () => {
     await assert.rejects(start('', { command: ['/nowhere/runtime'] }), { code: 'ENOENT' })
   })
 
-  it('does not start without the limits that it should have', async () => {
+  it('does not start if its limits cannot be set', async () => {
     const limits = [{ type: 'RLIMIT_NOFILE', soft: 10, hard: 5 }]
     await assert.rejects(start('', { limits }), { code: 'EINVAL' })
   })
 })
 
 describe('the end of a child', () => {
-  it('is known although it came before anybody waited', async () => {
+  it('is reported even if it came before anybody waited', async () => {
     const pid = await start('exit 4')
     await eventually(() => assert.match(readFileSync(`/proc/${pid}/stat`, 'utf8'), /\) Z /))
     assert.equal(await awaitChild(pid), 4)
   })
 
-  it('by a kill has no exit code, and nobody is killed afterwards', async () => {
+  it('by a kill has no exit code, and a later kill reaches nobody', async () => {
     const pid = await start('exec sleep 60')
     const ended = awaitChild(pid)
     killChild(pid)

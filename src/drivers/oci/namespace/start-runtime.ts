@@ -27,10 +27,10 @@ const mountNamespace = 0x20000
 const resourceNumbers: Record<string, number> = { RLIMIT_CORE: 4, RLIMIT_NPROC: 6, RLIMIT_NOFILE: 7 }
 const currentFolder = -100
 const readAndWrite = 2
-/** UTF-8 takes at most so many bytes for each unit of a text, and every text ends with a zero byte and has an address. */
+/** Maximum UTF-8 bytes per UTF-16 unit of a text; and the bytes of a text's final zero byte and of its address. */
 const bytesPerUnit = 3
 const bytesPerText = 9
-/** For what is small and always there. */
+/** Bytes for the fixed, small parts of the list. */
 const otherBytes = 1024
 
 const start = openListProcess(openCLibrary(requireAddonFile('Sandboxes cannot be started')), (list) =>

@@ -11,7 +11,7 @@ after(() => rmSync(folder, { recursive: true }))
 
 const isMounted = (path: string) => readFileSync('/proc/self/mountinfo', 'utf8').includes(` ${path} `)
 
-test('what is mounted is unmounted, whatever lies before it in the list', async () => {
+test('a mounted path is unmounted even if paths before it in the list fail', async () => {
   const path = join(folder, 'mounted')
   mkdirSync(path)
   execFileSync('mount', ['-t', 'tmpfs', 'none', path])

@@ -11,7 +11,7 @@ describe('the subnet of the sandboxes', () => {
     assert.deepEqual([subnet.gateway(64), subnet.sandbox(16_382)], ['10.213.1.1', '10.213.255.250'])
   })
 
-  it('keeps an address for the gate that is no slot’s', () => {
+  it('reserves an address for the gate that no slot has', () => {
     const subnet = parseSubnet('10.213.4.0/28')
     const slots = [...Array(subnet.capacity).keys()]
     assert.equal(subnet.gate, '10.213.4.13')

@@ -18,7 +18,7 @@ const some: AddressRules = {
   webPorts: [8443],
 }
 
-/** A firewall in a network of its own, with what is written down, and an nft that fails when it is told to. */
+/** Opens a firewall in its own network namespace, with records in memory and an nft that fails on demand. */
 async function openFirewall(name: string) {
   const namespace = `warren-fw-${name}-${process.pid}`
   await runCommand('ip', ['netns', 'add', namespace])
@@ -52,7 +52,7 @@ async function openFirewall(name: string) {
     written,
     nft,
     table: `inet ${table.table}`,
-    /** As the driver does it: first it is written down, then the kernel is told. */
+    /** Changes rules in the driver's order: first the record, then the kernel. */
     limit: async (address: string, egress: AddressRules) => {
       const before = written.get(address) ?? openRules
       written.set(address, egress)
@@ -91,7 +91,7 @@ test('rules that neither a change nor a load could apply are applied by the next
   assert.equal(await opened.firewall.isWhole(), true)
 })
 
-test('rules of which it is unknown whether they hold are applied with the next change of any sandbox', async () => {
+test('rules that may not be in force are applied with the next change of any sandbox', async () => {
   await using opened = await openFirewall('others')
   opened.faults.beforeNft = failing
   await assert.rejects(opened.limit(one, closed))
@@ -100,7 +100,7 @@ test('rules of which it is unknown whether they hold are applied with the next c
   assert.deepEqual([await opened.denies(one), await opened.denies(two)], [true, true])
 })
 
-test('a change whose answer is lost is made once more, as a whole', async () => {
+test('a change whose answer is lost is repeated as a whole', async () => {
   await using opened = await openFirewall('lost')
   let lost = 1
   const { nft } = opened
@@ -119,7 +119,7 @@ test('the next sandbox at an address has none of the rules that a load brought b
   await using opened = await openFirewall('reuse')
   await opened.limit(one, closed)
   await opened.firewall.forget({ address: one, egress: closed })
-  // Its record is still there.
+  // The record of the last sandbox still exists.
   await opened.firewall.load()
   assert.equal(await opened.denies(one), true)
   opened.written.delete(one)
@@ -127,7 +127,7 @@ test('the next sandbox at an address has none of the rules that a load brought b
   assert.equal(await opened.denies(one), false)
 })
 
-test('what somebody else changed in the table is seen, whatever it is', async () => {
+test('any change of the table by somebody else is detected', async () => {
   await using opened = await openFirewall('seen')
   const { firewall, nft, table } = opened
   await opened.limit(one, some)

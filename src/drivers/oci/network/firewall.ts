@@ -78,7 +78,7 @@ export class Firewall {
     return !this.#isStale && listed.split('\n').includes(`table ${this.#table}`)
   }
 
-  /** True if the kernel has exactly the applied rules, whoever else may have changed the table. */
+  /** True if the kernel has exactly the applied rules; false if somebody else changed the table. */
   isAsApplied(): Promise<boolean> {
     return this.#lock.run('table', async () => {
       if (this.#isStale || !this.#applied) return false

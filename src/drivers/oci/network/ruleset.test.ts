@@ -22,7 +22,7 @@ const all = (limited: { address: string; egress: AddressRules }[]) =>
     gatePorts: { proxy: 1, dns: 2 },
   })
 
-/** In a network of its own, so that it is the kernel's own answer and nobody's traffic. */
+/** Runs a script in a network namespace of its own: the real kernel answers, and no traffic is affected. */
 const inKernel = (script: string) => runCommand('unshare', ['--net', 'sh', '-e'], { input: script })
 const load = (text: string) => `nft -f - <<'END'\n${text}\nEND\n`
 
@@ -48,7 +48,7 @@ const rules = (): AddressRules => ({
   ...(random(2) === 0 && { webPorts: [8443, 3000].slice(random(2)) }),
 })
 
-/** Bit by bit. */
+/** Compares addresses bit by bit, as a reference for the kernel's answer. */
 function covers(networks: readonly string[], wanted: string): boolean {
   const bits = (text: string) => addressToNumber(text)!.toString(2).padStart(32, '0')
   return networks.some((one) => {
@@ -58,7 +58,7 @@ function covers(networks: readonly string[], wanted: string): boolean {
 }
 
 describe('the table', () => {
-  it('says of every address what the lists say, also after many changes', async () => {
+  it('matches every address as the allow and deny lists do, also after many changes', async () => {
     const sandboxes = Array.from({ length: 16 }, (_, slot) => ({
       address: subnet.sandbox(slot),
       egress: rules(),
@@ -84,7 +84,7 @@ describe('the table', () => {
     assert.deepEqual(stdout.trim().split('\n'), expected)
   })
 
-  it('has no element of a sandbox that is gone, or that nothing was said about', async () => {
+  it('has no element of a sandbox that is gone or has no rules', async () => {
     const one = {
       address: subnet.sandbox(5),
       egress: { allow: ['1.2.3.4'], deny: ['0.0.0.0/0'], toGate: 'all' } as const,

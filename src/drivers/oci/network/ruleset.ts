@@ -101,7 +101,7 @@ table inet ${layout.table} {
     iifname ${ours} meta nfproto != ipv4 drop
     iifname ${ours} fib saddr . iif oif missing drop
   }
-  # The table of connections is the machine's: whoever opens more than its share opens none.
+  # All sandboxes share the machine's connection table: a sandbox at its limit can open no further connection.
   chain opening {
     type filter hook prerouting priority mangle; policy accept;
     iifname ${ours} ct state new add @flows { ip saddr ct count over ${input.mostFlows} } drop

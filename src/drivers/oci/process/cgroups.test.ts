@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { findCgroupMounts } from './cgroup-mounts.ts'
 import { Cgroups, openCgroups } from './cgroups.ts'
 
-/** The build machines have version 1: version 2 is read here from files laid out as the kernel does. */
+/** The build machines have version 1, so these tests read version 2 from plain files in the kernel's layout. */
 describe('cgroups of version 2', () => {
   let mount: string
   let group: string
@@ -33,7 +33,7 @@ describe('cgroups of version 2', () => {
     )
   })
 
-  it('tell use apart from cache that can be dropped', async () => {
+  it('report memory in use without cache that the kernel can drop', async () => {
     await writeFile(join(group, 'cpu.stat'), 'usage_usec 12345000\nuser_usec 1\n')
     await writeFile(join(group, 'memory.current'), '1000000\n')
     await writeFile(join(group, 'memory.stat'), 'anon 5\nfile 400000\nshmem 100000\nfile_mapped 1\n')
@@ -45,7 +45,7 @@ describe('cgroups of version 2', () => {
     })
   })
 
-  it('tell what they use of the memory and may use, and nothing where there is no limit yet', async () => {
+  it('report memory use and limit, and nothing if there is no limit yet', async () => {
     const memory = () => open().memory('/warren-x/one')
     assert.equal(memory(), undefined)
     await writeFile(join(group, 'memory.current'), '1000000\n')
@@ -56,12 +56,12 @@ describe('cgroups of version 2', () => {
     assert.deepEqual(memory(), { usedBytes: 700_000, limitBytes: 5_000_000 })
   })
 
-  it('are held to a limit together, by the group above them', async () => {
+  it('share one memory limit, which the group above them has', async () => {
     const parent = join(mount, 'warren-x')
     const limit = join(parent, 'memory.max')
     assert.equal(await open().limitMemory('/warren-x', null), true)
     await writeFile(join(mount, 'cgroup.subtree_control'), '')
-    // The kernel makes the file when the controller is passed on; here it is missing, which must not pass for a limit.
+    // The kernel makes the file when the controller is enabled. Without the file there must be an error, not a limit.
     await assert.rejects(open().limitMemory('/warren-x', 4096), { code: 'ENOENT' })
     assert.equal(await readFile(join(mount, 'cgroup.subtree_control'), 'utf8'), '+memory')
     await writeFile(limit, 'max')
@@ -89,7 +89,7 @@ describe('cgroups of version 2', () => {
     assert.deepEqual(await open().pids('/warren-x/none'), [])
   })
 
-  it('list no process 0, which the kernel shows for one that is just ending and which kills the caller', async () => {
+  it('do not list pid 0, which the kernel shows for a process that is just ending and which would kill the caller', async () => {
     await writeFile(join(group, 'cgroup.procs'), '0\n4194303\n0\n')
     assert.deepEqual(await open().pids('/warren-x/one'), [4_194_303])
   })
@@ -103,7 +103,7 @@ describe('cgroups of version 2', () => {
 })
 
 describe('cgroups of version 1', () => {
-  it('are not taken for empty because the first hierarchy has no process in them', async () => {
+  it('are not considered empty just because the first hierarchy has no process in them', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'warren-cgroup-'))
     const [first, second] = ['cpu', 'memory'].map((name) => join(folder, name, 'warren-x'))
     const child = spawn('sleep', ['60'])
@@ -143,11 +143,11 @@ describe('real cgroups', () => {
     return child
   }
 
-  it('stand still while their programs start others, which wait for them', async () => {
+  it('can be frozen while their programs start others and wait for them', async () => {
     for (const folder of folders(group)) await mkdir(folder)
     await openCgroups().makeParent(group)
     try {
-      // A shell waits for what it starts in a way that version 1 cannot freeze: once in a few times it is just there.
+      // Version 1 cannot freeze a shell that waits in vfork; with four shells one of them is often in it.
       for (let count = 0; count < 4; count++) await startIn('while :; do /bin/true; done')
       for (let times = 0; times < 20; times++) {
         await openCgroups().freeze(group)

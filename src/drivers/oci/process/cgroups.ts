@@ -1,6 +1,6 @@
 /**
- * Cgroups as the runtime made them, version 1, 2, or both side by side: read, emptied and removed, not configured. What
- * the kernel answers from memory is read and written at once: to hand it to another thread takes many times as long.
+ * Reads, empties and removes the cgroups that the runtime made, of version 1, version 2, or both side by side. Files that
+ * the kernel answers from memory use synchronous I/O: a trip through the thread pool takes many times as long.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rmdir, writeFile } from 'node:fs/promises'
@@ -19,9 +19,9 @@ export type CgroupUse = {
   memoryCacheBytes: number
 }
 
-/** Version 1 writes a number above this where there is no limit, version 2 a word. */
+/** Without a limit, version 1 shows a number above this one, and version 2 shows a word. */
 const noLimitBytes = 2 ** 50
-/** A millisecond or more each. */
+/** Maximum number of tries to freeze a group. Each takes a millisecond or more. */
 const mostFreezeTries = 10_000
 const triesUntilThaw = 50
 
@@ -29,11 +29,11 @@ export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'ut
   return new Cgroups(findCgroupMounts(mountinfo))
 }
 
-/** Groups are named by their path below the mount of a hierarchy. */
+/** A group's name is its path below the mount of a hierarchy. */
 export class Cgroups {
   readonly #mounts: CgroupMounts
   readonly #swapFile: string
-  /** Swap is counted here, so a limit on it can be set. */
+  /** True if the kernel counts swap per group, so that it can be limited. */
   readonly countsSwap: boolean
 
   constructor(mounts: CgroupMounts) {
@@ -42,19 +42,20 @@ export class Cgroups {
     this.countsSwap = mounts.unified || existsSync(this.#swapFile)
   }
 
-  /** True where the controller can limit a sandbox here. */
+  /** True if this machine has the controller, so that it can limit sandboxes. */
   has(controller: string): boolean {
     return this.#mounts.controllers.includes(controller)
   }
 
-  /** Empty only when no hierarchy has a process in the group; rejects when that cannot be told. */
+  /** Empty only if no hierarchy has a process in the group; rejects if a hierarchy cannot be read. */
   async pids(group: string): Promise<number[]> {
     return pidsIn(this.#mounts.all.map((mount) => readGroupFile(join(mount, group, 'cgroup.procs'))))
   }
 
   /**
-   * Those in the first hierarchy that has any: one that is killed leaves all of them, so the next look finds the others.
-   * Empty only when no hierarchy has a process in the group. Version 1 has a dozen, and a kill looks again and again.
+   * Processes of the first hierarchy that has any. A killed process leaves every hierarchy, so the next call finds the
+   * others. Version 1 has a dozen hierarchies, and a kill calls this repeatedly. Empty only if no hierarchy has a process
+   * in the group.
    */
   #nextPids(group: string): number[] {
     for (const mount of this.#mounts.all) {
@@ -64,13 +65,13 @@ export class Cgroups {
     return []
   }
 
-  /** Kills everything in the group, and removes it. Not there is success. */
+  /** Kills every process in the group and removes the group. A missing group is success. */
   async end(group: string, signal?: AbortSignal): Promise<void> {
     await this.kill(group, signal)
     await this.remove(group)
   }
 
-  /** Kills everything in the group, and waits until it is empty. Not there is success. */
+  /** Kills every process in the group and waits until the group is empty. A missing group is success. */
   async kill(group: string, signal?: AbortSignal): Promise<void> {
     await this.#killAtOnce(group)
     const search = {
@@ -80,17 +81,17 @@ export class Cgroups {
         return pids.filter((pid) => there.has(pid))
       },
     }
-    // Version 1 delivers no signal to what is frozen; a group that cannot be thawed is told by its processes.
+    // Version 1 delivers no signal to a frozen process. If the thaw fails, the processes stay and the kill reports them.
     const afterKill = () => this.thaw(group).catch(() => {})
     await untilKilled(`Processes of ${group}`, search, { afterKill, ...(signal && { signal }) })
   }
 
-  /** Removes a group that has no processes any more. Not there is success. */
+  /** Removes a group that has no processes. A missing group is success. */
   async remove(group: string): Promise<void> {
     await Promise.all(this.#mounts.all.map((mount) => removeGroup(join(mount, group))))
   }
 
-  /** Linux 5.14 and newer kill a whole group of version 2, those included that are being forked. */
+  /** Linux 5.14 and newer kill a whole group of version 2, including processes that are being forked. */
   async #killAtOnce(group: string): Promise<void> {
     if (this.#mounts.v2 === undefined) return
     const file = join(this.#mounts.v2, group, 'cgroup.kill')
@@ -115,13 +116,13 @@ export class Cgroups {
 
   #cache(stat: string): Pick<CgroupUse, 'memorySharedBytes' | 'memoryCacheBytes'> {
     const { unified } = this.#mounts
-    // Shared memory counts as cache in the kernel's books, yet nothing can drop it.
+    // The kernel counts shared memory as cache, although it cannot drop it.
     const memorySharedBytes = field(stat, unified ? 'shmem' : 'total_shmem')
     const cached = field(stat, unified ? 'file' : 'total_cache')
     return { memorySharedBytes, memoryCacheBytes: Math.max(0, cached - memorySharedBytes) }
   }
 
-  /** What it uses without what the kernel can drop, and the most that it may use. Undefined: it is gone, or has no limit yet. */
+  /** Memory in use without droppable cache, and the limit. Undefined if the group is gone or has no limit yet. */
   memory(group: string): { usedBytes: number; limitBytes: number } | undefined {
     const { unified, file } = this.#mounts
     const names = unified
@@ -133,7 +134,7 @@ export class Cgroups {
     return { usedBytes: Math.max(0, Number(used) - this.#cache(stat).memoryCacheBytes), limitBytes }
   }
 
-  /** What its processes have written to files that has not reached the disk; 0 where the group is gone. */
+  /** Bytes that the group's processes have written to files and that are not on disk yet; 0 if the group is gone. */
   unwrittenBytes(group: string): number {
     const { unified, file } = this.#mounts
     const stat = readGroupFile(file('memory', group, 'memory.stat')) ?? ''
@@ -141,22 +142,22 @@ export class Cgroups {
     return names.reduce((total, name) => total + field(stat, name), 0)
   }
 
-  /** How many processes of the group the kernel has killed for want of memory; 0 where the group is gone. */
+  /** Number of the group's processes that the kernel has killed for lack of memory; 0 if the group is gone. */
   async memoryKills(group: string): Promise<number> {
     const { unified, file } = this.#mounts
     const text = readGroupFile(file('memory', group, unified ? 'memory.events' : 'memory.oom_control'))
     return field(text ?? '', 'oom_kill')
   }
 
-  /** How often the group was refused another process or thread; 0 where the group is gone. */
+  /** How often the kernel refused the group a new process or thread; 0 if the group is gone. */
   async forkRefusals(group: string): Promise<number> {
     return field(readGroupFile(this.#mounts.file('pids', group, 'pids.events')) ?? '', 'max')
   }
 
   /**
-   * Resolves when every process in the group stands still. Version 1 may miss one that is just being started, and waits
-   * for it then without end: it is told again, and now and then lets all run for a moment first. After an abort all of them
-   * run.
+   * Resolves when every process in the group is frozen. Version 1 can miss a process that is just starting and then never
+   * finishes. So the freeze is repeated, and now and then the group is thawed for a moment first. After an abort every
+   * process runs.
    */
   async freeze(group: string, signal?: AbortSignal): Promise<void> {
     for (let tries = 1; ; tries++) {
@@ -168,7 +169,7 @@ export class Cgroups {
     }
     await this.#setFrozen(group, false)
     signal?.throwIfAborted()
-    throw new AppError('unavailable', `Processes of ${group} do not stand still; try again later.`)
+    throw new AppError('unavailable', `Processes of ${group} cannot be frozen; try again later.`)
   }
 
   thaw(group: string): Promise<void> {
@@ -187,24 +188,24 @@ export class Cgroups {
     return (await readFile(file('freezer', group, 'freezer.state'), 'utf8')).trim() === 'FROZEN'
   }
 
-  /** Gives a group the same share of the CPUs as one for which nothing was set. */
+  /** Gives a group the default share of the CPUs. */
   async restoreShares(group: string): Promise<void> {
     const { unified, file } = this.#mounts
     if (!this.has('cpu')) return
     writeFileSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')
   }
 
-  /** Lifts the memory limit of a running group. */
+  /** Raises the memory limit of a running group. */
   async raiseMemory(group: string, bytes: number): Promise<void> {
     const { unified, file } = this.#mounts
-    // Version 1 wants the limit with swap first: it may never be the smaller one.
+    // Version 1 rejects a memory limit above the limit with swap, so the limit with swap is raised first.
     if (!unified && this.countsSwap) {
       writeFileSync(file('memory', group, 'memory.memsw.limit_in_bytes'), String(bytes))
     }
     writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
   }
 
-  /** To more than is in use: whatever is beyond the limit ends the group's processes. */
+  /** The new limit must be above the memory in use: if it is below, the kernel kills processes of the group. */
   async lowerMemory(group: string, bytes: number): Promise<void> {
     const { unified, file } = this.#mounts
     writeFileSync(file('memory', group, unified ? 'memory.max' : 'memory.limit_in_bytes'), String(bytes))
@@ -214,8 +215,8 @@ export class Cgroups {
   }
 
   /**
-   * Limits what all groups below this one use together, so that the kernel, when they would use more, ends one of their
-   * processes and nobody else's. Null: no limit. False: they use more already, and go on under the limit that they had.
+   * Limits the memory of all groups below this one together. When they would exceed the limit, the kernel kills one of
+   * their processes and no other process. Null: no limit. Returns false if they already use more; the old limit then stays.
    */
   async limitMemory(group: string, bytes: number | null): Promise<boolean> {
     const { unified, file } = this.#mounts
@@ -225,7 +226,7 @@ export class Cgroups {
     if (unified && !existsSync(path)) await this.#enableMemory(group)
     const none = unified ? 'max' : '-1'
     try {
-      // Through another thread: the kernel first makes room for a lower limit, which takes its time.
+      // Asynchronous, because the kernel reclaims memory before it accepts a lower limit, which takes time.
       await writeFile(path, bytes === null ? none : String(bytes), { flag: 'r+' })
       return true
     } catch (error) {
@@ -234,7 +235,7 @@ export class Cgroups {
     }
   }
 
-  /** In version 2 a group has the files of a controller only if all above it pass that on. */
+  /** In version 2 a group has a controller's files only if every group above it enables that controller. */
   async #enableMemory(group: string): Promise<void> {
     const above = group.split('/').slice(0, -1)
     for (let count = 1; count <= above.length; count++) {
@@ -244,8 +245,8 @@ export class Cgroups {
   }
 
   /**
-   * Makes the group above the sandboxes' own where that is needed: version 1 gives a new cpuset no CPUs, and runsc
-   * does not fill in the parent's.
+   * Makes the parent group of the sandboxes where a cpuset needs it: version 1 gives a new cpuset no CPUs, and runsc does
+   * not copy those of the parent.
    */
   async makeParent(group: string): Promise<void> {
     const { unified, file } = this.#mounts
@@ -256,7 +257,7 @@ export class Cgroups {
     }
   }
 
-  /** Removes a group that must be empty; otherwise it stays. */
+  /** Removes the group if it is empty. */
   async removeIfEmpty(group: string): Promise<void> {
     await Promise.all(this.#mounts.all.map((mount) => rmdir(join(mount, group)).catch(() => {})))
   }
@@ -266,8 +267,8 @@ const field = (text: string, name: string): number =>
   Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(text)?.[1] ?? 0)
 
 /**
- * Version 2 shows 0 in the place of a process that ends while the list is being written. It must not reach `kill`: there
- * it means the caller and its whole process group.
+ * Version 2 shows 0 for a process that ends while the kernel writes the list. The 0 must not reach `kill`, where it means
+ * the caller's whole process group.
  */
 const pidsIn = (lists: readonly (string | undefined)[]): number[] => [
   ...new Set(
@@ -278,11 +279,11 @@ const pidsIn = (lists: readonly (string | undefined)[]): number[] => [
   ),
 ]
 
-/** Version 1 says ENODEV of a group that is removed while it is being read. */
+/** Version 1 returns ENODEV for a group that is removed during the read. */
 const isGone = (error: unknown): boolean =>
   isMissing(error) || (error as NodeJS.ErrnoException).code === 'ENODEV'
 
-/** Undefined: the group is not there. */
+/** Undefined if the group does not exist. */
 function ifThere<T>(work: () => T): T | undefined {
   try {
     return work()
@@ -294,7 +295,7 @@ function ifThere<T>(work: () => T): T | undefined {
 
 const readGroupFile = (path: string): string | undefined => ifThere(() => readFileSync(path, 'utf8'))
 
-/** A group whose last process has just died can say EBUSY for an instant. */
+/** A group whose last process has just died can return EBUSY for a moment. */
 async function removeGroup(folder: string): Promise<void> {
   for (let attempt = 0; ; attempt++) {
     try {

@@ -9,7 +9,7 @@ describe('the CPUs of sandboxes', () => {
     assert.equal(shares.take('d', 3), '1,2,3')
   })
 
-  it('come free again', () => {
+  it('are free again after a release', () => {
     const shares = new CpuShares([0, 1])
     shares.take('a', 1)
     shares.take('b', 1)
@@ -17,13 +17,13 @@ describe('the CPUs of sandboxes', () => {
     assert.equal(shares.take('c', 1), '0')
   })
 
-  it('that sandboxes of an earlier process hold are counted', () => {
+  it('of sandboxes that an earlier process started are counted', () => {
     const shares = new CpuShares([0, 1, 2])
     shares.adopt('old', '0-1')
     assert.equal(shares.take('new', 1), '2')
   })
 
-  it('are not narrowed for a sandbox that wants as many as there are', () => {
+  it('are not restricted for a sandbox with as many as the machine has', () => {
     assert.equal(new CpuShares([0, 1]).take('a', 2), null)
     assert.equal(new CpuShares([]).take('a', 1), null)
   })

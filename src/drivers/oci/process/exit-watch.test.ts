@@ -26,13 +26,13 @@ describe('a watched sandbox', () => {
     watch.close()
   })
 
-  it('is known to live by its first process, and of another run nothing is said', () => {
+  it('is alive while its first process lives, and nothing is reported for another run', () => {
     assert.equal(watch.livePid(record), child.pid)
     assert.equal(watch.livePid({ ...record, runID: 'second' }), undefined)
     assert.equal(watch.livePid({ ...record, sandboxID: 'two' }), undefined)
   })
 
-  it('is not said to live from the moment on that its first process has ended', async () => {
+  it('is not alive from the moment that its first process has ended', async () => {
     child.kill('SIGKILL')
     await once(child, 'exit')
     assert.equal(watch.livePid(record), undefined)

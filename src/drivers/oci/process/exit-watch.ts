@@ -14,21 +14,21 @@ type Watched = {
   record: SandboxRecord
   pid: number
   fd: number | undefined
-  /** Counts of the kernel some time before the end: what was counted since then is the reason of the end. */
+  /** The kernel's counters some time before the end. A counter that has grown since is the reason of the end. */
   before: Counted
-  /** Takes the place of `before` at the next note. */
+  /** Replaces `before` at the next call of `noteShortages`. */
   latest: Counted & { at: number }
-  /** Its end was seen and is being examined. */
+  /** The sandbox has ended, and the reason is being read. */
   hasEnded: boolean
 }
 
-/** Kills for want of memory, and processes and threads that were refused. */
+/** Numbers of kills for lack of memory, and of rejected processes and threads. */
 type Counted = { memoryKills: number; forkRefusals: number }
 
 const lookEveryMs = 200
-/** It may take seconds from the first process that the kernel killed or refused to the end of the whole sandbox. */
+/** Longer than the seconds that may pass from the first killed or rejected process to the end of the sandbox. */
 const notedEveryMs = 10_000
-/** There is a moment in which a process is being reaped and its status is unknown. */
+/** Number of tries to read a status: it is unknown for a moment while the process is being reaped. */
 const statusTries = 10
 const statusTryEveryMs = 20
 
@@ -46,7 +46,7 @@ export class ExitWatch {
     cgroups: Cgroups
     layout: Layout
     log: (message: string, cause?: unknown) => void
-    /** Whether a sandbox ends when the host refuses it a thread; in others a program gets an error. */
+    /** True if the sandbox ends when the host rejects a thread; in other sandboxes only a program gets an error. */
     needsThreads: (record: SandboxRecord) => boolean
   }) {
     this.#needsThreads = parts.needsThreads
@@ -77,7 +77,7 @@ export class ExitWatch {
     return this.#pidfds!.ended([watched.fd]).length === 0 ? watched.pid : undefined
   }
 
-  /** A failure to watch does not fail the sandbox: whoever checks it later finds its end. */
+  /** A failure to watch does not fail the sandbox: the next check of the sandbox finds its end. */
   async watch(record: SandboxRecord, pid: number): Promise<void> {
     const { sandboxID } = record
     if (this.watches(record)) return
@@ -140,7 +140,10 @@ export class ExitWatch {
     watched.hasEnded = true
     const status = fd === undefined ? undefined : await this.#status(fd, watched.pid)
     const counted = await this.#count(sandboxID).catch((error) => {
-      this.#log(`Whether sandbox ${sandboxID} ended for want of memory or processes could not be read`, error)
+      this.#log(
+        `The counters that tell whether sandbox ${sandboxID} ended for lack of memory or processes could not be read`,
+        error,
+      )
       return watched.before
     })
     if (fd !== undefined) this.#pidfds!.close(fd)

@@ -5,7 +5,7 @@ import type { SandboxExit } from '../../../core/ports/driver.ts'
 /** Programs that start others, including init and gVisor, pass a signal on as a status above this. */
 const signalBase = 128
 
-/** What the host's kernel refused to the sandbox shortly before its end. `processes` only where that ends a sandbox. */
+/** Resources that the host's kernel rejected shortly before the end. `processes` is set only if that ends a sandbox. */
 export type KernelShortage = { memory: boolean; processes: boolean }
 
 /** `status` as `wait` returns it; undefined if unknown. */

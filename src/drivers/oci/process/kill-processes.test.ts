@@ -5,7 +5,7 @@ import { afterEach, describe, it } from 'node:test'
 import { isAppError } from '../../../lib/app-error.ts'
 import { untilKilled } from './kill-processes.ts'
 
-/** No process can have it. */
+/** A pid that no process can have. */
 const immortal = 4_194_303
 const always = { find: async () => [immortal], confirm: () => [] }
 
@@ -29,7 +29,7 @@ describe('processes that are to be killed', () => {
     assert.equal((await ended)[1], 'SIGKILL')
   })
 
-  it('are left alone when their number has become that of somebody else', async () => {
+  it('are left alone when their pid now belongs to another process', async () => {
     child = spawn('sleep', ['60'])
     await once(child, 'spawn')
     const found = [[child.pid!], []]
@@ -38,7 +38,7 @@ describe('processes that are to be killed', () => {
     assert.deepEqual(await once(child, 'exit'), [null, 'SIGTERM'])
   })
 
-  it('are told after a bounded time when they do not die', async () => {
+  it('cause an error after a bounded time when they do not die', async () => {
     await assert.rejects(untilKilled('Processes of a test', always, { limitMs: 50 }), (error) => {
       assert.ok(isAppError(error, 'unavailable'))
       assert.match(error.message, /Processes of a test do not die .* 4194303/)

@@ -7,7 +7,7 @@ import { findMarked, killMarked } from './processes.ts'
 const folder = '/nowhere/sandboxes/one'
 const mark = ['--bundle', folder] as const
 
-describe('programs that outlived whoever started them', () => {
+describe('programs that outlived the process that started them', () => {
   let children: ChildProcess[] = []
   afterEach(() => {
     for (const child of children) child.kill('SIGKILL')
@@ -24,7 +24,7 @@ describe('programs that outlived whoever started them', () => {
     return child
   }
 
-  it('are killed by their exact arguments; what merely names the folder is left alone', async () => {
+  it('are found by their exact arguments and killed; a program that only names the folder is left alone', async () => {
     const ours = await start(['restore', ...mark])
     const others = [
       await start([`tail -f ${folder}/runtime.log --bundle ${folder}`]),

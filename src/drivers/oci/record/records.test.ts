@@ -23,7 +23,7 @@ describe('records and snapshots that cannot be read', () => {
   const unavailable = (words: RegExp) => (error: unknown) =>
     isAppError(error, 'unavailable') && words.test(error.message)
 
-  it('are absent only when nothing is there, or when a power cut left an empty file', async () => {
+  it('are absent only if there is no file, or if a power cut left an empty file', async () => {
     assert.equal(await records.read('one'), undefined)
     assert.equal(await records.read('none'), undefined)
     await writeFile(recordFile(), '')
@@ -31,7 +31,7 @@ describe('records and snapshots that cannot be read', () => {
     assert.equal(await describeSnapshot(join(data, 'none')), undefined)
   })
 
-  it('are told when something else than a file is in their place', async () => {
+  it('cause an error if something other than a file is in their place', async () => {
     await mkdir(recordFile())
     await assert.rejects(records.read('one'), unavailable(/EISDIR.*Nothing was changed/))
     await assert.rejects(records.all(), unavailable(/EISDIR/))
@@ -41,12 +41,12 @@ describe('records and snapshots that cannot be read', () => {
     await assert.rejects(records.read('one'), unavailable(/ENOTDIR/))
   })
 
-  it('are told when they are damaged', async () => {
+  it('cause an error if they are damaged', async () => {
     await writeFile(recordFile(), '{"version":1,"sandb')
     await assert.rejects(records.read('one'), unavailable(/record\.json is damaged/))
   })
 
-  it('are told when another version of Warren wrote them', async () => {
+  it('cause an error if another version of Warren wrote them', async () => {
     await writeFile(recordFile(), '{"version":2}')
     await assert.rejects(
       records.read('one'),
@@ -58,7 +58,7 @@ describe('records and snapshots that cannot be read', () => {
     await assert.rejects(describeSnapshot(snapshot), unavailable(/has the format 7/))
   })
 
-  it('are not absent for a process that has no file descriptors left', async () => {
+  it('are not considered absent by a process that has no file descriptors left', async () => {
     await writeFile(recordFile(), '{"version":1}')
     const module = (name: string) => JSON.stringify(join(import.meta.dirname, name))
     const script = `

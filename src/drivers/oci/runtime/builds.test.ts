@@ -7,7 +7,7 @@ import { describe, it } from 'node:test'
 import { describeBuild, restoresHostname } from './builds.ts'
 
 describe('a build of gVisor', () => {
-  it('is told apart by the hash of all its bytes', async (t) => {
+  it('is identified by the hash of all its bytes', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
     t.after(() => rmSync(folder, { recursive: true, force: true }))
     const bytes = randomBytes(1_000_003)
@@ -16,7 +16,7 @@ describe('a build of gVisor', () => {
     assert.deepEqual([sha256, size], [createHash('sha256').update(bytes).digest('hex'), bytes.length])
   })
 
-  it('is known to name restored sandboxes by the function that does so, and by nothing else', async (t) => {
+  it('restores hostnames if its binary has the function for it, and only then', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
     t.after(() => rmSync(folder, { recursive: true, force: true }))
     const build = (name: string, content: string) => {
@@ -27,7 +27,7 @@ describe('a build of gVisor', () => {
     assert.equal(await restoresHostname(build('old', 'kernel.(*UTSNamespace).SetHostName')), false)
   })
 
-  it('that has been replaced is looked at again', async (t) => {
+  it('is read again after the file was replaced', async (t) => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
     t.after(() => rmSync(folder, { recursive: true, force: true }))
     const path = join(folder, 'runsc')

@@ -152,7 +152,7 @@ function resources({ record, limitSwap, gpuNodes }: ContainerInput, hostPidsLimi
   }
 }
 
-/** Whoever may use a GPU may use all of its devices; no user inside makes one. */
+/** A sandbox with a GPU may use all devices of that GPU, and no user inside may make device nodes. */
 const gpuNodeMode = 0o666
 
 /** Missing rather than empty: gVisor's checkpoints forget empty lists and then miss them. */

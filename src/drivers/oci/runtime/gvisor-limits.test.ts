@@ -10,7 +10,7 @@ describe('the processes of a sandbox under gVisor', () => {
     ['ptrace', 16, 0.65],
     ['systrap', 2, 0.35],
   ] as const) {
-    it(`end inside before they end the sandbox, under ${platform}`, () => {
+    it(`reach the limit inside before the limit on the host, under ${platform}`, () => {
       for (const memoryMB of [128, 512, 2048, 8192]) {
         const { perUser, host } = gvisorPidsLimits({ ...sizes, memoryMB, platform }, machine)
         assert.ok(perUser >= 200, `${perUser}`)
@@ -19,7 +19,7 @@ describe('the processes of a sandbox under gVisor', () => {
       }
     })
 
-    it(`leave a machine with few threads enough for sixteen sandboxes, under ${platform}`, () => {
+    it(`leave threads for sixteen sandboxes on a machine with few threads, under ${platform}`, () => {
       const { perUser, host } = gvisorPidsLimits({ ...sizes, platform }, 32_768)
       assert.ok(host * 16 <= 32_768)
       assert.ok(perUser * hostThreads * 2 < host)

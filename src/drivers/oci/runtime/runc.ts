@@ -68,7 +68,7 @@ const maskedPaths = [
 
 const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
 
-/** Terminals come from one pool of the machine, of which the kernel reserves a part for the host. */
+/** All terminals of a machine come from one pool. The kernel reserves a part of it for the host. */
 const mostTerminals = 512
 
 /** One of the few files of /proc over which runc mounts. It becomes visible again once the mount is moved. */

@@ -9,6 +9,9 @@ import { logFileName, pidFileName, startMark } from './runtime-files.ts'
 /** `direct`: bypass the page cache, which counts as the sandbox's own memory. */
 export type MemorySource = { folder: string; direct: boolean }
 
+/** Of a checkpoint that also moves the memory of GPUs. */
+export const gpuCheckpointFlag = '--cuda-checkpoint-path'
+
 const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
 
 /**
@@ -24,7 +27,7 @@ export function startArguments(layout: Layout, record: SandboxRecord, memory?: M
   return [...command(layout, record), ...verb, ...target]
 }
 
-/** For runtimes that can save memory: the whole sandbox stands still, while the runtime still answers. */
+/** Freezes the whole sandbox while the runtime still answers. Only for runtimes that can write memory to disk. */
 export const pauseArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
   'pause',
@@ -66,13 +69,13 @@ export function checkpointArguments(
     ...command(layout, record),
     ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
     ...directFlag(direct),
-    // gVisor asks it for every process that uses a GPU, before it saves and again when the sandbox goes on.
-    ...(record.gpus ? ['--cuda-checkpoint-path', checkpointProgram] : []),
+    // gVisor calls it for every process that uses a GPU, before the checkpoint and again when the sandbox goes on.
+    ...(record.gpus ? [gpuCheckpointFlag, checkpointProgram] : []),
     ...['--image-path', memoryFolder, record.sandboxID],
   ]
 }
 
-/** Ends when all memory is read back and the GPUs have theirs. */
+/** The command ends when all memory is read back, including that of the GPUs. */
 export const awaitRestoreArguments = (layout: Layout, record: SandboxRecord): string[] => [
   ...command(layout, record),
   ...['wait', '--restore', record.sandboxID],

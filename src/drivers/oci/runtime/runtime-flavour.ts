@@ -19,7 +19,7 @@ export type RuntimeFlavour = {
   readonly isolation: Isolation
   /** The runtime can write a sandbox's memory to disk and restore it, and can pause the sandbox for that. */
   readonly keepsMemory: boolean
-  /** The runtime has several platforms, of which the best is found by trying. */
+  /** The runtime has several platforms. Warren measures them and takes the best. */
   readonly hasPlatforms: boolean
   /**
    * The runtime mounts a memory file system over an empty /tmp, which escapes the disk limit and is missing

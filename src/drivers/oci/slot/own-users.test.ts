@@ -16,13 +16,13 @@ function heldNamespaces(): string[] {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`).match(/^user:.*/) ?? []
     } catch {
-      // The descriptor of the listing itself is closed by now.
+      // This descriptor belonged to the directory listing, which is closed now.
       return []
     }
   })
 }
 
-it('users of a slot hold two namespaces until they are closed, and none where its network cannot be made', async () => {
+it('the users of a slot hold two namespaces until they are closed, and none if its network cannot be made', async () => {
   const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000, namespaces)
   const made = await users.make(1, undefined)
   assert.equal(heldNamespaces().length, 2)

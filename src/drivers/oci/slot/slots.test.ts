@@ -13,7 +13,7 @@ import type { SandboxRecord } from '../record/records.ts'
 import { takeSnapshot } from '../snapshot/take-snapshot.ts'
 import { SlotPool } from './slots.ts'
 
-/** Every address is in use, so that each try to make a slot is told. */
+/** Opens a pool whose addresses are all in use, so that each try to make a slot fails visibly. */
 async function openFullPool() {
   const folder = join(tmpdir(), 'warren-slots-of-nobody')
   const layout = createLayout(folder, instanceOf(folder))
@@ -35,7 +35,7 @@ async function openFullPool() {
   return { pool, logged }
 }
 
-test('a full subnet is told as a lack of room that may pass, and what an operator can do', async () => {
+test('a full subnet causes an error that may pass, with what an operator can do', async () => {
   const { pool, logged } = await openFullPool()
   await assert.rejects(pool.take(128), (error) => {
     assert.ok(isAppError(error, 'unavailable'))
@@ -46,7 +46,7 @@ test('a full subnet is told as a lack of room that may pass, and what an operato
   assert.equal(logged.length, 1)
 })
 
-test('slots of starts that are announced are made before they come, and not after they have', async () => {
+test('slots for announced starts are made before these starts come, and not after', async () => {
   const { pool, logged } = await openFullPool()
   await pool.expecting(2, 128, () => eventually(() => assert.equal(logged.length, 1)))
   pool.refill()

@@ -1,6 +1,6 @@
 /**
- * Freezing a sandbox in place. A note in the sandbox's folder is written before and removed after, so that whoever
- * comes next knows of a sandbox that a dead process left frozen.
+ * Freezes a sandbox in place and thaws it. A note in the sandbox's folder is written before the freeze and removed after
+ * the thaw. So the next process of Warren sees that a process which died has left the sandbox frozen.
  */
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,10 +11,11 @@ import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { readSnapshot, removeSnapshot } from './snapshot-folder.ts'
+import { lowerMemoryLimit } from './gpu-memory.ts'
+import { readSnapshot, removeSnapshot, untilGpuCheckpointEnds } from './snapshot-folder.ts'
 
 export type FrozenNote = {
-  /** The runtime holds the processes, not the host's kernel: that is how memory can be written to disk. */
+  /** True if the runtime holds the processes, which a snapshot of memory needs; false if the host's kernel does. */
   byRuntime: boolean
   /** The snapshot that the sandbox was frozen for. */
   save: { folder: string; afterwards: SnapshotOptions['afterwards'] } | null
@@ -27,7 +28,7 @@ export function readFrozenNote(context: OciContext, sandboxID: string): Promise<
   return readJSON<FrozenNote>(join(context.layout.sandbox(sandboxID), noteName))
 }
 
-/** Says so without freezing it. */
+/** Writes the note, and freezes nothing. */
 export async function noteFrozen(
   { layout }: OciContext,
   { sandboxID }: SandboxRecord,
@@ -49,7 +50,7 @@ export async function freeze(
   else await context.cgroups.freeze(context.layout.cgroup(record.sandboxID), signal)
 }
 
-/** Frozen until `thaw`, and for no snapshot. Frozen already is success; where it fails, all of it runs. */
+/** Freezes a sandbox until `thaw`, without a snapshot. If it is frozen already, this succeeds. After a failure it runs. */
 export async function standStill(
   context: OciContext,
   record: SandboxRecord,
@@ -70,20 +71,23 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   if (await wasEndedBySnapshot(record, note)) {
     throw new AppError('conflict', `Sandbox ${record.sandboxID} has ended with its snapshot; stop it.`)
   }
-  // The snapshot was cut off, or its disk is the one that is written to from now on.
+  if (record.gpus && note.save) await untilGpuCheckpointEnds(note.save.folder)
+  // A thawed sandbox writes to the snapshot's disk, and an interrupted snapshot is incomplete: neither can be used.
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
   else {
-    // A GPU gets its memory back before the runtime says that the sandbox goes on.
+    // GPU memory is moved back before the runtime lets the sandbox go on.
     const limitMs = record.gpus ? gpuResumeLimitMs : undefined
     await runRuntime(resumeArguments(layout, record), signal, limitMs).catch((error) => {
       if (!/cannot resume .* in state running/.test(errorText(error))) throw error
     })
   }
   await rm(join(layout.sandbox(record.sandboxID), noteName), { force: true })
+  // A snapshot has raised it.
+  if (record.gpus && note.save) await lowerMemoryLimit(context, record)
 }
 
-/** The snapshot is complete, so the sandbox's life is over even if its processes are still frozen. */
+/** True if the snapshot that was to end the sandbox is complete, even if its processes are still there, frozen. */
 export async function wasEndedBySnapshot(record: SandboxRecord, note: FrozenNote): Promise<boolean> {
   if (note.save?.afterwards !== 'end') return false
   return (await readSnapshot(note.save.folder))?.origin.runID === record.runID

@@ -1,9 +1,9 @@
 /**
- * What the memory of a sandbox's GPUs needs when it is saved and restored: on its way to the disk and back it lies in the
- * memory of the sandbox, beyond what the sandbox is allowed otherwise. Without that the kernel would end the sandbox in the
- * middle of a pause.
+ * Makes space for GPU memory in snapshots. On its way to the disk and back, GPU memory lies in the memory of the sandbox.
+ * So the sandbox's memory limit is raised meanwhile; otherwise the kernel would kill the sandbox in the middle of a pause.
  */
 import { readFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
@@ -13,16 +13,16 @@ import { readGpuUses, sumUses } from '../device/gpu-use.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
 
-/** The most GPU memory of one machine goes to the host in two minutes, and to a disk in ten. */
+/** Even the largest GPU memory of one machine moves to the host in two minutes, and to a disk in ten. */
 export const gpuMemoryLimitMs = 20 * 60_000
-/** What the machine keeps beside it. */
+/** Memory of the machine that must stay free. */
 const spareBytes = 512 * 2 ** 20
-/** Of what is freed, gVisor gives the last part back a moment later. */
+/** Time limit for lowering the memory limit: gVisor returns the last part of freed memory a moment later. */
 const lowerWithinMs = 10_000
 
 /**
- * Gives a sandbox memory for what its GPUs hold, and says how much that is. Undefined: it has none. Rejects if the
- * machine does not have as much.
+ * Raises the memory limit of a sandbox by the memory that its GPUs hold, and returns that number of bytes. Undefined if
+ * the sandbox has no GPU. Rejects if the machine has too little memory.
  */
 export async function makeSpaceForGpuMemory(
   context: OciContext,
@@ -33,22 +33,22 @@ export async function makeSpaceForGpuMemory(
   const use = sumUses(await readGpuUses(gpus.files), gpus.ids)
   const bytes = use?.memoryUsedBytes
   if (bytes === undefined) {
-    const message = `It cannot be read how much memory the GPU of sandbox ${sandboxID} holds, so the sandbox cannot be saved with it.`
+    const message = `The memory use of the GPU of sandbox ${sandboxID} cannot be read, so no snapshot with memory can be taken.`
     throw new AppError('unavailable', message)
   }
   const availableBytes = await readAvailableBytes(context)
   if (bytes + spareBytes > availableBytes) {
     throw new AppError(
       'unavailable',
-      `The GPU of sandbox ${sandboxID} holds ${gigabytes(bytes)} GB, which pass through the memory of the machine ` +
-        `when it is saved, and ${gigabytes(availableBytes)} GB of that are available. Free GPU memory, or try again later.`,
+      `The GPU of sandbox ${sandboxID} holds ${gigabytes(bytes)} GB, which a snapshot moves through the memory of ` +
+        `the machine, and only ${gigabytes(availableBytes)} GB of that are available. Free GPU memory, or try again later.`,
     )
   }
   await raiseMemory(context, record, bytes)
   return bytes
 }
 
-/** Once the GPUs have their memory back. Where it is not given back in time the sandbox keeps the higher limit. */
+/** Lowers the limit again after the GPU memory has moved back. If the memory is not free in time, the limit stays. */
 export async function lowerMemoryLimit(context: OciContext, record: SandboxRecord): Promise<void> {
   const limit = usualLimit(record)
   if (limit === undefined) return
@@ -56,13 +56,13 @@ export async function lowerMemoryLimit(context: OciContext, record: SandboxRecor
   const group = layout.cgroup(record.sandboxID)
   for (let waitedMs = 0; waitedMs < lowerWithinMs; waitedMs += 100) {
     const { memoryUsedBytes, memoryCacheBytes } = await cgroups.use(group)
-    // A limit below what is in use would end the sandbox.
+    // A limit below the memory in use would make the kernel kill the sandbox.
     if (memoryUsedBytes + memoryCacheBytes + spareBytes / 4 < limit) return cgroups.lowerMemory(group, limit)
     await delay(100)
   }
 }
 
-/** Rejects with the driver's words if a GPU could not get its memory back; the sandbox is gone then. */
+/** Rejects with the driver's message if the GPU memory could not be restored; the sandbox is then gone. */
 export async function untilGpusRestored(context: OciContext, record: SandboxRecord): Promise<void> {
   const [program, ...args] = awaitRestoreArguments(context.layout, record)
   try {
@@ -75,7 +75,21 @@ export async function untilGpusRestored(context: OciContext, record: SandboxReco
   }
 }
 
-/** Of the machine, and of what all sandboxes together may have of it. */
+/** What a start does once the restore is over, for one whose process has died meanwhile. */
+export async function finishGpuRestore(context: OciContext, record: SandboxRecord): Promise<void> {
+  if (!record.gpus) return
+  // It fails if the sandbox has ended, which whoever asks looks at next.
+  const isBack = await untilGpusRestored(context, record).then(
+    () => true,
+    () => false,
+  )
+  if (!isBack) return
+  // The limit may be that of the boot, below the usual one, or the one that was raised for the memory of the GPU.
+  await raiseMemory(context, record, totalmem())
+  await lowerMemoryLimit(context, record)
+}
+
+/** Available memory of the machine, or the rest of the limit of all sandboxes together if that is less. */
 async function readAvailableBytes({ cgroups, layout, totalMemoryMB }: OciContext): Promise<number> {
   const text = await readFile('/proc/meminfo', 'utf8')
   const availableBytes = Number(/^MemAvailable:\s*(\d+) kB$/m.exec(text)?.[1] ?? 0) * 1024

@@ -13,7 +13,7 @@ suite('the claim on a snapshot', () => {
   })
   afterEach(() => rm(folder, { recursive: true }))
 
-  test('goes to one of many who ask at once, and says who it is', async () => {
+  test('goes to one of many callers at once, and names its holder', async () => {
     const takers = Array.from({ length: 10 }, (_, at) => ({ sandboxID: `s${at}`, runID: `run-${at}` }))
     const asked = await Promise.allSettled(takers.map((taker) => claimSnapshot(folder, taker)))
     const won = asked.findIndex(({ status }) => status === 'fulfilled')

@@ -1,7 +1,7 @@
 /**
- * Taking a snapshot, step by step: the sandbox is frozen, memory and files are kept, and only then does it go on. One
- * that is to end stays frozen until the caller dismantles it. Whatever fails before the folder has its name leaves
- * the sandbox running and nothing else.
+ * Takes a snapshot step by step: freezes the sandbox, writes its memory and files, and lets it go on. A sandbox that is to
+ * end stays frozen until the caller dismantles it. A failure before the snapshot's folder has its final name leaves the
+ * sandbox running and no folder.
  */
 import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -50,7 +50,7 @@ export async function takeSnapshot(
   )
 }
 
-/** `standsStill`: its runtime holds its processes already, and goes on to do so where this fails. */
+/** `standsStill`: the runtime already holds the processes, and still holds them if the snapshot fails. */
 async function writeSnapshot(
   context: OciContext,
   record: SandboxRecord,
@@ -70,16 +70,15 @@ async function writeSnapshot(
     if (goesOn) await thaw(context, record)
     const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
     await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
-    if (goesOn && gpuBytes !== undefined) await lowerMemoryLimit(context, record)
   } catch (error) {
     const undo = options.standsStill
       ? noteFrozen(context, record, { byRuntime: true, save: null })
       : thaw(context, record)
     const outcome = await undo.then(
-      () => (options.standsStill ? 'it stands still as before' : 'it goes on running'),
+      () => (options.standsStill ? 'it is still frozen' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
-    if (record.gpus) await lowerMemoryLimit(context, record).catch(() => {})
+    if (record.gpus && options.standsStill) await lowerMemoryLimit(context, record).catch(() => {})
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
@@ -99,7 +98,7 @@ async function writeFiles(
   const own = layout.sandbox(record.sandboxID)
   if (options.memory) await writeMemory(layout, record, partial, options.lasting, signal)
   signal?.throwIfAborted()
-  // After the checkpoint, which writes what gVisor still held. Only in the slot's namespace can the mount be seen.
+  // After the checkpoint, which writes out gVisor's own buffers. The mount is visible only in the slot's namespace.
   await runCommand('nsenter', [
     `--mount=${layout.mountNamespace(record.slot)}`,
     'sync',
@@ -124,14 +123,14 @@ async function writeMemory(
   const [program, ...args] = checkpointArguments(layout, record, memory, direct)
   await allDone([
     runCommand(program!, args, {
-      ...(signal && { signal }),
-      ...(record.gpus && { timeoutMs: gpuMemoryLimitMs }),
+      // One that moves GPU memory must come to its end.
+      ...(record.gpus ? { timeoutMs: gpuMemoryLimitMs } : signal && { signal }),
     }),
     copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
   ])
 }
 
-/** Past the page cache, memory is safe as soon as it is written, and does not push anything else out of it. */
+/** Direct writes bypass the page cache: memory is on disk once written, and no other file leaves the cache for it. */
 async function takesDirectWrites(folder: string): Promise<boolean> {
   const path = join(folder, 'direct')
   return opensDirectly(path, constants.O_CREAT | constants.O_WRONLY).finally(() => rm(path, { force: true }))

@@ -28,7 +28,7 @@ export type OciBench = Omit<FailureBench, 'driver' | 'another'> & {
   options: OciDriverOptions
   /** Starts a sandbox and waits until its stand-in agent answers. */
   sandbox(changes?: Partial<SandboxSpec>): Promise<DriverHandle>
-  /** Runs a shell script as root inside and gives back all it printed. */
+  /** Runs a shell script as root inside the sandbox and returns its output. */
   run(handle: DriverHandle, script: string): Promise<string>
 }
 
@@ -36,7 +36,7 @@ const agentPort = 49983
 const poolSize = 3
 export const testPidsLimit = 300
 
-/** Takes one connection after another: what comes in is a script, what it prints goes back. */
+/** Accepts one connection after another: runs the script that it receives and sends back the output. */
 const standInAgent = `use strict; use IO::Socket::INET;
 $SIG{CHLD} = 'IGNORE';
 my $server = IO::Socket::INET->new(LocalPort => ${agentPort}, Listen => 64, ReuseAddr => 1) or die $!;
@@ -51,8 +51,8 @@ while (1) {
 `
 
 /**
- * A process that holds the text and gives it to whoever connects, and is ready when the script ends. The one before it
- * is not ended: a number in a file may be that of another process, or of this script, once the sandbox was booted anew.
+ * Starts a process that holds the text in memory and sends it to every client; it is ready when the script ends. The
+ * process of an earlier call is not killed: after a reboot of the sandbox its pid may belong to another process.
  */
 const remember = (memory: string, file: string) => `echo '${file}' > /root/text
 rm -f /root/memory /root/ready
@@ -130,7 +130,7 @@ export async function openOciBench(
     },
     close: async () => {
       for (const { handle } of await listed(driver)) await driver.stop(handle)
-      // Opened once more, so that what another process left goes too.
+      // Opened and closed once more, to remove what another process left behind.
       await driver.open()
       await driver.close()
       await rm(folder, { recursive: true, force: true })
@@ -144,7 +144,7 @@ async function killProcesses(options: OciDriverOptions, { data }: DriverHandle):
   process.kill((await startedPid(layout.sandbox(String(data.sandboxID))))!, 'SIGKILL')
 }
 
-/** Root may read every file, so a folder takes the file's place. */
+/** Replaces the file by a folder, because root may read every file. */
 export async function makeUnreadable(path: string): Promise<() => Promise<void>> {
   await rename(path, `${path}.aside`)
   await mkdir(path)
@@ -154,7 +154,7 @@ export async function makeUnreadable(path: string): Promise<() => Promise<void>>
   }
 }
 
-/** Without its table nothing can be changed in it, and it is not loaded as long as a record cannot be read. */
+/** Deletes the firewall's table, so that changes fail. An unreadable record keeps the driver from loading it again. */
 async function breakEgress({ dataFolder, instance }: OciDriverOptions): Promise<() => Promise<void>> {
   const { table, sandboxes } = createLayout(dataFolder, instance)
   const folder = join(sandboxes, 'unreadable')
@@ -176,7 +176,7 @@ async function runInside(driver: OciDriver, handle: DriverHandle, script: string
       return await converse(host, port, script)
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException
-      // A sandbox that has no CPU for seconds does not even answer who has its address.
+      // A sandbox without CPU time for seconds does not even answer ARP requests.
       if ((code !== 'ECONNREFUSED' && code !== 'EHOSTUNREACH') || attempt > 500) throw error
       await delay(20)
     }
@@ -211,12 +211,12 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
   }
 }
 
-/** What loop devices lie over, a file for each device. */
+/** The backing file of each loop device. */
 export function loopFiles(): string[] {
   return namesIn('/sys/block', 'loop').map((name) => textOf(`/sys/block/${name}/loop/backing_file`))
 }
 
-/** Asked for again and again, so it costs little: one program, and else only files that are read at once. */
+/** Cheap, because tests poll it: it runs one program and otherwise reads files with synchronous I/O. */
 function tracesOf(options: OciDriverOptions): string[] {
   const layout = createLayout(options.dataFolder, options.instance)
   const paths = (folder: string, prefix?: string) => namesIn(folder, prefix).map((name) => join(folder, name))
@@ -243,14 +243,14 @@ function tracesOf(options: OciDriverOptions): string[] {
   ]
 }
 
-/** The addresses in the sets that hold what is one sandbox's own. */
+/** The addresses in the sets that have elements for single sandboxes. */
 function ruleElements(table: string): string[] {
   const { stdout } = spawnSync('nft', ['list', 'table', 'inet', table], { encoding: 'utf8' })
   const sets = [...stdout.matchAll(/^\tset (allowed|denied|gated|tunnelled) \{(.*?)^\t\}/gms)]
   return sets.flatMap(([, , text]) => text!.match(/\d+\.\d+\.\d+\.\d+/g) ?? [])
 }
 
-/** None where there is no such folder. */
+/** Returns no names if the folder does not exist. */
 function namesIn(folder: string, prefix = ''): string[] {
   try {
     return readdirSync(folder).filter((name) => name.startsWith(prefix))
@@ -266,12 +266,12 @@ function foldersBelow(folder: string): string[] {
       .filter((entry) => entry.isDirectory())
       .map(({ parentPath, name }) => join(parentPath, name))
   } catch {
-    // It is not there, or parts of it went meanwhile: whoever counts counts again.
+    // The folder does not exist, or parts of it vanished meanwhile. Callers count again until the number is stable.
     return []
   }
 }
 
-/** Empty where it cannot be read: a process may have ended. */
+/** Returns an empty text if the file cannot be read, because a process may have ended. */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()

@@ -1,4 +1,4 @@
-/** A process of its own for the survival tests: starts sandboxes with the options it is given until it is killed, and stops each if wanted. */
+/** A separate process for the survival tests. It starts sandboxes until it is killed, and stops each of them if asked to. */
 import type { SandboxSpec } from '../../../core/ports/driver.ts'
 import { newSpec } from '../../driver-fixture.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'

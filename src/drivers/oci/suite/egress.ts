@@ -1,4 +1,4 @@
-/** What a sandbox's own rules let leave, and what nothing lets leave. */
+/** Tests of egress rules: those of each sandbox, and the ranges that are closed to every sandbox. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,14 +24,14 @@ import {
 } from './outside.ts'
 
 const everything = '0.0.0.0/0'
-/** One of the closed addresses, in a range that the operator of these tests opened. */
+/** A closed address in a range that the options of these tests open. */
 const opened = '198.18.231.7'
 
 export function egressSuite(
   runtime: 'runc' | 'runsc',
   openWith: (changes: Partial<OciDriverOptions>) => Promise<OciBench>,
 ): void {
-  describe(`what may leave a sandbox under ${runtime}`, () => {
+  describe(`the egress of a sandbox under ${runtime}`, () => {
     let bench: OciBench
     let outside: Outside
     let handle: DriverHandle
@@ -49,7 +49,7 @@ export function egressSuite(
     const limit = (rules: Partial<AddressRules>) =>
       bench.driver.limitEgress(handle, { ...openRules, ...rules })
 
-    /** Which of these answer. */
+    /** Returns the hosts that answer the sandbox. */
     async function answering(from: DriverHandle, ...hosts: string[]): Promise<string[]> {
       const answers = await reachFrom(
         bench,
@@ -59,26 +59,26 @@ export function egressSuite(
       return hosts.filter((_, index) => answers[index] === 'from 203.0.113.1')
     }
 
-    it('everything but what is closed, unless something is said', async () => {
+    it('reaches every address without rules, except the closed ones', async () => {
       await limit({})
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet, elsewhere])
     })
 
-    it('nothing that is denied, by address and by range, and all the rest', async () => {
+    it('reaches no denied address or range, and reaches all others', async () => {
       await limit({ deny: [internet] })
       assert.deepEqual(await answering(handle, internet, elsewhere), [elsewhere])
       await limit({ deny: ['198.51.100.128/25'] })
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
     })
 
-    it('what is allowed, whatever is denied', async () => {
+    it('reaches an allowed address even if a rule denies it', async () => {
       await limit({ allow: [internet], deny: [everything] })
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
       await limit({ allow: ['198.51.100.0/24'], deny: [internet, '198.51.100.0/24'] })
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet, elsewhere])
     })
 
-    it('the same for ranges that overlap, repeat, or end with the last address there is', async () => {
+    it('follows ranges that overlap, repeat, or end with the last address of IPv4', async () => {
       await limit({ deny: ['192.0.0.0/2', '198.51.100.0/24', internet, internet, '255.255.255.255/32'] })
       assert.deepEqual(await answering(handle, internet, elsewhere), [])
       await limit({ allow: ['192.0.0.0/2', internet, '198.51.100.1/25'], deny: ['128.0.0.0/1', everything] })
@@ -87,7 +87,7 @@ export function egressSuite(
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
     })
 
-    it('its own rules only, not those of another sandbox', async () => {
+    it('follows the sandbox’s own rules only, not those of another sandbox', async () => {
       await limit({ deny: [everything] })
       const other = await bench.sandbox({ egress: { ...openRules, deny: [elsewhere] } })
       assert.deepEqual(await answering(other, internet, elsewhere), [internet])
@@ -95,14 +95,14 @@ export function egressSuite(
       await bench.driver.stop(other)
     })
 
-    it('nothing closed, even if it is allowed, but what the operator opened', async () => {
+    it('reaches no closed address even if a rule allows it, unless the operator opened the range', async () => {
       await limit({ allow: [everything, ...closed] })
       assert.deepEqual(await answering(handle, ...closed), [opened])
       await limit({ deny: ['198.18.0.0/16'] })
       assert.deepEqual(await answering(handle, opened, internet), [internet])
     })
 
-    it('nothing at all, no question for a name and no ping, and the agent still answers', async () => {
+    it('lets nothing out if all is denied, not even DNS queries and pings, and the agent still answers', async () => {
       const send = `import socket
 for target in (('${internet}', ${port}), ('${nameServer}', 53), ('${internet}', 443)):
     socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'WORD', target)
@@ -123,18 +123,18 @@ except OSError: print('none')`
 
     const inside = (python: string) => bench.run(handle, `python3 - <<'END'\n${python}\nEND`)
 
-    it('nothing more of a connection that is not allowed any more, which is reset at once', async () => {
+    it('resets an open connection at once when new rules deny it', async () => {
       await limit({})
       const silent = longTalk('')
       const chatty = longTalk('peer.sendall(b"x")')
-      // Both have been told something before the rules change.
+      // Both connections have received data before the rules change.
       await bench.run(handle, 'while [ ! -e /tmp/told- ] || [ ! -e /tmp/told-x ]; do sleep 0.05; done')
       await limit({ allow: [elsewhere], deny: [everything] })
       assert.match(await silent, /ConnectionResetError/)
       assert.match(await chatty, /ConnectionResetError/)
     })
 
-    /** Reads from the server until it cannot, and says why. */
+    /** Reads from the server until a read fails, and returns the reason. */
     function longTalk(each: string): Promise<string> {
       return inside(`import socket
 peer = socket.create_connection(('${internet}', ${talkativePort})); peer.settimeout(60)
@@ -146,7 +146,7 @@ try:
 except OSError as error: print(type(error).__name__)`)
     }
 
-    it('what it could before, when the new rules cannot be', async () => {
+    it('follows the old rules if the new ones cannot be applied', async () => {
       await limit({ deny: [internet] })
       for (const bad of ['nowhere', '1.2.3.4/33', '::1', '198.51.100.7 ; flush ruleset'])
         await assert.rejects(limit({ deny: [bad] }), (error) => isAppError(error, 'invalid_argument'))
@@ -156,7 +156,7 @@ except OSError as error: print(type(error).__name__)`)
       )
     })
 
-    it('the same after others changed theirs many times at once', async () => {
+    it('is unchanged after other sandboxes changed their rules many times at once', async () => {
       await limit({ deny: [elsewhere] })
       const other = await bench.sandbox()
       const some = (number: number) => ({
@@ -175,7 +175,7 @@ except OSError as error: print(type(error).__name__)`)
       assert.deepEqual(await answering(handle, internet, elsewhere), [internet])
     })
 
-    it('no more after the maker died and somebody flushed the firewall', async () => {
+    it('is restored by the next process after the first one died and somebody flushed the firewall', async () => {
       await bench.driver.stop(handle)
       await bench.driver.close()
       const changes = { egress: { ...openRules, allow: [internet], deny: [everything] } }

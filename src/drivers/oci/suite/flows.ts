@@ -1,4 +1,4 @@
-/** How many connections a sandbox may have open at once, since the machine's table of them is everybody's. */
+/** Tests of the limit on open connections per sandbox. All sandboxes share the machine's connection table. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { OciBench } from './bench.ts'
@@ -7,7 +7,7 @@ import type { OciSuite } from './runtimes.ts'
 
 const mostFlows = 40
 
-/** Tries to open many connections at once, prints how many came to be, and holds on to them in the background. */
+/** Tries to open many connections at once, prints how many opened, and keeps them open in the background. */
 const openMany = `cat > /tmp/open.py <<'END'
 import select, socket, sys, time
 tried = [socket.socket() for _ in range(200)]
@@ -36,11 +36,11 @@ export const flowsSuite: OciSuite = (runtime, open) => {
       await bench?.close()
     })
 
-    it('are as many as its share and no more, and a neighbour opens its own meanwhile', async () => {
+    it('stop at its share, and a neighbour can open its own meanwhile', async () => {
       const [greedy, neighbour] = [await bench.sandbox(), await bench.sandbox()]
       assert.equal(Number(await bench.run(greedy, openMany)), mostFlows)
       assert.deepEqual(await reachFrom(bench, neighbour, [`${internet}:${port}`]), ['from 203.0.113.1'])
-      // What is beyond its share gets no answer at all.
+      // A connection beyond the share gets no answer.
       assert.deepEqual(await reachFrom(bench, greedy, [`${internet}:${port}`], 2), [''])
       await bench.driver.stop(neighbour)
       await bench.driver.stop(greedy)

@@ -1,4 +1,4 @@
-/** What root with nearly all capabilities tries against neighbours, the machine and its own limits (J9). gVisor alone gives them. */
+/** Attacks of a root with nearly all capabilities on neighbours, the machine and its own limits (J9). Only gVisor grants them. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
@@ -8,7 +8,7 @@ import type { OciBench } from './bench.ts'
 import { closed, internet, Outside, port } from './outside.ts'
 import type { OciSuite } from './runtimes.ts'
 
-/** Sends a datagram with whatever sender, through a raw socket. */
+/** Sends a datagram with any sender address through a raw socket. */
 const forge = `
 import socket, struct
 raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
@@ -41,7 +41,7 @@ export const fullRootSuite: OciSuite = (runtime, open) => {
     })
     const run = (script: string, on = mine) => bench.run(on, script)
     const addressOf = (handle: DriverHandle) => bench.driver.endpoint(handle, 0).host
-    /** Datagrams of one program arrive in their order, so once the last is there the others are lost. */
+    /** Datagrams of one program arrive in order: those that have not come before the last one are lost. */
     const sendAll = async (lines: string, last: string) => {
       await run(python(`${forge}${lines}\nsend('${last}', '${addressOf(mine)}', '${internet}')`))
       return outside.sees(new RegExp(last))
@@ -57,7 +57,7 @@ export const fullRootSuite: OciSuite = (runtime, open) => {
       assert.doesNotMatch(await sendAll(lines.join('\n'), 'own address'), /forged/)
     })
 
-    it('gets nothing from an address that it takes, and sends no frame', async () => {
+    it('receives nothing at an address that it assigns to itself, and cannot send raw frames', async () => {
       const other = addressOf(theirs)
       const frames = `
 link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806)); link.bind(('eth0', 0x0806))
@@ -92,7 +92,7 @@ if os.fork() == 0:
       assert.equal(await run('cat /tmp/heard 2>/dev/null', theirs), '')
     })
 
-    it('mounts no file system that the host would have to serve', async () => {
+    it('cannot mount a file system that the host would serve', async () => {
       const { dataFolder } = bench.options
       const tries = [
         ...['mount -t 9p -o trans=fd,rfdno=3,wfdno=3,aname=/ none /mnt', 'mount -t erofs /dev/null /mnt'],
@@ -103,7 +103,7 @@ if os.fork() == 0:
       assert.equal(await run(`${script.join('\n')}\ntrue`), '')
     })
 
-    it('loads no module, steers no kernel but its own, and sets no clock', async () => {
+    it('loads no module, changes no settings of the host’s kernel, and sets no clock', async () => {
       const before = Date.now()
       await run(`date -s 2001-01-01; echo b > /proc/sysrq-trigger; echo '|/bin/false' > /proc/sys/kernel/core_pattern;
 python3 -c 'import ctypes; libc = ctypes.CDLL(None); libc.reboot(0x01234567)'; true`)
@@ -112,7 +112,7 @@ python3 -c 'import ctypes; libc = ctypes.CDLL(None); libc.reboot(0x01234567)'; t
       assert.ok(inside >= before - 2000 && inside <= Date.now() + 2000, `it is ${inside} inside`)
     })
 
-    it('keeps what it writes to a memory file system of its own within its memory', async () => {
+    it('has a memory file system that it mounts counted as its memory', async () => {
       const usedBy = async () => (await bench.driver.stats(mine)).memoryUsedBytes
       const before = await usedBy()
       await run(

@@ -1,4 +1,4 @@
-/** Connections that are handed to the gate: which, from whom, and that nobody else comes near it. */
+/** Tests of which connections the firewall redirects to the gate, and that nobody else reaches the gate. */
 import assert from 'node:assert/strict'
 import { createSocket, type Socket as Datagrams } from 'node:dgram'
 import { once } from 'node:events'
@@ -74,14 +74,14 @@ except OSError as error: print('none')`
     const inside = async (python: string) =>
       (await bench.run(handle, `python3 - <<'END'\n${python}\nEND`)).trim()
 
-    it('leads nowhere as long as there is no gate', async () => {
+    it('leads nowhere while no gate is open', async () => {
       for (const toGate of ['web', 'all'] as const) {
         await limit({ toGate })
         assert.deepEqual(await reach(`${internet}:80`, `${internet}:443`, `${nameServer}:53`), ['', '', ''])
       }
     })
 
-    it('is taken by connections to the ports of the web and by questions for names, and by nothing else', async () => {
+    it('is taken by connections to the web ports and by DNS queries, and by nothing else', async () => {
       await openGate()
       await limit({ toGate: 'web', deny: ['0.0.0.0/0'] })
       const targets = [`${internet}:80`, `${elsewhere}:443`, `${internet}:53`, `${nameServer}:53`]
@@ -92,7 +92,7 @@ except OSError as error: print('none')`
       assert.equal(await inside(ask('quic', internet, 443)), 'none')
     })
 
-    it('is taken by questions for names that would be refused, so that they are answered', async () => {
+    it('is taken by DNS queries that the rules would reject, so that they get an answer', async () => {
       await limit({ deny: ['0.0.0.0/0'] })
       assert.equal(await inside(ask('denied', nameServer, 53)), 'answer')
       assert.deepEqual(asked.splice(0), [`denied ${own()}`])
@@ -111,13 +111,13 @@ except OSError as error: print('none')`
       assert.deepEqual(await reach(`${internet}:${port}`), [direct])
     })
 
-    it('is not taken to what is allowed by address, which goes there directly', async () => {
+    it('is not taken by connections to an allowed address, which go there directly', async () => {
       await limit({ toGate: 'web', allow: [internet], deny: ['0.0.0.0/0'] })
       const found = await reach(`${internet}:80`, `${internet}:53`, `${internet}:${port}`, `${elsewhere}:80`)
       assert.deepEqual(found, [direct, direct, direct, `proxy ${own()}`])
     })
 
-    it('leaves the rest to the rules by address, but for ways round it', async () => {
+    it('leaves other traffic to the address rules, except traffic that would bypass the gate', async () => {
       await limit({ toGate: 'web', deny: [elsewhere] })
       assert.deepEqual(await reach(`${internet}:${port}`, `${elsewhere}:${port}`), [direct, ''])
       await inside(ask('round', internet, 443))
@@ -126,7 +126,7 @@ except OSError as error: print('none')`
       assert.equal(outside.count('round'), 0)
     })
 
-    it('is taken by all of TCP where all is to go there, and the rest is refused', async () => {
+    it('is taken by every TCP connection if the rules send all to the gate, and other traffic is rejected', async () => {
       await limit({ toGate: 'all', allow: [elsewhere] })
       const found = await reach(`${internet}:${port}`, `${elsewhere}:22`, `${nameServer}:53`)
       assert.deepEqual(found, [`proxy ${own()}`, `proxy ${own()}`, `dns ${own()}`])
@@ -137,14 +137,14 @@ except OSError as error: print('none')`
       assert.equal(outside.count('sneaky'), 0)
     })
 
-    it('does not lead to what is closed', async () => {
+    it('does not lead to closed addresses', async () => {
       for (const toGate of ['web', 'all'] as const) {
         await limit({ toGate })
         assert.deepEqual(await reach('10.231.0.7:80', '169.254.231.7:443'), ['', ''])
       }
     })
 
-    it('is the only one: the gate answers neither sandboxes directly, nor this machine, nor the outside', async () => {
+    it('is the only one: the gate answers no direct connection from a sandbox, this machine or outside', async () => {
       const { gateAddress } = bench.driver
       const { port: proxyPort } = proxy.address() as { port: number }
       await limit({})
@@ -157,7 +157,7 @@ except OSError as error: print('none')`
       assert.equal(error.code, 'ECONNREFUSED')
     })
 
-    it('ends for connections that are open when it is closed to the sandbox', async () => {
+    it('ends for open connections when new rules close the gate to the sandbox', async () => {
       proxy.removeAllListeners('connection')
       proxy.on('connection', (socket) => {
         socket.on('error', () => {})

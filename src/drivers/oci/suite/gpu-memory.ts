@@ -1,27 +1,30 @@
 /**
- * What gVisor, our program and the driver's library do with the memory of GPUs, on machines that have none: the library is
- * one of the test's own, which notes what it is asked, and devices that do nothing stand for the card's.
+ * Tests of GPU memory in snapshots on machines without a GPU: gVisor and our program are real. The driver's library is a
+ * test double that records its calls, and devices that do nothing stand for the card's.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { momentsOf } from '../../../../test/support/count-of.ts'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
-import { newSpec } from '../../driver-fixture.ts'
+import { listed, newSpec } from '../../driver-fixture.ts'
 import { findGpus } from '../device/find-gpus.ts'
 import { cardID, fakeDriver, fakeMachine } from '../device/gpu-fixture.ts'
 import type { MachineGpus } from '../device/gpus.ts'
 import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
+import { killMakerIn, makeGood } from './dying-maker.ts'
 import type { OciSuite } from './runtimes.ts'
 
 const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
 
-/** The state of a process is a file in the sandbox; so is what makes a step fail. */
-const library = `#include <stdio.h>
+/** The state of a process is a file in the sandbox; so is what makes a step fail, take its time, or lose its process. */
+const library = `#include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 static const char *state_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/tmp/state-%d", pid); return path; }
 int cuInit(unsigned flags) { return 0; }
@@ -33,10 +36,17 @@ int cuCheckpointProcessGetState(int pid, int *state) {
   return 0;
 }
 static int step(const char *name, int pid, int next) {
-  char fails[64];
+  char fails[64], dies[64];
   FILE *notes = fopen("/tmp/notes", "a");
   fprintf(notes, "%s ", name);
   fclose(notes);
+  if (access("/tmp/slow", F_OK) == 0) usleep(250000);
+  snprintf(dies, sizeof dies, "/tmp/dies-%s-%d", name, pid);
+  if (access(dies, F_OK) == 0) {
+    kill(pid, SIGKILL);
+    while (kill(pid, 0) == 0) usleep(10000);
+    return 1;
+  }
   snprintf(fails, sizeof fails, "/tmp/fails-%s", name);
   if (access(fails, F_OK) == 0) return 1;
   FILE *file = fopen(state_of(pid), "w");
@@ -50,10 +60,11 @@ int cuCheckpointProcessRestore(int pid, void *args) { return step("restore", pid
 int cuCheckpointProcessUnlock(int pid, void *args) { return step("unlock", pid, 0); }
 `
 
-/** A process that holds the card. */
-const hold = `setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; close $out;
+/** A process that holds the card. Prints its id. */
+const hold = `rm -f /tmp/held
+setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; print $out $$; close $out;
   sleep 1 while 1' </dev/null >/dev/null 2>&1 &
-while ! [ -e /tmp/held ]; do sleep 0.01; done`
+while ! [ -s /tmp/held ]; do sleep 0.01; done; cat /tmp/held`
 const notes = 'cat /tmp/notes; rm -f /tmp/notes'
 
 export const gpuMemorySuite: OciSuite = (runtime, open) => {
@@ -73,7 +84,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       const options = ['-shared', '-fPIC', '-Wl,-soname,libcuda.so.1', '-o', libcuda]
       const { status, stderr } = spawnSync('gcc', [...options, join(machine.root, 'library.c')])
       assert.equal(status, 0, String(stderr))
-      // gVisor asks the driver for its version, which is not there.
+      // gVisor asks the driver for its version, and this machine has no driver.
       const wrapper = join(folder, 'runsc')
       const plain = await open()
       const { runtimeBinary } = plain.options
@@ -92,6 +103,10 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.close()
       rmSync(folder, { recursive: true })
       for (const node of made) rmSync(node, { force: true })
+    })
+
+    afterEach(async () => {
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
     })
 
     const holding = async () => {
@@ -115,7 +130,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
         lasting: false,
       })
 
-    it('goes to the host before a snapshot and back after it, and the sandbox has the memory limit of before', async () => {
+    it('moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back', async () => {
       const handle = await holding()
       const limit = limitOf(handle)
       await take(handle, 'kept', 'go-on')
@@ -124,7 +139,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('goes back in every sandbox that starts from the snapshot, before the start is over', async () => {
+    it('moves back in every sandbox that starts from the snapshot, before the start returns', async () => {
       const handle = await holding()
       await take(handle, 'many', 'end')
       const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
@@ -136,7 +151,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       assert.equal(bench.driver.gpus?.free, 4)
     })
 
-    it('stays where it is when the driver cannot move it, and the sandbox goes on', async () => {
+    it('stays on the card when the driver cannot move it, and the sandbox goes on', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-checkpoint')
       await assert.rejects(
@@ -154,7 +169,51 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('keeps a sandbox from starting where it cannot go back', async () => {
+    it('of a process that dies while it is moved goes with it, and that of the others stays', async () => {
+      const handle = await holding()
+      const dying = (await bench.run(handle, hold)).trim()
+      const other = (await bench.run(handle, hold)).trim()
+      await bench.run(handle, `touch /tmp/dies-checkpoint-${dying}`)
+      const third = (await bench.run(handle, hold)).trim()
+      await bench.run(handle, `touch /tmp/dies-restore-${third}`)
+      await take(handle, 'some', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('some'), memory: true, keep: true }
+      const next = await bench.sandbox({ fromSnapshot })
+      const alive = (pid: string) => bench.run(next, `kill -0 ${pid} && cat /tmp/state-${pid}`)
+      assert.equal(await alive(other), '0')
+      for (const pid of [dying, third]) assert.match(await alive(pid), /No such process/)
+      await bench.driver.stop(next)
+    })
+
+    for (const verb of ['pause', 'snapshot'] as const) {
+      it(`is whole and on the GPU again, whenever the maker dies in a ${verb}, and no GPU stays taken`, async () => {
+        const first = await holding()
+        const sandboxID = String(first.data.sandboxID)
+        const pid = (await bench.run(first, 'cat /tmp/held')).trim()
+        const limit = limitOf(first)
+        await bench.run(first, 'touch /tmp/slow')
+        const folder = bench.snapshotFolder(`cut-off-${verb}`)
+        for (const afterMs of momentsOf({ short: 4, long: 20 }, verb === 'pause' ? 2600 : 1800)) {
+          await bench.driver.close()
+          await killMakerIn(bench, { verb, sandboxID, folder }, afterMs)
+          const handle = await makeGood(bench, sandboxID, folder)
+          const said = await bench.run(
+            handle,
+            `kill -0 ${pid} && { cat /tmp/state-${pid} 2>/dev/null || printf 0; }; echo; cat /tmp/notes 2>/dev/null`,
+          )
+          const [state, steps = ''] = said.split('\n')
+          assert.equal(state, '0', `after ${afterMs} ms: ${said}`)
+          assert.match(steps, /^(lock checkpoint restore unlock )*$/, `after ${afterMs} ms`)
+          assert.equal(limitOf(handle), limit, `after ${afterMs} ms`)
+          assert.equal(bench.driver.gpus?.free, 3, `after ${afterMs} ms`)
+          await bench.driver.removeSnapshot(folder)
+        }
+        for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
+        assert.equal(bench.driver.gpus?.free, 4)
+      })
+    }
+
+    it('makes a start from the snapshot fail when it cannot move back to the card', async () => {
       const handle = await holding()
       await bench.run(handle, 'touch /tmp/fails-restore')
       await take(handle, 'stuck', 'end')

@@ -1,6 +1,6 @@
 /**
- * Sandboxes with GPUs, on machines that have none: character devices of the test's own stand for the cards, and plain files
- * for the driver. What needs a real card is in test/gpu.
+ * Tests of sandboxes with GPUs on machines without one: other character devices stand for the cards, and plain files for
+ * the driver. Tests that need a real card are in test/gpu.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -17,7 +17,7 @@ const nodeOf = (card: number) => `/dev/warren-test-${process.pid}-gpu${card}`
 const look = `ls /dev | grep gpu; ls -d /.warren-gpu; cat /usr/lib/*-linux-gnu/libcuda.so.1; readlink /usr/bin/nvidia-smi`
 
 export const gpuSuite: OciSuite = (runtime, open) => {
-  // gVisor passes calls on to devices of NVIDIA's driver alone.
+  // gVisor passes calls on to devices of NVIDIA's driver only, so it cannot use these stand-ins.
   if (runtime !== 'runc') return
   describe(`GPUs of sandboxes (${runtime})`, () => {
     let bench: OciBench
@@ -39,7 +39,7 @@ export const gpuSuite: OciSuite = (runtime, open) => {
       for (const card of cards) await runCommand('rm', ['-f', nodeOf(card)])
     })
 
-    it('are there with the libraries of their driver, and no others', async () => {
+    it('are in the sandbox with the libraries of their driver, and no other GPU is', async () => {
       const handle = await bench.sandbox({ gpuCount: 1 })
       const [node, folder, library, program] = (await bench.run(handle, look))
         .trim()
@@ -51,7 +51,7 @@ export const gpuSuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(handle)
     })
 
-    it('are not there for a sandbox that did not ask', async () => {
+    it('are not in a sandbox that did not ask for one', async () => {
       const handle = await bench.sandbox()
       assert.equal(await bench.run(handle, `(${look}) 2>/dev/null; echo nothing`), 'nothing\n')
       await bench.driver.stop(handle)

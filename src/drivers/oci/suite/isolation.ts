@@ -1,4 +1,4 @@
-/** What a sandbox cannot see or do: facts that hold inside a running one. */
+/** Tests of what a sandbox cannot see or do, from inside a running one. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
@@ -47,14 +47,14 @@ for name, flag in [('user', 0x10000000), ('mount', 0x20000), ('pid', 0x20000000)
 call('clone-user', 'clone', 0x10000000 | 17, 0, 0, 0, 0)
 END`
 
-/** Only these prove that the filter refused, and not a bad argument: EPERM, EACCES, ENOSYS. */
+/** EPERM, EACCES and ENOSYS: only these prove that the filter rejected the call, and not a bad argument. */
 const refusals = ['1', '13', '38']
-/** gVisor's kernel is the sandbox's own: it may take new namespaces there and read that kernel's messages. */
+/** Calls that are allowed under gVisor, because they act on the sandbox's own kernel. */
 const ownKernel = /^(unshare-|clone|syslog)/
-/** So may a root with all capabilities, which may also mount and send packets of its own making. */
+/** Calls that are allowed to a root with all capabilities under gVisor: also mounts and raw packets. */
 const ownKernelOfRoot = /^(unshare-|clone|syslog|mount|bind|umount|pivot_root|socket-(raw|packet))/
 
-/** Devices of Linux that reach beyond a sandbox, by their numbers; in the end the disk that this test runs on. */
+/** Numbers of Linux devices that reach beyond a sandbox; the last is the disk that this test runs on. */
 const hostDevices = (disk: number) => [
   ...['b 254 0', 'b 7 0', 'b 8 0', 'c 1 1', 'c 1 4', 'c 1 11', 'c 5 1', 'c 10 232', 'c 10 237'],
   `b ${(disk >> 8) & 0xfff} ${disk & 0xff}`,
@@ -75,7 +75,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
     it('root is nobody outside', async () => {
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       assert.equal((await run('id -u')).trim(), '0')
-      // One that is about to end may be gone before it is looked at.
+      // A process that is about to end may be gone before this reads it.
       await eventually(async () => {
         const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
         assert.ok(pids.length > 0)
@@ -96,20 +96,20 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.equal((await run(script)).trim(), 'tester\n0')
     })
 
-    it('only its own processes are there, and the agent is the first', async () => {
+    it('only its own processes are visible, and the agent is the first', async () => {
       assert.match(await run('cat /proc/1/cmdline'), /agent\.pl/)
       const pids = (await run('ls /proc')).split('\n').filter((name) => /^\d+$/.test(name))
       assert.ok(pids.length < 10, `${pids.length} processes`)
       assert.ok(!pids.includes(String(process.pid)) || Number(process.pid) < 10)
     })
 
-    it('the host’s files are not there, by any way through /proc', async () => {
+    it('the host’s files cannot be reached by any path through /proc', async () => {
       const here = bench.options.dataFolder
       const script = `ls -d ${here} /proc/1/root${here} /proc/1/cwd${here} /proc/self/root${here}; for fd in /proc/1/fd/*; do ls -d $fd${here}; done`
       assert.equal(await run(`exec 2>/dev/null\n${script}`), '')
     })
 
-    it('its mounts tell no path of the host', async () => {
+    it('its mounts show no path of the host', async () => {
       const { dataFolder, agent, instance } = bench.options
       const mounts = await run('cat /proc/self/mountinfo /proc/self/mounts')
       assert.match(mounts, /\/\.warren/)
@@ -140,7 +140,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       const targets = (await run('cd /proc/1/fd && for fd in *; do echo "$fd $(readlink $fd)"; done'))
         .trim()
         .split('\n')
-        // A connection that ended between the two looks has a number and no target.
+        // A connection that ended between the listing and the readlink has a number and no target.
         .filter((line) => /^\d+ \S/.test(line))
       assert.equal(targets.length, 4, targets.join('\n'))
       for (const target of targets) assert.match(target, /^[012] (\/dev\/null|host:\[\d\])$|^3 socket:/)
@@ -158,7 +158,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       )
     })
 
-    it('root has the capabilities it may have and no way to more', async () => {
+    it('root has the allowed capabilities and cannot get more', async () => {
       // All 41 but sys_ptrace and sys_resource, or chown, dac_override, fowner, fsetid, kill, setgid, setuid, setpcap, net_bind_service, sys_chroot,
       // audit_write, setfcap
       const expected = isFullRoot ? '000001fffef7ffff' : '00000000a00405fb'
@@ -168,8 +168,8 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       }
     })
 
-    it('calls that reach for the kernel are refused', async () => {
-      // What is unmounted there is unmounted for this program alone.
+    it('system calls that reach for the host’s kernel are rejected', async () => {
+      // The namespace of its own makes an unmount affect this program only.
       const alone = isFullRoot ? 'unshare --mount --propagation private ' : ''
       const lines = (await run(`${alone}${trySyscalls}`))
         .trim()
@@ -185,7 +185,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.deepEqual(wrong, [])
     })
 
-    it('there is no device of the host, and none can be made that opens', async () => {
+    it('no device of the host exists, and a device node that is made cannot be opened', async () => {
       const devices = (await run('ls /dev')).trim().split('\n')
       const usual = [
         'fd',
@@ -225,7 +225,7 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       assert.ok(refusals.length >= numbers.length * folders.split(' ').length, made)
     })
 
-    it('nothing under /proc and /sys that steers the host can be written', async () => {
+    it('no file under /proc and /sys that controls the host can be written', async () => {
       const paths = [
         '/proc/sys/kernel/core_pattern',
         '/proc/sys/kernel/modprobe',
@@ -254,7 +254,7 @@ mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change(
       assert.equal(existsSync(join(bench.options.agent.folder, 'x')), false)
     })
 
-    it('memory and CPUs shown are its own', async () => {
+    it('it sees its own memory and CPUs only', async () => {
       assert.equal((await run('nproc')).trim(), '1')
       assert.equal((await run('grep -c ^processor /proc/cpuinfo')).trim(), '1')
       assert.equal((await run('grep -c "^cpu[0-9]" /proc/stat')).trim(), '1')
@@ -262,7 +262,7 @@ mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change(
       assert.match(await run('free -m'), /Mem:\s+256 /)
     })
 
-    it('it can speak to itself at ::1, and has no other address of IPv6', async () => {
+    it('it can connect to itself at ::1, and has no other IPv6 address', async () => {
       const python = [
         'import socket',
         "listening = socket.create_server(('::1', 0), family=socket.AF_INET6)",
@@ -274,13 +274,13 @@ mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change(
       assert.equal(await run(`python3 -c "${python.join('\n')}"`), '::1 ::1\nTrue\n')
     })
 
-    it('programs find what the CPU can do, and when they were started', async () => {
+    it('programs can read the CPU’s features and their own start times', async () => {
       assert.match(await run('grep -m 1 -E "^(flags|Features)" /proc/cpuinfo'), /: \w+( \w+){5}/)
       const ageSeconds = Number(await run('echo $(($(date +%s) - $(date -d "$(ps -o lstart= -p $$)" +%s)))'))
       assert.ok(ageSeconds >= -1 && ageSeconds < 60, `this shell began ${ageSeconds} seconds ago`)
     })
 
-    it('the id of its boot is its own, beside the uptime of the machine', async () => {
+    it('its boot id is its own, and it has an uptime', async () => {
       const bootIDFile = '/proc/sys/kernel/random/boot_id'
       const [bootID, uptime] = (await run(`cat ${bootIDFile} /proc/uptime`)).split('\n')
       assert.match(bootID!, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
@@ -288,7 +288,7 @@ mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change(
       assert.match(uptime!, /^\d+\.\d+ \d+\.\d+$/)
     })
 
-    it('its name, its addresses of others and its machine id are its own, and it may edit them', async () => {
+    it('its hostname, hosts file and machine id are its own, and it may edit them', async () => {
       const { sandboxID } = handle.data
       assert.equal((await run('hostname; cat /etc/hostname')).trim(), `${sandboxID}\n${sandboxID}`)
       assert.match(await run('cat /etc/hosts'), new RegExp(`127\\.0\\.1\\.1\\s+${sandboxID}`))
@@ -303,7 +303,7 @@ mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change(
     })
 
     if (runtime === 'runsc') {
-      it('the part of gVisor that serves files has a network with nothing in it', async () => {
+      it('the gofer, gVisor’s file server, has an empty network namespace', async () => {
         const layout = createLayout(bench.options.dataFolder, bench.options.instance)
         const empty = await stat(layout.emptyNetworkPath)
         const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))

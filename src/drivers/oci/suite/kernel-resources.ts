@@ -1,4 +1,4 @@
-/** Resources of the kernel that belong to no cgroup: whoever takes all that one sandbox can get leaves enough for all others. */
+/** Tests of kernel resources that no cgroup limits: a sandbox that takes all it can get leaves enough for the others. */
 import assert from 'node:assert/strict'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
@@ -6,7 +6,7 @@ import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { openNativeLibc } from '../../../lib/native.ts'
 import type { OciBench } from './bench.ts'
 
-/** Python programs that take one more of a thing each time `take()` is called, and raise OSError when there is none. */
+/** Python programs whose `take()` takes one more of a resource, and raises OSError when none is left. */
 const resources = {
   terminals: `import os, pty
 held = []
@@ -58,13 +58,13 @@ def take():
 
 type Resource = keyof typeof resources
 
-/** Under several users, since limits per user alone would not hold a sandbox's root. */
+/** Several users, because limits per user alone would not limit a sandbox's root. */
 const users = [1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007]
-/** More than the kernel lets one user have; of descriptors each try takes 200. gVisor counts in a kernel of its own. */
+/** More tries than the kernel's limit per user. Each try takes 200 descriptors. gVisor counts in its own kernel. */
 const mostTries = { runc: { each: 20_000, descriptors: 300 }, runsc: { each: 500, descriptors: 50 } }
 type Tries = (typeof mostTries)['runc']
 
-/** Takes all it can get and holds on to it in the background; prints how many each user got. */
+/** Takes all it can get, holds it in the background, and prints how many each user got. */
 const takeAll = (resource: Resource, { each, descriptors }: Tries) => `cat > /tmp/take.py <<'END'
 import os, sys, time
 ${resources[resource]}
@@ -138,7 +138,7 @@ import time; time.sleep(600)`
 
 const libc = openNativeLibc('Nothing is tried on the host')
 
-/** What the host's root must still get. */
+/** Takes one of the resource as the host's root, which must succeed. */
 const takeOneOutside: Partial<Record<Resource, () => void>> = {
   terminals: () => closeSync(openSync('/dev/ptmx', 'r+')),
   'watchers of files': () => {

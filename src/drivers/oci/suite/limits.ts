@@ -1,4 +1,4 @@
-/** What a sandbox cannot take more of than it was given, and that it lives on when it tries. */
+/** Tests of a sandbox's limits: it cannot exceed them, and it lives on when it tries. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
@@ -23,7 +23,7 @@ export function limitsSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBe
     after(() => bench?.close())
     const run = (script: string) => bench.run(handle, script)
 
-    it('a full disk says so, everywhere, and is as good as new once emptied', async () => {
+    it('a full disk returns an error in every folder, and works again after files are removed', async () => {
       for (const folder of ['/root', '/tmp', '/var/lib']) {
         assert.match(
           await run(`dd if=/dev/zero of=${folder}/big bs=1M count=200 2>&1`),
@@ -38,7 +38,7 @@ export function limitsSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBe
       }
     })
 
-    it('what it has written is seen at once, on its way to the disk or there', async () => {
+    it('bytes that it has written count at once, before and after they reach the disk', async () => {
       const sizeNow = async () => {
         const use = (await bench.driver.diskUse()).find((one) => one.sandboxID === handle.data.sandboxID)!
         return use.allocatedBytes + use.unwrittenBytes
@@ -62,7 +62,7 @@ export function limitsSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBe
       assert.ok(image.blocks * 512 <= image.size + 1024 * 1024)
     })
 
-    it('running out of files is an error, not an accident', async () => {
+    it('running out of inodes is an error, and the sandbox lives on', async () => {
       const script = `mkdir /root/many && cd /root/many && python3 -c '
 import os
 n = 0
@@ -81,7 +81,7 @@ except OSError as error: print(error.errno)'; cd /; rm -r /root/many; touch /roo
     })
 
     it('a fork bomb gets errors and the sandbox lives on', async () => {
-      // As a user: under gVisor the limit inside is not for root.
+      // As a user, because gVisor's own limit does not apply to root.
       const script = `setpriv --reuid=65534 --regid=65534 --clear-groups python3 - <<'END'
 import os, signal
 children = []
@@ -113,13 +113,13 @@ echo alive`
       assert.match(await run('(ulimit -Hn 10000000) 2>&1'), /not permitted/)
     })
 
-    it('only as many CPUs as it was given are there for it', async () => {
+    it('it runs on as many CPUs as it was given and on no others', async () => {
       const two = await bench.sandbox({ cpuCount: 2 })
       assert.equal((await bench.run(two, 'nproc')).trim(), '2')
       await bench.driver.stop(two)
     })
 
-    it('one that nobody waits for leaves the CPUs to others until it has an owner', async () => {
+    it('a background sandbox leaves the CPUs to others until it is adopted', async () => {
       const { unified, file } = findCgroupMounts(readFileSync('/proc/self/mountinfo', 'utf8'))
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       const sharesOf = async ({ data }: DriverHandle) => {
@@ -134,7 +134,7 @@ echo alive`
       await bench.driver.stop(waiting)
     })
 
-    it('the kernel takes any process of a sandbox before the server when memory runs out', async () => {
+    it('the kernel kills a process of a sandbox before the server when memory runs out', async () => {
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       const pids = await openCgroups().pids(layout.cgroup(String(handle.data.sandboxID)))
       const scoreOf = (pid: number | 'self') => Number(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8'))
@@ -142,7 +142,7 @@ echo alive`
       for (const pid of pids) assert.ok(scoreOf(pid) >= scoreOf('self') + 500, `${pid} has ${scoreOf(pid)}`)
     })
 
-    // Under gVisor the kernel cannot tell the greedy process from the rest: there the agent watches.
+    // Under gVisor the host's kernel cannot tell the sandbox's processes apart; the agent watches them instead.
     if (runtime === 'runc') {
       it('a process that takes too much memory dies, and the sandbox lives on', async () => {
         const output = await run('python3 -c "x = bytearray(600 * 1024 * 1024); print(len(x))"; echo $?')
@@ -151,7 +151,7 @@ echo alive`
         assert.equal((await run('echo alive')).trim(), 'alive')
       })
 
-      it('what it sees of its memory follows its use', async () => {
+      it('the memory figures that it sees follow its use', async () => {
         const availableMB = async () =>
           Number(/MemAvailable:\s+(\d+)/.exec(await run('cat /proc/meminfo'))![1]) / 1024
         const until = async (condition: (availableMB: number) => boolean) => {
@@ -164,7 +164,7 @@ echo alive`
         await until((available) => available > 150)
       })
     } else {
-      it('a sandbox that runs out of memory ends, and that is told as the reason', async () => {
+      it('a sandbox that runs out of memory ends, and its exit has that reason', async () => {
         const greedy = await bench.sandbox()
         const exits = collectExits(bench.driver)
         const take = `python3 -c "x = b'x' * (1000 * 1024 * 1024)"`
@@ -175,7 +175,7 @@ echo alive`
         await bench.driver.stop(greedy)
       })
 
-      it('gVisor itself has room beside the sandbox’s memory', async () => {
+      it('gVisor has memory headroom of its own beside the sandbox’s memory', async () => {
         const script = `python3 -c "x = bytearray(200 * 1024 * 1024); x[::4096] = b'x' * len(x[::4096]); print('fits')"`
         assert.equal((await run(script)).trim(), 'fits')
         assert.equal(await bench.driver.recover(handle), 'running')

@@ -1,4 +1,4 @@
-/** Where a sandbox's packets go and where they do not. The outside is a namespace of ours; nothing leaves the machine. */
+/** Tests of where a sandbox's packets go. A network namespace stands for the outside, so nothing leaves the machine. */
 import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:net'
 import { networkInterfaces } from 'node:os'
@@ -57,7 +57,7 @@ export function networkSuite(
       )
     })
 
-    it('a private name server is open for questions and nothing else', async () => {
+    it('a private name server is open for DNS queries and nothing else', async () => {
       assert.deepEqual(await reach(online, [`${nameServer}:53`, `${nameServer}:${port}`]), [
         'from 203.0.113.1',
         '',
@@ -85,7 +85,7 @@ export function networkSuite(
       )
     })
 
-    it('the neighbours of the host on its own links are closed', async () => {
+    it('the hosts on the machine’s own links are closed', async () => {
       assert.deepEqual(await reach(online, [`203.0.113.2:${port}`]), [''])
     })
 
@@ -94,12 +94,12 @@ export function networkSuite(
       assert.deepEqual(await reach(online, [`${host}:49983`]), [''])
     })
 
-    it('without internet nothing leaves, not even a question for a name, and the agent still answers', async () => {
+    it('without internet nothing leaves, not even a DNS query, and the agent still answers', async () => {
       assert.deepEqual(await reach(offline, [`${internet}:${port}`, `${nameServer}:53`]), ['', ''])
       assert.equal((await bench.run(offline, 'echo here')).trim(), 'here')
     })
 
-    it('nobody outside can begin a conversation with a sandbox', async () => {
+    it('nobody outside can open a connection to a sandbox', async () => {
       const { host } = bench.driver.endpoint(online, 0)
       assert.equal(await outside.connects(host, 49983), false)
     })
@@ -108,19 +108,19 @@ export function networkSuite(
       assert.doesNotMatch(await bench.run(online, 'cat /proc/net/if_inet6 2>/dev/null'), /eth0/)
     })
 
-    // gVisor keeps low ports for root, whose capabilities are enough there.
+    // gVisor reserves low ports for root, whose capabilities suffice there.
     if (runtime === 'runc')
-      it('low ports and pings need no power over the network', async () => {
+      it('low ports and pings need no network capability', async () => {
         const script = `useradd -m pinger 2>/dev/null
 su pinger -c "python3 -c 'import socket; socket.create_server((\\"\\", 80)); print(\\"bound\\")'"
 python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP); print("ping")'`
         assert.equal((await bench.run(online, script)).trim(), 'bound\nping')
       })
 
-    // gVisor has taken the namespace's address for itself, so nobody else can send from there at all.
+    // gVisor has moved the namespace's address into its own network stack, so no other program can send from there.
     if (runtime === 'runc')
       it('packets with another sender’s address go nowhere', async () => {
-        // No program inside can forge one: it takes root of the host in the sandbox's own namespace.
+        // No program inside can forge such a packet, so the test sends it as the host's root in the sandbox's namespace.
         const forged = subnet().sandbox(40)
         const script = `
 import socket
@@ -166,7 +166,7 @@ link.send(gateway + own + struct.pack('>H', 0x800) + datagram(b'plain', source))
         assert.deepEqual(await reach(online, [`${internet}:${port}`]), ['from 203.0.113.1'])
       })
 
-    it('an address comes back into use only after the others', async () => {
+    it('an address is used again only after all others', async () => {
       const first = await bench.sandbox()
       await bench.driver.stop(first)
       const second = await bench.sandbox()

@@ -1,4 +1,4 @@
-/** The outside for tests of the network: a namespace of ours that has the addresses packets are sent to. */
+/** The outside for network tests: a network namespace that has the addresses to which tests send packets. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,7 +8,7 @@ import type { OciBench } from './bench.ts'
 
 const lockFile = join(tmpdir(), 'warren-test-outside.lock')
 
-/** For documentation only, so they are nobody's: they stand for the internet. */
+/** Documentation addresses, which belong to nobody. They stand for the internet. */
 export const internet = '198.51.100.7'
 export const elsewhere = '198.51.100.200'
 export const nameServer = '172.31.231.53'
@@ -21,10 +21,10 @@ export const closed = [
   '198.18.231.7',
 ]
 export const port = 7777
-/** Here the server says something ten times a second, for as long as the connection lives. */
+/** On this port the server sends data ten times a second until the connection ends. */
 export const talkativePort = 7778
 
-/** Answers everybody on a few ports and prints whoever speaks to it over UDP. */
+/** Answers every client on a few ports and prints each sender of a datagram. */
 const outsideServer = `
 import socket, threading, time
 def serve(server, answer):
@@ -67,7 +67,7 @@ export class Outside {
     this.#link = `o${instance}`
   }
 
-  /** There is one outside at a time on a machine, since its addresses are always the same; the next one waits. */
+  /** Waits until no other outside is open: a machine has one at a time, because the addresses are always the same. */
   async open(): Promise<void> {
     const script = ['sh', '-ec', this.#setUp(), 'sh', endWithParent + this.#program]
     this.#server = spawn('flock', ['--no-fork', lockFile, ...script], { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -112,7 +112,7 @@ exec nsenter --net=/run/netns/${netns} python3 -c "$1"`
     return this.#printed
   }
 
-  /** How many datagrams with this text have come. */
+  /** Number of datagrams with this text that have arrived. */
   count(text: string): number {
     return this.#printed.split(text).length - 1
   }
@@ -132,7 +132,7 @@ exec nsenter --net=/run/netns/${netns} python3 -c "$1"`
   }
 }
 
-/** For each target what came back, or nothing. All at once. What is closed says so; a target that keeps quiet is waited for. */
+/** Connects to all targets at once and returns each answer, or an empty text. A silent target takes the whole timeout. */
 export async function reachFrom(
   bench: OciBench,
   handle: DriverHandle,

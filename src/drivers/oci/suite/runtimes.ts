@@ -1,4 +1,4 @@
-/** The runtimes that tests of the driver run under, each with networks of its own, so that they can run beside each other. */
+/** The runtimes for driver tests. Each has its own subnets, so that tests of both can run at the same time. */
 import { type Isolation, place, seat } from '../../../../test/support/warren.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'
 import { type OciBench, openOciBench } from './bench.ts'
@@ -7,7 +7,7 @@ const runtimes = { container: 'runc', gvisor: 'runsc' } as const
 const number = 10 * place + seat
 const subnets = { container: `10.241.${2 * number}.0/24`, gvisor: `10.241.${2 * number + 1}.0/24` }
 
-/** Three slots, so that they come round soon. */
+/** Three slots, so that each is used again soon. */
 export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
   subnets[runtime === 'runc' ? 'container' : 'gvisor'].replace('/24', '/28')
 

@@ -1,4 +1,4 @@
-/** Tenancy by time: nothing of the sandbox that had a slot before is seen by the next one there (I8). */
+/** Tests that the next sandbox in a slot sees nothing of the sandbox that had the slot before (I8). */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
@@ -11,7 +11,7 @@ import { type OciSuite, smallestSubnet } from './runtimes.ts'
 const mark = 'secret-of-the-former'
 const datagramPort = 40_000
 
-/** Answers TCP once, and goes on sending to whoever spoke to it over UDP. */
+/** Answers each TCP connection once, and keeps sending datagrams to every client of UDP. */
 const outsideServer = `
 import socket, threading, time
 def serve(server):
@@ -30,7 +30,7 @@ threading.Thread(target=listen, args=(datagrams,)).start()
 print('ready', flush=True)
 `
 
-/** Prints what comes in on a port for datagrams, after saying something from there if asked to. */
+/** Prints the datagrams that arrive on a port. With `speak`, it sends one from there first. */
 const hear = (speak: boolean) => `python3 - <<'END'
 import socket
 datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -40,7 +40,7 @@ try: print(datagrams.recv(100).decode())
 except TimeoutError: print('nothing')
 END`
 
-/** Files, raw blocks of the disk, memory, objects of IPC, sockets and processes. */
+/** Leaves marks in files, raw disk blocks, memory, IPC objects, sockets and processes. */
 const leaveMarks = `for place in /root /tmp /var/tmp /dev/shm /home; do echo ${mark} > $place/${mark}; done
 yes ${mark} | head -c 20000000 > /root/blocks; sync; rm /root/blocks
 ipcmk -Q >/dev/null; ipcmk -M 4096 >/dev/null; ipcmk -S 1 >/dev/null
@@ -51,7 +51,7 @@ local = socket.socket(socket.AF_UNIX); local.bind('\\0${mark}'); local.listen()
 server = socket.create_server(('', 7000)); print('ready', flush=True); time.sleep(600)" ${mark} </dev/null >/tmp/left 2>&1 &
 while [ ! -s /tmp/left ]; do sleep 0.05; done`
 
-/** Whatever of it can be found, each thing on a line of its own. */
+/** Prints every mark that it finds, one per line. */
 const findMarks = `find /root /tmp /var/tmp /dev/shm /home -name '*secret-of*'
 fallocate -l 40M /root/unwritten && grep -c ${mark} /root/unwritten | grep -v '^0$'
 python3 - <<'END'
@@ -80,7 +80,7 @@ export const slotReuseSuite: OciSuite = (runtime, open) => {
       await bench?.close()
     })
 
-    /** Starts sandboxes, one after another, until one is where the former was. */
+    /** Starts sandboxes, one after another, until one has this address. */
     async function nextAt(address: unknown): Promise<DriverHandle> {
       for (;;) {
         const handle = await bench.sandbox()
@@ -89,7 +89,7 @@ export const slotReuseSuite: OciSuite = (runtime, open) => {
       }
     }
 
-    it('sees no file, block, memory, message, socket, datagram or rule of the former', async () => {
+    it('sees no file, block, memory, message, socket, datagram or rule of the sandbox before it', async () => {
       const former = await bench.sandbox({ egress: { ...openRules, deny: [`${elsewhere}/32`] } })
       await bench.run(former, leaveMarks)
       assert.equal((await bench.run(former, hear(true))).trim(), mark)
@@ -104,7 +104,7 @@ export const slotReuseSuite: OciSuite = (runtime, open) => {
     })
 
     if (flavourOf({ runtime }).hasOwnUsers) {
-      it('has all that its users may have, whatever those of the former took', async () => {
+      it('has its full limits per user, whatever the users of the sandbox before it took', async () => {
         const take = `python3 - <<'END'
 import ctypes
 libc = ctypes.CDLL(None); count = 0

@@ -1,4 +1,4 @@
-/** A process of its own for the survival tests of saves: it repeats one verb on a sandbox until it is killed. */
+/** A separate process for the survival tests of snapshots. It repeats one verb on a sandbox until it is killed. */
 import { newUUID } from '../../../lib/ids.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'

@@ -1,7 +1,5 @@
-/** What saving means on a real machine: what survives in the guest, and what survives crashes, reboots and full disks. */
+/** Tests of snapshots on a real machine: what survives inside, and what survives crashes, reboots and full disks. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { appendFile, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -16,11 +14,11 @@ import { createOciDriver } from '../oci-driver.ts'
 import { createLayout } from '../record/layout.ts'
 import { readSnapshot } from '../snapshot/snapshot-folder.ts'
 import { loopFiles, type OciBench } from './bench.ts'
-import type { SnapshotChildInput } from './snapshot-child.ts'
+import { killMakerIn, makeGood } from './dying-maker.ts'
 
 export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
   const gvisor = runtime === 'runsc'
-  describe(`saved sandboxes under ${runtime}`, () => {
+  describe(`snapshots under ${runtime}`, () => {
     let bench: OciBench
     let folder: string
     before(async () => {
@@ -44,7 +42,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
         }),
       )
 
-    it('give each fork a name, a machine id and an address of its own', async () => {
+    it('give each fork its own hostname, machine id and address', async () => {
       const handle = await bench.sandbox()
       await save(handle, 'go-on')
       const forks = await Promise.all(Array.from({ length: 3 }, () => startFrom()))
@@ -68,7 +66,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await save(handle, 'go-on')
       const forks = await Promise.all([startFrom(), startFrom()])
       await bench.driver.removeSnapshot(folder)
-      // One device for both, so that what they read of it is in memory once.
+      // Both use one device, so the page cache holds its blocks once.
       const layers = loopFiles().filter(
         (file) => file.startsWith(bench.options.dataFolder) && file.includes(layerName(1)),
       )
@@ -87,7 +85,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       return (await stat(join(layout.sandbox(String(handle.data.sandboxID)), 'disk.ext4'))).blocks * 512
     }
 
-    // How the last layers are made one is told from their number, whatever the runtime: one of them goes all the way.
+    // Merging layers does not depend on the runtime, so one runtime suffices for the full number of generations.
     const generations = gvisor ? countOf({ short: 3, long: mostDiskLayers + 2 }) : mostDiskLayers + 2
     it(`keep every file over ${generations} generations, of at most ${mostDiskLayers} layers`, async () => {
       let handle = await bench.sandbox({ diskMB: 256 })
@@ -111,14 +109,14 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       assert.ok(diskTotalBytes > 450 * 2 ** 20, `${diskTotalBytes}`)
     })
 
-    it('cost no more than what was written', async () => {
+    it('take no more disk space than the sandbox wrote', async () => {
       const handle = await bench.sandbox({ diskMB: 2048, memoryMB: 512 })
       await bench.run(handle, 'dd if=/dev/urandom of=/root/f bs=1M count=20 status=none; rm /root/f; sync')
       const { bytes } = await save(handle)
       assert.ok(bytes < 30 * 1024 * 1024, `${bytes}`)
     })
 
-    it('come back with all they hold after everything but the data folder was lost', async () => {
+    it('can be restored after everything but the data folder was lost', async () => {
       const handle = await bench.sandbox()
       await bench.remember(handle, 'in memory', 'in a file')
       await bench.driver.takeSnapshot(handle, folder, { ...options, afterwards: 'end', lasting: true })
@@ -130,7 +128,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       assert.deepEqual(await bench.recall(again), { memory, file: 'in a file' })
     })
 
-    it('leave the sandbox running and no folder when the disk is full', async () => {
+    it('fail on a full disk, and leave the sandbox running and no folder', async () => {
       const handle = await bench.sandbox()
       await bench.run(handle, 'dd if=/dev/urandom of=/root/f bs=1M count=20 status=none')
       await bench.remember(handle, 'in memory', 'in a file')
@@ -152,7 +150,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await save(handle)
     })
 
-    it('start from their files, repaired, when a sandbox on the same files was cut off', async () => {
+    it('start from repaired files after a sandbox on the same files was killed', async () => {
       const handle = await bench.sandbox()
       await bench.remember(handle, 'in memory', 'in a file')
       await save(handle)
@@ -162,7 +160,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       assert.deepEqual(await bench.recall(again), { memory: undefined, file: 'in a file' })
     })
 
-    it('refuse to lie outside of the data folder', async () => {
+    it('cannot be taken outside the data folder', async () => {
       const handle = await bench.sandbox()
       const outside = { ...options, afterwards: 'go-on' } as const
       for (const path of ['/tmp/state', join(bench.options.dataFolder, '../state')]) {
@@ -173,54 +171,21 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
     })
 
     for (const verb of ['pause', 'snapshot'] as const) {
-      it(`are whole or not there, whenever the maker dies in a ${verb}, and nothing is lost`, async () => {
+      it(`are complete or absent whenever the process dies in a ${verb}, and nothing is lost`, async () => {
         const first = await bench.sandbox()
         const sandboxID = String(first.data.sandboxID)
         await bench.remember(first, 'in memory', 'in a file')
         for (const afterMs of momentsOf({ short: 3, long: 20 }, 900)) {
           await bench.driver.close()
-          await runChild(verb, sandboxID, afterMs)
-          const handle = await makeGood(sandboxID)
+          await killMakerIn(bench, { verb, sandboxID, folder }, afterMs)
+          const handle = await makeGood(bench, sandboxID, folder)
           const { memory, file } = await bench.recall(handle)
           assert.equal(file, 'in a file', `after ${afterMs} ms`)
-          // Without memory it is kept only where the maker died before the sandbox ended.
+          // A pause of a plain container has no memory, so its text in memory may be lost.
           if (gvisor || verb === 'snapshot') assert.equal(memory, 'in memory', `after ${afterMs} ms`)
           await bench.driver.removeSnapshot(folder)
         }
       })
-    }
-
-    async function runChild(
-      verb: SnapshotChildInput['verb'],
-      sandboxID: string,
-      afterMs: number,
-    ): Promise<void> {
-      const input: SnapshotChildInput = {
-        options: bench.options,
-        rootFolder: bench.rootFolder,
-        sandboxID,
-        folder,
-        verb,
-      }
-      const script = join(import.meta.dirname, 'snapshot-child.ts')
-      const child = spawn(process.execPath, [script, JSON.stringify(input)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
-      await once(child.stdout, 'data')
-      await delay(afterMs)
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-
-    /** What the domain does at its start with a sandbox that was in the middle of something. */
-    async function makeGood(sandboxID: string): Promise<DriverHandle> {
-      const found = (await listed(bench.driver)).find((each) => each.sandboxID === sandboxID)
-      const state = found && (await bench.driver.recover(found.handle))
-      if (state === 'paused') await bench.driver.thaw(found!.handle)
-      if (state === 'paused' || state === 'running') return found!.handle
-      if (found) await bench.driver.stop(found.handle)
-      assert.ok(await bench.driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
-      return startFrom({ keep: false }, { sandboxID })
     }
 
     if (!gvisor) return
@@ -244,7 +209,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       assert.ok(now! - started! >= 2, 'the time of the pause has passed')
     })
 
-    it('let connections that were open end at once instead of hanging', async () => {
+    it('end open connections at once instead of letting them hang', async () => {
       const handle = await bench.sandbox()
       await bench.run(handle, connected(bench.driver.endpoint(handle, 0).host))
       await save(handle, 'go-on')
@@ -256,7 +221,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       )
     })
 
-    it('keep memory and files whole over many pauses under load', async () => {
+    it('keep memory and files intact over many pauses under load', async () => {
       let handle = await bench.sandbox({ memoryMB: 512, diskMB: 256 })
       await bench.run(handle, worker)
       for (let left = countOf({ short: 3, long: 20 }); left > 0; left--) {
@@ -289,7 +254,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       for (const each of [handle, fork]) await bench.driver.stop(each)
     })
 
-    it('are refused by another build of gVisor, which says what to do, and start without memory', async () => {
+    it('are rejected by another build of gVisor, with what to do, and start without memory', async () => {
       const build = join(bench.options.dataFolder, 'another-runsc')
       await copyFile(bench.options.runtimeBinary, build)
       await bench.driver.close()
@@ -298,7 +263,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await bench.remember(handle, 'in memory', 'in a file')
       await other.takeSnapshot(handle, folder, { ...options, afterwards: 'end' })
       await other.close()
-      // The same build at another place will do.
+      // The same build at another path can restore it.
       const again = await startFrom()
       await rm(build)
       assert.equal((await bench.recall(again)).memory, 'in memory')
@@ -307,7 +272,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await copyFile(bench.options.runtimeBinary, build)
       await appendFile(build, 'x')
       const newer = createOciDriver({ ...bench.options, runtimeBinary: build })
-      // What made it is gone for good: only the changed build is left at its place.
+      // The build that took the snapshot is gone, and its path has the changed build.
       const saved = { folder, memory: true, keep: true }
       await assert.rejects(newer.start(newSpec(bench.rootFolder, { fromSnapshot: saved })), (error) =>
         isAppError(error, 'unprocessable'),
@@ -324,7 +289,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
 
 const ready = (file: string) => `while ! [ -e ${file} ]; do sleep 0.02; done`
 
-/** Opens things before the save and says on SIGUSR1 what became of them. */
+/** Opens files, sockets and timers before the snapshot, and on SIGUSR1 reports their state. */
 const guest = `cat > /root/guest.py <<'END'
 import json, os, signal, socket, time
 os.environ['KEPT'] = 'kept'
@@ -350,7 +315,7 @@ END
 setsid python3 /root/guest.py </dev/null >/root/guest.log 2>&1 &
 ${ready('/root/guest')}`
 
-/** A connection over the sandbox's own address, which the fork will not have any more. */
+/** Opens a connection over the sandbox's own address, which the fork does not have. */
 const connected = (address: string) => `cat > /root/c.py <<'END'
 import socket
 server = socket.socket(); server.bind(('${address}', 7100)); server.listen()
@@ -363,7 +328,7 @@ END
 setsid python3 /root/c.py </dev/null >/root/c.log 2>&1 &
 ${ready('/root/connected')}`
 
-/** Changes a large pattern in memory and files all the time and holds both against what they must be. */
+/** Changes a large pattern in memory and files all the time and checks both. */
 const worker = `cat > /root/w.py <<'END'
 import hashlib, os
 blocks = [bytearray(os.urandom(1 << 20)) for _ in range(40)]

@@ -1,4 +1,4 @@
-/** What happens to sandboxes when the process that made them dies without a word. */
+/** Tests of what happens to sandboxes when the process that made them is killed. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ import { startedPid } from '../runtime/runtime-files.ts'
 import type { OciBench } from './bench.ts'
 
 export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
-  describe(`sandboxes under ${runtime} whose maker dies`, () => {
+  describe(`sandboxes under ${runtime} whose Warren process is killed`, () => {
     let bench: OciBench
     let child: ChildProcess
     let lines: AsyncIterator<string>
@@ -45,13 +45,13 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       await once(child, 'exit')
     }
 
-    /** The kernel takes networks away after whoever asked for that has gone on. */
+    /** Waits, because the kernel removes network namespaces after the call has returned. */
     async function assertNoTraces(message?: string): Promise<void> {
       for (let attempt = 0; attempt < 100 && (await bench.traces()).length > 0; attempt++) await delay(50)
       assert.deepEqual(await bench.traces(), [], message)
     }
 
-    it('go on running, and whoever comes next recovers, uses and stops them', async () => {
+    it('go on running, and the next process recovers, uses and stops them', async () => {
       await startChild()
       const handle = JSON.parse((await lines.next()).value as string) as DriverHandle
       await killChild()
@@ -66,7 +66,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       assert.equal(await bench.driver.recover(handle), 'gone')
     })
 
-    it('leave nothing behind once stopped, at whatever moment of a start the maker died', async () => {
+    it('leave nothing behind once stopped, at whatever moment of a start the process died', async () => {
       for (const afterMs of momentsOf({ short: 5, long: 30 }, 180)) {
         await startChild()
         await delay(afterMs)
@@ -78,27 +78,27 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       }
     })
 
-    it('go by themselves if they were stopped before, and are never listed again', async () => {
+    it('are dismantled by the next process if they were stopped before, and are never listed again', async () => {
       await startChild({ stops: true })
       const handle = JSON.parse((await lines.next()).value as string) as DriverHandle
       await killChild()
       const folder = layoutOf(bench).sandbox(String(handle.data.sandboxID))
-      assert.ok(existsSync(folder), 'it was taken apart at once')
+      assert.ok(existsSync(folder), 'it was dismantled at once')
       assert.equal(await bench.driver.recover(handle), 'gone')
       await bench.driver.open()
       const found = await listed(bench.driver)
       assert.ok(!found.some(({ handle: { data } }) => data.sandboxID === handle.data.sandboxID))
       for (let attempt = 0; attempt < 200 && existsSync(folder); attempt++) await delay(50)
-      assert.ok(!existsSync(folder), 'it was not taken apart')
+      assert.ok(!existsSync(folder), 'it was not dismantled')
       for (const one of found) await bench.driver.stop(one.handle)
       await bench.driver.close()
       await assertNoTraces()
     })
 
-    it('are taken apart at once where nothing can be written down of their end, as on a full disk', async () => {
+    it('are dismantled at once if their end cannot be recorded, as on a full disk', async () => {
       const handle = await bench.sandbox()
       const folder = layoutOf(bench).sandbox(String(handle.data.sandboxID))
-      // It takes the place of the file that would hold the mark.
+      // A folder takes the place of the file that would record the end.
       mkdirSync(join(folder, 'record.json.new'))
       await bench.driver.stop(handle)
       assert.ok(!existsSync(folder))

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fuzz, mutate } from '../../test/support/fuzz.ts'
-import { isAppError } from '../lib/app-error.ts'
-import { headerOf, type MadeEntry, paxOf, tarOf, withChecksum } from './archive-fixture.ts'
+import { fuzz, mutate } from '../../../test/support/fuzz.ts'
+import { headerOf, type MadeEntry, paxOf, tarOf, withChecksum } from '../../images/archive-fixture.ts'
+import { isAppError } from '../app-error.ts'
 import type { TarEntry } from './tar-header.ts'
 import { TarReader } from './tar-reader.ts'
 
@@ -74,19 +74,19 @@ test('numbers that do not fit octal are read as GNU and pax write them', () => {
   assert.equal(read(tarOf([{ name: 'a', pax: { size: '4' }, size: 0, content: 'four' }]))[0]!.content, 'four')
 })
 
-test('what an extension says is for one entry only', () => {
+test('an extension header applies to one entry only', () => {
   const [first, second] = read(tarOf([{ name: 'a', pax: { path: 'other' } }, { name: 'b' }]))
   assert.deepEqual([first!.path, second!.path], ['other', 'b'])
 })
 
-test('what lies behind the end is passed over', () => {
+test('bytes after the end of the archive are skipped', () => {
   assert.equal(
     read(Buffer.concat([tarOf([{ name: 'a' }]), Buffer.from('rubbish'), tarOf([{ name: 'b' }])])).length,
     1,
   )
 })
 
-test('an archive without the two empty blocks at its end is whole', () => {
+test('an archive without the two empty blocks at its end is complete', () => {
   assert.equal(read(tarOf([{ name: 'a', content: 'x' }], Buffer.alloc(0))).length, 1)
 })
 
@@ -117,12 +117,12 @@ for (const [what, archive] of Object.entries(refused)) {
   test(`${what} is rejected with the reason`, () => {
     assert.throws(
       () => read(archive),
-      (error) => isAppError(error, 'unprocessable') && /^A layer cannot/.test(error.message),
+      (error) => isAppError(error, 'unprocessable') && /^An archive cannot/.test(error.message),
     )
   })
 }
 
-test('records are read to the byte, also where their length changes their length', () => {
+test('pax records are read to the byte, also where the length changes its own number of digits', () => {
   const value = 'v'.repeat(93)
   assert.equal(
     read(tarOf([{ name: 'p', type: 'x', content: paxOf({ path: value }) }, { name: 'a' }]))[0]!.path,
@@ -130,7 +130,7 @@ test('records are read to the byte, also where their length changes their length
   )
 })
 
-test('an attribute that is no text keeps every byte', () => {
+test('an attribute that is not text keeps every byte', () => {
   const capability = Buffer.from([1, 0, 0, 2, 0, 0x20, 0, 0, 0xff, 0xfe, 0x80, 0, 0, 0, 0, 0])
   const pax = { 'SCHILY.xattr.security.capability': capability, path: Buffer.from([0x61, 0xff, 0x62]) }
   const [entry] = read(tarOf([{ name: 'ping', pax }]))
@@ -138,7 +138,7 @@ test('an attribute that is no text keeps every byte', () => {
   assert.equal(entry!.path, 'a\xffb')
 })
 
-test('a damaged archive is rejected in words or read the same, however it is cut', async () => {
+test('a damaged archive is rejected with a reason or read the same, however it is cut', async () => {
   const whole = tarOf(everyKind)
   const isHeader = (block: Buffer) => block.toString('latin1', 257, 262) === 'ustar'
   const outcome = (archive: Buffer, pieceSize: number) => {

@@ -27,7 +27,7 @@ export function applyPax(header: RawHeader, records: PaxRecords): RawHeader {
   const text = (key: string) => records.get(key)?.toString('latin1')
   for (const key of records.keys()) {
     if (key.startsWith('GNU.sparse.'))
-      throw badArchive('it holds a sparse file of GNU tar; make the layer without --sparse')
+      throw badArchive('it holds a sparse file of GNU tar; make the archive without --sparse')
   }
   const whole = (key: string, otherwise: number) => {
     const given = text(key)

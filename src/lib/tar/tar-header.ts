@@ -2,7 +2,7 @@
  * One header of a tar archive: ustar, the old format, GNU's and pax's extensions. Names have one character
  * per byte.
  */
-import { AppError } from '../lib/app-error.ts'
+import { AppError } from '../app-error.ts'
 
 export type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 'fifo'
 
@@ -57,7 +57,7 @@ const kinds: Record<string, EntryKind> = {
 
 export function entryOf({ type, ...header }: RawHeader, xattrs: TarEntry['xattrs']): TarEntry {
   if (type === 'S')
-    throw badArchive(`${shown(header.path)} is a sparse file of GNU tar; make the layer without --sparse`)
+    throw badArchive(`${shown(header.path)} is a sparse file of GNU tar; make the archive without --sparse`)
   const kind = kinds[type]
   if (!kind) throw badArchive(`${shown(header.path)} is of the unknown type ${shown(type)}`)
   // Before ustar, a folder was a file whose name ends in a slash.
@@ -95,7 +95,7 @@ export function checkedNumber(value: number): number {
 }
 
 export function badArchive(why: string): AppError {
-  return new AppError('unprocessable', `A layer cannot be unpacked: ${why}.`)
+  return new AppError('unprocessable', `An archive cannot be unpacked: ${why}.`)
 }
 
 /** For messages: names are bytes that may not be text, and may contain line ends. */

@@ -1,0 +1,195 @@
+/** `warren run` and `warren sandbox exec`: a command in a new sandbox, or in one that runs. */
+import type { Readable, Writable } from 'node:stream'
+import type { SandboxDetail } from '../contract/rest/sandbox.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
+import { type Clock, sleep } from '../lib/clock.ts'
+import { namedValues, UsageError } from './arguments.ts'
+import {
+  createSandbox,
+  defaultTimeoutSeconds,
+  newSandboxOf,
+  sandboxOptions,
+  sandboxOptionsHelp,
+} from './new-sandbox.ts'
+import { duration } from './output.ts'
+import { CommandFailure, type RemoteCommand, RemoteProcesses, type UserTerminal } from './remote-process.ts'
+import type { StopSignals } from './stop-signals.ts'
+import { type AgentAccess, type TeamClient, whichServer } from './team-client.ts'
+import type { Given, SingleCommand } from './verbs.ts'
+
+/** How often a running command's sandbox gets its time again. */
+const extendEveryMs = 60_000
+
+export type RunParts = {
+  connect: () => Promise<TeamClient>
+  terminal: UserTerminal
+  input: Readable & { isTTY?: boolean }
+  output: Writable
+  errors: Writable
+  listenForStop: () => StopSignals
+  clock: Clock
+  /** Prints a line beside the output of the command. */
+  say: (line: string) => void
+}
+
+export const processOptions = {
+  texts: { user: 'NAME', cwd: 'PATH' },
+  flags: ['interactive', 'tty'],
+  shorts: { interactive: 'i', tty: 't', user: 'u', cwd: 'w' },
+} as const
+
+export const processOptionsHelp = `  -it                  a terminal, as for a shell; without a command it is a shell
+  -i                   pass the input on even if it is a terminal; piped input is always passed on
+  --user NAME          who runs the command; else the template's user
+  --cwd PATH           the folder in which the command runs`
+
+export const runCommand: SingleCommand<RunParts, number> = {
+  name: 'run',
+  does: 'run a command in a new sandbox, which is then killed',
+  notes: `Creates a sandbox, runs the command in it, and kills the sandbox when the command has ended. Ctrl-C kills it too. The
+exit code is that of the command; it is 125 if the sandbox failed, 126 if the command could not be started, and 127 if
+there is no such program.
+
+  --keep               leave the sandbox running, for as long as --timeout says
+${processOptionsHelp}
+${sandboxOptionsHelp}
+
+Without --timeout the sandbox runs as long as its command.
+
+${whichServer}`,
+  verb: {
+    texts: { ...sandboxOptions.texts, ...processOptions.texts },
+    lists: sandboxOptions.lists,
+    flags: [...processOptions.flags, 'keep', ...sandboxOptions.flags],
+    shorts: { ...sandboxOptions.shorts, ...processOptions.shorts },
+    json: false,
+    takesCommand: true,
+    run: (given, parts) => run(given, parts).catch(rethrow),
+  },
+}
+
+async function run(given: Given, parts: RunParts): Promise<number> {
+  const { flags, values } = given
+  const wanted = newSandboxOf(given, 'warren run')
+  const remote = remoteCommandOf(given, 'warren run')
+  const client = await parts.connect()
+  using stop = parts.listenForStop()
+  const { sandboxID, envdAccessToken } = await createSandbox(client, wanted)
+  const ended = new AbortController()
+  try {
+    stop.signal.throwIfAborted()
+    if (values.timeout === undefined) void keepRunning(client, sandboxID, parts.clock, ended.signal)
+    const agent = { sandboxID, accessToken: envdAccessToken, user: values.user }
+    return await execute(client, agent, remote, given, parts, stop.signal)
+  } catch (error) {
+    if (stop.signal.aborted) return stop.exitCode()
+    throw error
+  } finally {
+    ended.abort()
+    if (flags.has('keep')) {
+      const time = duration((wanted.timeout ?? defaultTimeoutSeconds) * 1000)
+      parts.say(
+        `The sandbox ${sandboxID} goes on for ${time}. Use it: warren sandbox exec ${sandboxID} -- COMMAND`,
+      )
+    } else await killAfterwards(client, sandboxID, parts.say)
+  }
+}
+
+async function killAfterwards(
+  client: TeamClient,
+  sandboxID: string,
+  say: (line: string) => void,
+): Promise<void> {
+  await client.kill(sandboxID).catch((error) => {
+    // Nothing to do if its time was over.
+    if (error instanceof AppError && error.code === 'not_found') return
+    say(`The sandbox ${sandboxID} could not be killed: ${errorText(error)} It ends when its time is over.`)
+  })
+}
+
+/** If this process dies, nobody extends the time of its sandbox any more, which then ends by itself. */
+async function keepRunning(
+  client: TeamClient,
+  sandboxID: string,
+  clock: Clock,
+  until: AbortSignal,
+): Promise<void> {
+  while (!until.aborted) {
+    await sleep(clock, extendEveryMs, until).catch(() => {})
+    // The stream of the command tells if the sandbox has ended.
+    if (!until.aborted) await client.setTimeout(sandboxID, defaultTimeoutSeconds).catch(() => {})
+  }
+}
+
+export async function execCommand(given: Given, parts: RunParts): Promise<number> {
+  const { words, values } = given
+  const [sandboxID] = words
+  const remote = remoteCommandOf(given, 'warren sandbox')
+  const client = await parts.connect()
+  using stop = parts.listenForStop()
+  try {
+    const agent = await agentOf(client, sandboxID!, values.user)
+    return await execute(client, agent, remote, given, parts, stop.signal)
+  } catch (error) {
+    if (stop.signal.aborted) return stop.exitCode()
+    return rethrow(error)
+  }
+}
+
+export async function findRunning(client: TeamClient, sandboxID: string): Promise<SandboxDetail> {
+  const found = await client.getSandbox(sandboxID)
+  if (found.state === 'running') return found
+  const how = `Run \`warren sandbox resume ${sandboxID}\` first.`
+  throw new AppError('conflict', `The sandbox ${sandboxID} is paused. ${how}`)
+}
+
+/** How to reach the agent of a sandbox that runs. */
+export async function agentOf(
+  client: TeamClient,
+  sandboxID: string,
+  user: string | undefined,
+): Promise<AgentAccess> {
+  const { envdAccessToken } = await findRunning(client, sandboxID)
+  return { sandboxID, accessToken: envdAccessToken, user }
+}
+
+export const loginShell = (cwd: string | undefined): RemoteCommand => ({
+  cmd: '/bin/bash',
+  args: ['-i', '-l'],
+  envs: { TERM: 'xterm-256color' },
+  ...(cwd !== undefined && { cwd }),
+})
+
+function remoteCommandOf({ commandLine = [], values, lists, flags }: Given, command: string): RemoteCommand {
+  const [cmd, ...args] = commandLine
+  const { cwd } = values
+  const isTerminal = flags.has('tty')
+  if (cmd === undefined && isTerminal) return loginShell(cwd)
+  if (cmd === undefined)
+    throw new UsageError('A command is missing: write it after `--`, such as `-- echo hello`.', command)
+  const envs = {
+    ...(isTerminal && { TERM: 'xterm-256color' }),
+    ...namedValues('env', lists.env ?? [], command),
+  }
+  return { cmd, args, envs, ...(cwd !== undefined && { cwd }) }
+}
+
+function execute(
+  client: TeamClient,
+  agent: AgentAccess,
+  remote: RemoteCommand,
+  { flags }: Given,
+  { terminal, input, output, errors }: RunParts,
+  signal: AbortSignal,
+): Promise<number> {
+  const processes = new RemoteProcesses(client, agent)
+  if (flags.has('tty')) return processes.runInTerminal(remote, terminal, signal)
+  const passesInput = flags.has('interactive') || !input.isTTY
+  return processes.runWithPipes(remote, { input: passesInput ? input : undefined, output, errors }, signal)
+}
+
+function rethrow(error: unknown): never {
+  if (!(error instanceof AppError) || error instanceof UsageError || error instanceof CommandFailure)
+    throw error
+  throw new CommandFailure(error.message, 125, { cause: error })
+}

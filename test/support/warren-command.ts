@@ -1,0 +1,50 @@
+/** The `warren` command, run as a person runs it. */
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { buffer, text } from 'node:stream/consumers'
+import { repoFolder } from './warren.ts'
+
+export type Ended = { code: number | null; out: string; error: string }
+
+const program = join(repoFolder, 'bin/warren')
+
+/** Only these variables of Warren and of clients reach it. */
+export function startProgram(
+  environment: Record<string, string>,
+  name: string,
+  args: readonly string[],
+): ChildProcessWithoutNullStreams {
+  const clean = Object.entries(process.env).filter(([name]) => !/^(WARREN|E2B)_/.test(name))
+  return spawn(name, args, { env: { ...Object.fromEntries(clean), ...environment } })
+}
+
+export const startCommand = (environment: Record<string, string>, args: readonly string[]) =>
+  startProgram(environment, program, args)
+
+export const codeOf = (child: ChildProcessWithoutNullStreams): Promise<number | null> =>
+  new Promise((done) => void child.once('close', done))
+
+export async function runCommandLine(
+  environment: Record<string, string>,
+  args: readonly string[],
+  input: string | Buffer = '',
+): Promise<Ended> {
+  const child = startCommand(environment, args)
+  const code = codeOf(child)
+  child.stdin.on('error', () => {})
+  child.stdin.end(input)
+  const [out, error] = await Promise.all([text(child.stdout), text(child.stderr)])
+  return { code: await code, out, error }
+}
+
+/** The same for output that is not text. */
+export async function bytesOf(
+  environment: Record<string, string>,
+  args: readonly string[],
+  input: Buffer,
+): Promise<Buffer> {
+  const child = startCommand(environment, args)
+  child.stdin.end(input)
+  const [out] = await Promise.all([buffer(child.stdout), text(child.stderr)])
+  return out
+}
