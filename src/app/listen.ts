@@ -19,9 +19,9 @@ import type { OpenedPorts } from './ports.ts'
 import { projectFolder } from './project-folder.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
-import { Readiness } from './telemetry/readiness.ts'
 import { countRequests } from './telemetry/requests.ts'
 import { addServerGauges } from './telemetry/server-gauges.ts'
+import { ServerHealth } from './telemetry/server-health.ts'
 import { createRenderMetrics } from './telemetry/telemetry.ts'
 import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
@@ -47,7 +47,13 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
+  const health = new ServerHealth({
+    askStore: () => ports.stores.sandboxes.nextEnd('kill'),
+    clock: ports.clock,
+    log: ports.log,
+  })
   addServerGauges(measures, {
+    health,
     stores: ports.stores,
     routes: ports.routes,
     freeBytes: ports.freeBytes,
@@ -70,12 +76,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
-  const readiness = new Readiness({
-    askStore: () => ports.stores.sandboxes.nextEnd('kill'),
-    clock: ports.clock,
-    log: ports.log,
-  })
-  const api = await openApi(parts, url, { ...requests, whyNotReady: () => readiness.whyNot() })
+  const api = await openApi(parts, url, { ...requests, health })
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
@@ -93,7 +94,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   }
   await listener.listen(config.host, config.port)
   closers.add('the listener', async () => {
-    readiness.close()
+    health.close()
     const closed = listener.close(closeGraceMs)
     // Only the edge knows upgraded connections: the listener would wait for them.
     edge.close()
@@ -129,7 +130,7 @@ function openListener(
 async function openApi(
   parts: ListenParts,
   url: string,
-  watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
+  watched: Pick<ApiParts, 'onAnswered' | 'health'>,
 ): Promise<Api> {
   const { config, secrets, ports, domain, cluster, loneNode, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
@@ -154,7 +155,7 @@ async function openApi(
     clock,
     log,
     ...watched,
-    renderMetrics: createRenderMetrics(ports.telemetry.measures),
+    renderMetrics: createRenderMetrics(ports.telemetry.measures, log),
     secrets: ports.secrets,
     cluster,
     loneNode,
