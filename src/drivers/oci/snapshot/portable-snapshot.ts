@@ -139,7 +139,7 @@ async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> 
 }
 
 function gpuNeeds({ model, driver, ids }: HeldGpus): string {
-  return JSON.stringify({ model, driver, ids: { length: ids.length } } satisfies GpuNeeds)
+  return JSON.stringify({ model, driver, ids } satisfies GpuNeeds)
 }
 
 function cpuFeatures(): Promise<Set<string>> {
