@@ -244,7 +244,8 @@ export class Drainer {
     const like = nodes.filter(({ facts }) => facts.version === self?.facts.version)
     const sizes = { cpuCount, memoryMB, gpuCount }
     const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
-    const [best] = rankNodes(like, demand, () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow)
+    const sentTo = () => ({ cpuCount: 0, memoryMB: 0 })
+    const [best] = rankNodes(like, demand, { sentTo, drawBelow })
     if (best && (best.hasRoom || !withRoom)) return best.node
     throw new AppError(
       'unavailable',
