@@ -112,7 +112,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     handOver: createHandOver(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
-  const held = new HeldRequests({ isBack: (peerID) => peers.isBack(peerID), clock })
+  const held = new HeldRequests({ look: (peerID) => peers.look(peerID), clock })
   const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
   const placer = new Placer({
     catalog: domain.catalog,
