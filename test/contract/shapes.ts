@@ -127,7 +127,7 @@ const nodeMetrics = [
   `disks* ${under('disks[].', disk)}`,
 ].join(' ')
 export const node = [
-  'id* serviceInstanceID* clusterID* address version* commit* status* statusChangedAt* sandboxCount*',
+  'id* serviceInstanceID* clusterID* address problem version* commit* status* statusChangedAt* sandboxCount*',
   'sandboxStartingCount* createSuccesses* createFails*',
   `machineInfo* ${under('machineInfo.', machineInfo)} metrics* ${under('metrics.', nodeMetrics)}`,
 ].join(' ')
