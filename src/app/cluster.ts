@@ -18,7 +18,7 @@ import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
-import { createAskForFile, createHandOver } from '../peers/peer-operations.ts'
+import { createAskForFile, createAskWhyUnfit, createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
@@ -55,6 +55,7 @@ export type Cluster = {
   /** Finds sandboxes of other nodes by signed file URLs. */
   files: FileSearch
   takeOffered: ClusterDomain['takeOffered']
+  whyUnfit: ClusterDomain['whyUnfit']
 }
 
 /** Undefined without a cluster. Rejects if this Warren may not join; the others have not seen it then. */
@@ -90,11 +91,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   startForgetting(parts, membership, closers)
   const connections = new PeerConnections(identity)
   closers.add('connections to peers', async () => connections.close())
-  const { drainer, router, takeOffered } = joinClusterDomain({
+  const { drainer, router, takeOffered, whyUnfit } = joinClusterDomain({
     ports,
     domain,
     membership,
     handOver: createHandOver(connections),
+    askWhyUnfit: createAskWhyUnfit(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
   const forwarder = new ClusterForwarder({ membership, router, connections, log })
@@ -115,7 +117,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
-  return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered }
+  return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered, whyUnfit }
 }
 
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {

@@ -250,6 +250,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return { files: filesOf(content), note: { spec, needs }, needs }
   }
 
+  async memoryNeeds(): Promise<MemoryNeeds> {
+    return { cpu: this.world.cpu }
+  }
+
   async whyUnfit({ cpu }: MemoryNeeds): Promise<string | undefined> {
     return cpu === this.world.cpu ? undefined : `It needs the CPU ${cpu}.`
   }
