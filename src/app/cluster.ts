@@ -9,28 +9,32 @@ import { renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
+import { Reachability } from '../core/cluster/reachability.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, errorText } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
-import { splitAddress } from '../peers/address.ts'
+import { peerPort } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
+import { HeldRequests } from '../peers/held-requests.ts'
+import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
 import { createAskForFile, createAskWhyUnfit, createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
+import { PeerWatch } from '../peers/peer-watch.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
 import type { DataPaths, Node, Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
+import { listen } from './http-server.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { createLoadReader, readFacts } from './node-load.ts'
 import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
-const closeGraceMs = 2000
 const forgetEveryMs = 30_000
 
 export type ClusterParts = {
@@ -47,6 +51,7 @@ export type Cluster = {
   nodeID: string
   identity: PeerIdentity
   membership: Membership
+  peers: PeerWatch
   forwarder: ClusterForwarder
   placer: Placer<HttpExchange>
   everyNode: EveryNode<IncomingMessage>
@@ -66,6 +71,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const { nodeID } = node
   await requireSharedSecrets(stores.nodes, secrets, vault)
   const identity = await openPeerIdentity(stores.nodes, vault, nodeID)
+  await requireOwnAddress(stores.nodes, identity, { nodeID, address: config.peerAddress })
   const membership = new Membership({
     nodes: stores.nodes,
     clock,
@@ -89,8 +95,17 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     }),
   )
   startForgetting(parts, membership, closers)
-  const connections = new PeerConnections(identity)
+  const reachability = new Reachability(clock, ({ nodeID: peerID, why }) => {
+    log.warn(
+      { nodeID: peerID },
+      `Node ${peerID} ${why}. Requests that it must answer fail until it is reached.`,
+    )
+  })
+  const connections = new PeerConnections(identity, reachability)
   closers.add('connections to peers', async () => connections.close())
+  const peers = new PeerWatch({ membership, connections, reachability })
+  const retry = () => peers.retry()
+  closers.add('trying peers', repeatEvery(renewEveryMs, 'reach nodes that could not be reached', log, retry))
   const { drainer, router, takeOffered, whyUnfit } = joinClusterDomain({
     ports,
     domain,
@@ -99,13 +114,16 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     askWhyUnfit: createAskWhyUnfit(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
-  const forwarder = new ClusterForwarder({ membership, router, connections, log })
+  const held = new HeldRequests({ isBack: (peerID) => peers.isBack(peerID), clock })
+  const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
   const placer = new Placer({
     catalog: domain.catalog,
     admission: domain.admission,
     membership,
     forwarder,
     owners: stores.owners,
+    reachability,
+    clock,
   })
   const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log })
   const buildPlacer = new BuildPlacer({
@@ -117,7 +135,18 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
-  return { nodeID, identity, membership, forwarder, ...placers, everyNode, files, takeOffered, whyUnfit }
+  return {
+    nodeID,
+    identity,
+    membership,
+    peers,
+    forwarder,
+    ...placers,
+    everyNode,
+    files,
+    takeOffered,
+    whyUnfit,
+  }
 }
 
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {
@@ -144,7 +173,7 @@ function startDraining(drainer: Drainer, { ports: { log } }: ClusterParts, close
 }
 
 /** Without a cluster, lists only this Warren as it is at that moment. */
-export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
+export function createNodeDirectory(parts: ClusterParts, peers: PeerWatch | undefined): NodeDirectory {
   const { config, paths, node, isolation, ports, domain } = parts
   const { stores, clock } = ports
   const readLoad = createLoadReader(ports, domain, paths.root)
@@ -163,6 +192,7 @@ export function createNodeDirectory(parts: ClusterParts): NodeDirectory {
     nodes: stores.nodes,
     owners: stores.owners,
     readSelf: isAlone ? readSelf : undefined,
+    findTroubles: peers && ((nodes) => peers.findTroubles(nodes)),
     clock,
   })
 }
@@ -173,29 +203,15 @@ export async function listenForPeers(
   { identity }: Cluster,
   options: ServerOptions,
   attach: (server: Server) => void,
-  closers: Closers,
-): Promise<void> {
+  inherited: number | undefined,
+): Promise<Server> {
   const server = createPeerServer(options, identity)
   attach(server)
-  const { host, port } = splitAddress(peerListen ?? `0.0.0.0:${splitAddress(peerAddress!).port}`)
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) => {
-      reject(
-        new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${cause.message}`, { cause }),
-      )
+  const { host, port } = peerPort({ peerAddress, peerListen })
+  await listen(server, host, port, inherited).catch((cause) => {
+    throw new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${errorText(cause)}`, {
+      cause,
     })
-    server.listen({ host, port }, resolve)
   })
-  closers.add('the inner door', () => closeServer(server))
-}
-
-function closeServer(server: ReturnType<typeof createPeerServer>): Promise<void> {
-  return new Promise((resolve) => {
-    const cut = setTimeout(() => server.closeAllConnections(), closeGraceMs)
-    server.close(() => {
-      clearTimeout(cut)
-      resolve()
-    })
-    server.closeIdleConnections()
-  })
+  return server
 }

@@ -50,6 +50,22 @@ export function isKeptByJournal(
   return env.JOURNAL_STREAM !== undefined && !isTerminal
 }
 
+/** What systemd calls the first descriptor that it hands over. */
+const firstInherited = 3
+
+/** Descriptors of the ports that systemd opened for this process and keeps open while it restarts. */
+export function inheritedSockets(
+  env: Record<string, string | undefined> = process.env,
+  pid = process.pid,
+): { door: number | undefined; peers: number | undefined } {
+  // Children inherit the variables and not the descriptors.
+  const count = env.LISTEN_PID === String(pid) ? Number(env.LISTEN_FDS ?? 0) : 0
+  return {
+    door: count >= 1 ? firstInherited : undefined,
+    peers: count >= 2 ? firstInherited + 1 : undefined,
+  }
+}
+
 /**
  * Reads the standard variables of OpenTelemetry, which belong to its library and are not settings of Warren.
  */

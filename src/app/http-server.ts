@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import http, { type IncomingMessage, type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
-import type { Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
 import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
@@ -14,7 +14,8 @@ export type Listener = {
   server: Server
   /** Used for connections from now on. */
   useCertificate(pair: TlsPair): void
-  listen(host: string, port: number): Promise<void>
+  /** With `inherited`, listens on that descriptor, which must be of the same address. */
+  listen(host: string, port: number, inherited?: number): Promise<void>
   /** Rejects new connections, lets open ones end for a moment, then cuts them. */
   close(graceMs: number): Promise<void>
 }
@@ -53,8 +54,9 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
   return {
     server,
     useCertificate() {},
-    listen: (host, port) => listen(server, host, port),
-    close: (graceMs) => close(server, http2, graceMs),
+    listen: (host, port, inherited) => listen(server, host, port, inherited),
+    close: (graceMs) =>
+      closeGently(server, graceMs, { closeIdle: () => http2?.close(), cut: () => http2?.destroy() }),
   }
 }
 
@@ -81,7 +83,8 @@ function watchSilent(server: Server): () => void {
   }
 }
 
-function listen(server: Server, host: string, port: number): Promise<void> {
+export function listen(server: Server, host: string, port: number, inherited?: number): Promise<void> {
+  if (inherited !== undefined) return listenOn(server, inherited, `${host}:${port}`)
   return new Promise((resolve, reject) => {
     server.once('error', async (error) => {
       const problem = await portProblem(host, port)
@@ -91,17 +94,52 @@ function listen(server: Server, host: string, port: number): Promise<void> {
   })
 }
 
-function close(server: Server, http2: Http2Connections | undefined, graceMs: number): Promise<void> {
+async function listenOn(server: Server, fd: number, wanted: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen({ fd }, resolve))
+  const { address, port } = server.address() as AddressInfo
+  if (`${address}:${port}` === wanted) return
+  server.close()
+  throw new AppError(
+    'conflict',
+    `systemd opened ${address}:${port} for Warren, but its settings say ${wanted}. Run \`warren systemd --install\` again.`,
+  )
+}
+
+/** How long clients may go on with an open connection, and how often the idle ones are closed afterwards. */
+const lingerMs = 300
+const closeIdleEveryMs = 50
+
+/**
+ * A client may be sending its next request on an idle connection at this moment. So each answer first asks the
+ * client to open another connection, and idle connections are closed only then.
+ */
+export function closeGently(
+  server: Server,
+  graceMs: number,
+  { closeIdle, cut }: { closeIdle?: () => void; cut?: () => void } = {},
+): Promise<void> {
   return new Promise((resolve) => {
-    const cut = setTimeout(() => {
+    server.prependListener('request', (_request, response) => {
+      response.shouldKeepAlive = false
+    })
+    let sweep: NodeJS.Timeout | undefined
+    const linger = setTimeout(
+      () => {
+        sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs)
+        server.closeIdleConnections()
+        closeIdle?.()
+      },
+      Math.min(lingerMs, graceMs / 4),
+    )
+    const end = setTimeout(() => {
+      clearInterval(sweep)
       server.closeAllConnections()
-      http2?.destroy()
+      cut?.()
     }, graceMs)
-    server.close(() => {
-      clearTimeout(cut)
+    // Unlike that of an HTTP server, this one leaves idle connections open.
+    NetServer.prototype.close.call(server, () => {
+      for (const timer of [linger, sweep, end]) clearTimeout(timer)
       resolve()
     })
-    server.closeIdleConnections()
-    http2?.close()
   })
 }

@@ -9,12 +9,13 @@ import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
 import { routeOfSignedFile } from '../edge/signed-file.ts'
+import { delay } from '../lib/clock.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
-import type { Config } from './config.ts'
+import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
-import { createListener } from './http-server.ts'
+import { closeGently, createListener } from './http-server.ts'
 import type { OpenedPorts } from './ports.ts'
 import { projectFolder } from './project-folder.ts'
 import { repeatEvery } from './repeat.ts'
@@ -27,6 +28,7 @@ import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
 
 const closeGraceMs = 2000
+const finishWithinMs = 1000
 const lookAtCertificateEveryMs = 2000
 const mebibyte = 1024 * 1024
 
@@ -79,6 +81,16 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
+  const sockets = inheritedSockets()
+  let inner: Server | undefined
+  closers.add('the doors', async () => {
+    readiness.close()
+    const closed = Promise.all([listener.close(closeGraceMs), inner && closeGently(inner, closeGraceMs)])
+    // Requests under way may finish. Only the edge knows upgraded connections, for which the doors would wait.
+    await Promise.race([closed, delay(finishWithinMs)])
+    edge.close()
+    await closed
+  })
   if (cluster) {
     const operations: PeerOperations = {
       'take offered sandbox': cluster.takeOffered,
@@ -90,16 +102,9 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
       edge.attach(server, (request, response) => {
         if (!answerOperation(request, response, operations)) api.routing(request, response)
       })
-    await listenForPeers(config, cluster, edge.serverOptions, attach, closers)
+    inner = await listenForPeers(config, cluster, edge.serverOptions, attach, sockets.peers)
   }
-  await listener.listen(config.host, config.port)
-  closers.add('the listener', async () => {
-    readiness.close()
-    const closed = listener.close(closeGraceMs)
-    // Only the edge knows upgraded connections: the listener would wait for them.
-    edge.close()
-    await closed
-  })
+  await listener.listen(config.host, config.port, sockets.door)
   return url
 }
 

@@ -83,7 +83,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       openDashboard: parts.openDashboard,
       isWeakerThanWanted: isolation.warning !== undefined,
     }
-    const nodes = createNodeDirectory(clusterParts)
+    const nodes = createNodeDirectory(clusterParts, cluster?.peers)
     // Other Warrens can share a PostgreSQL database, but not an SQLite file.
     const mayShare = !cluster && config.databaseUrl !== null
     const loneNode = mayShare ? new LoneNode(ports.stores.owners, node.nodeID) : undefined

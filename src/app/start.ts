@@ -10,7 +10,7 @@ import { raisePriority, restorePriority } from '../lib/priority.ts'
 import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
-import { type Config, isKeptByJournal } from './config.ts'
+import { type Config, inheritedSockets, isKeptByJournal } from './config.ts'
 import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
@@ -34,7 +34,7 @@ export async function start(config: Config): Promise<void> {
   const paths = await openDataFolder(config.dataDir, config.secretsDir ?? undefined)
   await makeSpaceToStart(paths, config)
   const lock = lockDataFolder(paths.lock)
-  await refusePort(config.host, config.port)
+  if (inheritedSockets().door === undefined) await refusePort(config.host, config.port)
   // A wrong file is reported here, before the set-up, which takes long.
   if (config.extraCA !== null) readExtraCA(config.extraCA)
   const stopped = nextSignal()

@@ -5,8 +5,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { upgradeCommand } from '../cli/upgrade.ts'
-import { givenSettings } from './config.ts'
-import { environmentLines, systemdCommand, systemdUnit } from './systemd-command.ts'
+import { givenSettings, inheritedSockets } from './config.ts'
+import { environmentLines, systemdCommand, systemdSocket, systemdUnit } from './systemd-command.ts'
+
+const alone = { host: '127.0.0.1', port: 3000, peerAddress: null, peerListen: null }
+
+test('systemd opens the ports of the settings, and hands them to this process alone', () => {
+  const portsOf = (config: Parameters<typeof systemdSocket>[0]) =>
+    systemdSocket(config).match(/^ListenStream=.*$/gm)
+  assert.deepEqual(portsOf(alone), ['ListenStream=127.0.0.1:3000'])
+  assert.deepEqual(portsOf({ ...alone, host: '::', peerAddress: '10.0.0.1:7443' }), [
+    'ListenStream=[::]:3000',
+    'ListenStream=0.0.0.0:7443',
+  ])
+  const env = { LISTEN_PID: '7', LISTEN_FDS: '2' }
+  assert.deepEqual(inheritedSockets(env, 7), { door: 3, peers: 4 })
+  assert.deepEqual(inheritedSockets({ ...env, LISTEN_FDS: '1' }, 7), { door: 3, peers: undefined })
+  assert.deepEqual(inheritedSockets(env, 8), { door: undefined, peers: undefined })
+})
 
 test('the unit starts this Warren and leaves its sandboxes alone when it stops', () => {
   const unit = systemdUnit('/opt/warren')
@@ -34,9 +50,12 @@ test('systemd finds nothing wrong with the unit', (t) => {
   mkdirSync(join(folder, 'bin'))
   writeFileSync(join(folder, 'bin/warren'), '#!/bin/sh\n')
   chmodSync(join(folder, 'bin/warren'), 0o755)
-  const file = join(folder, 'warren.service')
-  writeFileSync(file, systemdUnit(folder))
-  const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', file], { encoding: 'utf8' })
+  const files = [join(folder, 'warren.service'), join(folder, 'warren.socket')]
+  writeFileSync(files[0]!, systemdUnit(folder))
+  writeFileSync(files[1]!, systemdSocket(alone))
+  const { status, stderr } = spawnSync('systemd-analyze', ['verify', '--man=no', ...files], {
+    encoding: 'utf8',
+  })
   assert.deepEqual({ status, stderr }, { status: 0, stderr: '' })
 })
 

@@ -1,10 +1,12 @@
 /** `warren systemd`: shows or installs the unit that runs this Warren as a service. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { asksForHelp, parseCommand, takeWords } from '../cli/arguments.ts'
 import { AppError } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
-import { givenSettings } from './config.ts'
+import { peerPort } from '../peers/address.ts'
+import { type Config, givenSettings, loadConfig } from './config.ts'
 import { refusedStatus } from './start-refusal.ts'
 
 const command = 'warren systemd'
@@ -26,9 +28,10 @@ export async function systemdCommand(
   const { words, flags } = parseCommand(args, [], command, { flags: ['install'] })
   takeWords(words, [], command)
   const unit = systemdUnit(projectFolder)
+  const socket = systemdSocket(loadConfig())
   const settings = environmentLines(givenSettings())
   if (!flags.has('install')) {
-    return `# ${unitFolder}/warren.service\n${unit}\n# ${environmentFile}\n${settings}\n# Nothing was changed: --install writes these files, enables the service and starts it.`
+    return `# ${unitFolder}/warren.service\n${unit}\n# ${unitFolder}/warren.socket\n${socket}\n# ${environmentFile}\n${settings}\n# Nothing was changed: --install writes these files, enables the service and starts it.`
   }
   if (!existsSync('/run/systemd/system')) {
     throw new AppError(
@@ -40,7 +43,10 @@ export async function systemdCommand(
   // Settings may contain passwords.
   writeFileSync(environmentFile, settings, { mode: 0o600 })
   writeFileSync(join(unitFolder, 'warren.service'), unit)
-  for (const verb of [['daemon-reload'], ['enable', '--now', 'warren.service']]) {
+  writeFileSync(join(unitFolder, 'warren.socket'), socket)
+  const units = ['warren.socket', 'warren.service']
+  // A Warren that runs has the ports, which systemd opens from now on.
+  for (const verb of [['daemon-reload'], ['stop', ...units], ['enable', '--now', ...units]]) {
     print(`systemctl ${verb.join(' ')}`)
     await runCommand('systemctl', verb)
   }
@@ -50,10 +56,12 @@ export async function systemdCommand(
 export function systemdUnit(projectFolder: string): string {
   return `[Unit]
 Description=Warren, a sandbox cloud
-After=network-online.target
+After=network-online.target warren.socket
 Wants=network-online.target
+Requires=warren.socket
 
 [Service]
+Sockets=warren.socket
 ExecStart=${projectFolder}/bin/warren start
 WorkingDirectory=${projectFolder}
 EnvironmentFile=-${environmentFile}
@@ -75,6 +83,25 @@ TasksMax=infinity
 
 [Install]
 WantedBy=multi-user.target
+`
+}
+
+/**
+ * systemd opens the ports, the door for clients first, and keeps them open while Warren restarts: connections wait
+ * in them for the next process.
+ */
+export function systemdSocket(config: Pick<Config, 'host' | 'port' | 'peerAddress' | 'peerListen'>): string {
+  const ports = [config, ...(config.peerAddress === null ? [] : [peerPort(config)])]
+  const lines = ports.map(({ host, port }) => `ListenStream=${isIPv6(host) ? `[${host}]` : host}:${port}\n`)
+  return `[Unit]
+Description=The ports of Warren, which stay open while it restarts
+
+[Socket]
+${lines.join('')}Backlog=4096
+NoDelay=true
+
+[Install]
+WantedBy=sockets.target
 `
 }
 

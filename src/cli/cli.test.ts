@@ -68,7 +68,10 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /admin/quarantine': [200, [quarantined]],
   'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
   'DELETE /admin/quarantine/ione-run': [204],
-  'GET /nodes': [200, [node('0a24', '10.0.0.1:7443'), node('8be1', '[fd00::2]:7443')]],
+  'GET /nodes': [
+    200,
+    [node('0a24', '10.0.0.1:7443'), { ...node('8be1', '[fd00::2]:7443'), problem: 'It is lost.' }],
+  ],
   'POST /nodes/0a24': [204],
   'POST /nodes/8be1': [204],
   'GET /volumes': [200, [{ volumeID: 'id-v', name: 'data' }]],
@@ -107,8 +110,10 @@ test('team list shows a table to people and JSON to programs', async () => {
   assert.equal(asked[0]!.token, 'secret')
 })
 
-test('node list shows the machine of a node, and drain accepts its address', async () => {
-  assert.match(await runVerb(nodeVerbs, ['list'], connect), /^0a24 .* 1\.0\.0 +10\.0\.0\.1:7443$/m)
+test('node list shows the machine of a node and its problem, and drain accepts its address', async () => {
+  const listed = await runVerb(nodeVerbs, ['list'], connect)
+  assert.match(listed, /^0a24 .* 1\.0\.0 +10\.0\.0\.1:7443$/m)
+  assert.match(listed, /\nPROBLEM 8be1: It is lost\.$/)
   for (const [word, id] of Object.entries({
     '0a': '0a24',
     '10.0.0.1': '0a24',

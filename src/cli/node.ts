@@ -48,5 +48,9 @@ function show(nodes: Node[], json: boolean): string {
     ...[id, status, String(sandboxCount), `${metrics.cpuPercent} % of ${metrics.cpuCount}`],
     ...[`${gigabytes(metrics.memoryUsedBytes)} of ${gigabytes(metrics.memoryTotalBytes)}`, version, address],
   ])
-  return table(['NODE', 'STATUS', 'SANDBOXES', 'CPU', 'MEMORY', 'VERSION', 'ADDRESS'], rows)
+  const problems = nodes.flatMap(({ id, problem }) =>
+    problem === undefined ? [] : [`PROBLEM ${id}: ${problem}`],
+  )
+  const listed = table(['NODE', 'STATUS', 'SANDBOXES', 'CPU', 'MEMORY', 'VERSION', 'ADDRESS'], rows)
+  return [listed, ...problems].join('\n')
 }

@@ -29,7 +29,7 @@ export async function upgradeCommand(args: readonly string[], parts: UpgradePart
 
 1. Read what changed: CHANGELOG.md of the newer release.
 2. Stop the server and copy the data folder; sandboxes keep running meanwhile:
-     systemctl stop warren
+     systemctl stop warren.socket warren
      cp -a --sparse=always ${dataFolder} ${dataFolder}.before-upgrade
 3. Fetch the newer release:
 ${fetchIt.map((line) => `     ${line}`).join('\n')}

@@ -31,6 +31,7 @@ export const hopHeader = {
   refusal: 'warren-refusal',
   made: 'warren-made',
   operation: 'warren-operation',
+  attempt: 'warren-attempt',
 } as const
 
 /** Routes of the agent that only the control plane may use; the edge answers 404 for them. */

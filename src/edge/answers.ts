@@ -1,15 +1,18 @@
 /** The edge's own answers, with the contract's texts: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { header } from '../contract/constants.ts'
+import { envdPort, header } from '../contract/constants.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { requestIDOf } from '../lib/request-id.ts'
+import { type AgentCode, agentAnswer, type RenderedAnswer } from './agent-answer.ts'
 
-export type EdgeAnswer = { status: number; retryAfterSeconds?: number } & (
-  | { text: string }
-  | { json: { message: string } & Json; title: string; advice?: string }
-)
+export type EdgeAnswer = {
+  status: number
+  retryAfterSeconds?: number
+  /** Set for requests to the agent of a sandbox that lives: its clients are told in the agent's protocol. */
+  agentCode?: AgentCode
+} & ({ text: string } | { json: { message: string } & Json; title: string; advice?: string })
 type Json = Record<string, string | number>
 
 export const invalidRequest = (text: string): EdgeAnswer => ({ status: 400, text })
@@ -120,7 +123,7 @@ export const resumeLimited = (sandboxId: string, message: string): EdgeAnswer =>
 })
 
 /** Another node has the sandbox and cannot be reached now. */
-export function nodeUnreachable(sandboxId: string, error: unknown): EdgeAnswer {
+export function nodeUnreachable(sandboxId: string, port: number, error: unknown): EdgeAnswer {
   if (error instanceof MalformedHead) return { status: error.status, text: error.message }
   if (isAppError(error, 'misdirected')) {
     const title = 'This sandbox is on another machine'
@@ -132,6 +135,7 @@ export function nodeUnreachable(sandboxId: string, error: unknown): EdgeAnswer {
     title: 'This sandbox cannot be reached now',
     json: { sandboxId, message: error.message, code: 503 },
     retryAfterSeconds: error.retry?.afterSeconds ?? 1,
+    ...(port === envdPort && { agentCode: error.retry?.should === false ? 'aborted' : 'resource_exhausted' }),
   }
 }
 
@@ -166,11 +170,14 @@ export function sendAnswer(request: IncomingMessage, response: ServerResponse, a
     sendPreflight(request, response)
     return
   }
-  const [type, body] = rendered(request, answer)
-  response.writeHead(answer.status, {
+  const { agentCode } = answer
+  const { status, type, body } = agentCode
+    ? agentAnswer(request, agentCode, messageOf(answer))
+    : rendered(request, answer)
+  response.writeHead(status, {
     ...openToAllOrigins,
     'X-Request-Id': requestIDOf(request),
-    'Content-Type': `${type}; charset=utf-8`,
+    'Content-Type': type,
     'Content-Length': Buffer.byteLength(body),
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
@@ -199,10 +206,13 @@ export function sendPreflight(request: IncomingMessage, response: ServerResponse
   response.end()
 }
 
-function rendered(request: IncomingMessage, answer: EdgeAnswer): [type: string, body: string] {
-  if ('text' in answer) return ['text/plain', answer.text]
-  if (isNavigation(request)) return ['text/html', page(answer)]
-  return ['application/json', JSON.stringify(answer.json)]
+const messageOf = (answer: EdgeAnswer): string => ('text' in answer ? answer.text : answer.json.message)
+
+function rendered(request: IncomingMessage, answer: EdgeAnswer): RenderedAnswer {
+  const { status } = answer
+  if ('text' in answer) return { status, type: 'text/plain; charset=utf-8', body: answer.text }
+  if (isNavigation(request)) return { status, type: 'text/html; charset=utf-8', body: page(answer) }
+  return { status, type: 'application/json; charset=utf-8', body: JSON.stringify(answer.json) }
 }
 
 /** True if a person opens the address in a browser, as opposed to a script or a program. */

@@ -1,5 +1,6 @@
 /** Traffic for sandboxes of other nodes of the cluster. Unused without a cluster. */
 import type { IncomingMessage } from 'node:http'
+import { envdPort } from '../contract/constants.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { FindDemand } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -69,7 +70,7 @@ export class PeerTraffic {
     destination: SandboxDestination,
     error: unknown,
   ): Promise<EdgeAnswer> {
-    const answer = nodeUnreachable(destination.sandboxID, error)
+    const answer = nodeUnreachable(destination.sandboxID, destination.port, error)
     if (!isAppError(error)) return answer
     // If the database does not answer, nothing is known of the sandbox, so nothing is revealed.
     return (await this.#rejectionOf(request, destination).catch(() => null)) ?? answer
@@ -82,7 +83,9 @@ export class PeerTraffic {
   /** Answers a signed URL that fits no sandbox of this node. */
   async answerSigned(exchange: HttpExchange, path: string): Promise<void> {
     const { request, response } = exchange
-    const rejection = await this.#forwardSigned(exchange, path).catch((error) => nodeUnreachable('', error))
+    const rejection = await this.#forwardSigned(exchange, path).catch((error) =>
+      nodeUnreachable('', envdPort, error),
+    )
     if (rejection && !request.socket.destroyed) sendAnswer(request, response, rejection)
   }
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { once } from 'node:events'
 import { request as httpsRequest } from 'node:https'
 import test from 'node:test'
+import { until } from '../../test/support/domain.ts'
 import { hopHeader } from '../contract/constants.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import { originOf } from '../lib/client-origin.ts'
-import { TestPeers } from './peer-fixture.ts'
+import { type Handler, type TestNode, TestPeers } from './peer-fixture.ts'
 import { openPeerIdentity, peerName, requireSharedSecrets } from './peer-identity.ts'
 
 const owned = (nodeID: string, isMovable = false) => ({ nodeID, isMovable })
@@ -38,8 +40,8 @@ test('a request reaches the owner through another door, with its body, and the a
   assert.equal(other.answered.length, 4)
   assert.equal(
     peers.reads,
-    1 + 4,
-    'the door asks for the owner once, and the owner each time whether it still is',
+    1 + 1 + 4,
+    'the door asks for the owner once, and once more for a body that it cannot send twice; the owner asks each time whether it still is',
   )
 })
 
@@ -140,12 +142,63 @@ test('if the owner has changed, the door looks again, and the new owner gets the
   )
 })
 
-test('a long body that the earlier owner did not read is not sent twice', async (t) => {
+/** A body whose length the client does not say, in two pieces with a pause between them. */
+async function* inPieces(pieces: readonly (string | Promise<string>)[]): AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) {
+    yield Buffer.from(await piece)
+    await new Promise(setImmediate)
+  }
+}
+
+const streamed = (...pieces: (string | Promise<string>)[]) =>
+  ({ method: 'POST', body: ReadableStream.from(inPieces(pieces)), duplex: 'half' }) as RequestInit
+
+test('every verb finds the new owner through a door that remembers the old one, however its body comes', async (t) => {
+  const peers = new TestPeers(t)
+  const [one] = [await peers.start('one'), await peers.start('other')]
+  const echo: Handler = (request, response) => void request.pipe(response)
+  await peers.start('third', echo)
+  const long = 'x'.repeat(500_000)
+  for (const [init, expected] of [
+    [{ method: 'POST', body: 'whole' }, 'whole'],
+    [streamed('in ', 'pieces'), 'in pieces'],
+    [streamed(long, 'end'), `${long}end`],
+    [{ method: 'PUT', body: long }, long],
+    [{ method: 'DELETE' }, ''],
+    [{ method: 'PATCH', body: 'changed' }, 'changed'],
+  ] as const) {
+    peers.owners.set('a', owned('other'))
+    await fetch(`${one!.publicURL}/sandboxes/a`)
+    peers.owners.set('a', owned('third'))
+    const answer = await fetch(`${one!.publicURL}/sandboxes/a`, init as RequestInit)
+    assert.deepEqual([answer.status, await answer.text()], [200, expected], init.method)
+  }
+})
+
+test('a conversation whose client waits for an answer before it sends on is carried at once', async (t) => {
+  const peers = new TestPeers(t)
+  const one = await peers.start('one')
+  await peers.start('other', (request, response) => void request.pipe(response))
+  peers.owners.set('a', owned('other'))
+  const rest = Promise.withResolvers<string>()
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`, streamed('first', rest.promise))
+  const reader = answer.body!.getReader()
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), 'first')
+  rest.resolve(' second')
+  assert.equal(Buffer.from((await reader.read()).value!).toString(), ' second')
+  assert.equal((await reader.read()).done, true)
+})
+
+test('a body that the owner rejects after the door has looked it up is not sent twice', async (t) => {
   const peers = new TestPeers(t)
   const [one] = [await peers.start('one'), await peers.start('other'), await peers.start('third')]
   peers.owners.set('a', owned('other'))
   await fetch(`${one!.publicURL}/sandboxes/a`)
-  peers.owners.set('a', owned('third'))
+  let reads = 0
+  peers.onRead = () => {
+    // The door looks first, then the owner does.
+    if (++reads === 2) peers.owners.set('a', owned('third'))
+  }
   const long = { method: 'POST', body: Buffer.alloc(500_000) }
   const moving = await fetch(`${one!.publicURL}/sandboxes/a`, long)
   assert.deepEqual([moving.status, moving.headers.get('retry-after')], [503, '1'])
@@ -211,4 +264,87 @@ test('memory of an absent node that does not fit here stays there, until its own
   assert.deepEqual(peers.taken, [])
   await one!.forwarder.takeOver('a', { memory: false })
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'one')
+})
+
+/** The inner door of a node closes, and opens again at the same port. */
+async function closeDoor({ inner }: TestNode): Promise<() => Promise<void>> {
+  const { server, port } = inner
+  const closed = once(server, 'close')
+  server.close().closeAllConnections()
+  await closed
+  return async () => {
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+  }
+}
+
+test('requests for a node that restarts wait for it, with their bodies, and are each carried out once', async (t) => {
+  const peers = new TestPeers(t)
+  peers.holdWithinMs = 20_000
+  const one = await peers.start('one')
+  const other = await peers.start('other', (request, response) => void request.pipe(response))
+  peers.owners.set('a', owned('other'))
+  const reopen = await closeDoor(other)
+  const long = 'x'.repeat(500_000)
+  const asked = [
+    { method: 'POST', body: 'whole' },
+    streamed('in ', 'pieces'),
+    streamed(long, 'end'),
+    { method: 'GET' },
+  ].map((init) => fetch(`${one.publicURL}/sandboxes/a`, init as RequestInit))
+  await until(async () => peers.failedDials >= asked.length)
+  await reopen()
+  const texts = await Promise.all((await Promise.all(asked)).map((answer) => answer.text()))
+  assert.deepEqual(texts, ['whole', 'in pieces', `${long}end`, ''])
+  assert.equal(other.answered.length, asked.length)
+})
+
+test('a request that a node may have carried out is not repeated, and one that changes nothing is', async (t) => {
+  const peers = new TestPeers(t)
+  peers.holdWithinMs = 20_000
+  const one = await peers.start('one')
+  let breaks = 2
+  const other = await peers.start('other', (request, response) => {
+    request.resume()
+    if (breaks-- > 0) request.socket.destroy()
+    else response.end('answered')
+  })
+  peers.owners.set('a', owned('other'))
+  const lost = await fetch(`${one.publicURL}/sandboxes/a`, { method: 'POST', body: 'x' })
+  assert.equal(lost.status, 503)
+  assert.match(await lost.text(), /It may have carried out the request/)
+  assert.equal(await (await fetch(`${one.publicURL}/sandboxes/a`)).text(), 'answered')
+  assert.equal(other.answered.length, 3)
+})
+
+test('a node that stays away is waited for within a bound, and one that is long gone not at all', async (t) => {
+  const peers = new TestPeers(t)
+  peers.holdWithinMs = 300
+  const [one, other] = [await peers.start('one'), await peers.start('other')]
+  peers.owners.set('a', owned('other'))
+  await closeDoor(other)
+  const gone = await fetch(`${one.publicURL}/sandboxes/a`)
+  assert.deepEqual([gone.status, gone.headers.get('retry-after')], [503, '1'])
+  assert.match(await gone.text(), /Node other cannot be reached now\. Nothing is lost/)
+  const before = peers.failedDials
+  await fetch(`${one.publicURL}/sandboxes/a`)
+  assert.equal(peers.failedDials, before + 1, 'the second request does not wait')
+})
+
+test('a sandbox that comes to the door while its request waits is answered there', async (t) => {
+  const peers = new TestPeers(t)
+  peers.holdWithinMs = 20_000
+  const [one, other] = [
+    await peers.start('one', (request, response) => void request.pipe(response)),
+    await peers.start('other'),
+  ]
+  peers.owners.set('a', owned('other'))
+  await fetch(`${one.publicURL}/sandboxes/a`)
+  const reopen = await closeDoor(other)
+  const answer = fetch(`${one.publicURL}/sandboxes/a`, { method: 'POST', body: 'mine' })
+  await until(async () => peers.failedDials >= 1)
+  peers.owners.set('a', owned('one'))
+  await reopen()
+  assert.equal(await (await answer).text(), 'mine')
+  assert.equal(other.answered.length, 1)
 })

@@ -5,13 +5,14 @@ import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '..
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
-import { isMoving, type RequestRouter } from '../core/cluster/request-router.ts'
-import { AppError } from '../lib/app-error.ts'
+import { isMoving, NodeIsAway, type RequestRouter } from '../core/cluster/request-router.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import type { HeldRequests } from './held-requests.ts'
 import {
   answerRefusal,
   headersFromPeer,
@@ -23,8 +24,8 @@ import {
   tellMade,
   trailersOfHop,
 } from './hop.ts'
-import type { PeerConnections } from './peer-connections.ts'
-import { readSmallBody } from './small-body.ts'
+import { type PeerConnections, PeerNotReached } from './peer-connections.ts'
+import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
 
@@ -32,10 +33,19 @@ export type ForwarderParts = {
   membership: Pick<Membership, 'find'>
   router: RequestRouter
   connections: PeerConnections
+  /** Requests that wait for a node which restarts. */
+  held: HeldRequests
   log: Log
 }
 
-type Attempt = { body?: Buffer | undefined; needs: NeededRoom | undefined }
+/** The body of a request, once it was read. */
+type Asked = { kept?: KeptBody }
+
+type Attempt = {
+  body?: Buffer | undefined
+  needs: NeededRoom | undefined
+  attemptID?: string | undefined
+}
 
 export class ClusterForwarder implements Forwarder<HttpExchange> {
   readonly #parts: ForwarderParts
@@ -49,16 +59,49 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 
   async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
+    if (!this.isFromPeer(exchange.request)) {
+      const asked: Asked = {}
+      return this.#holding(exchange, asked, () => this.#forwardOnce(what, exchange, asked))
+    }
+    const answerer = await this.#parts.router.route(what, { isFromPeer: true })
+    if (answerer === 'here') return 'here'
+    this.refuseAsMisdirected(exchange)
+    return 'answered'
+  }
+
+  /** Repeats work that fails because a node is away, as long as the request may wait for the node. */
+  async #holding<T>(exchange: HttpExchange, asked: Asked, work: () => Promise<T>): Promise<T> {
+    const { held } = this.#parts
+    const since = held.now()
+    for (;;) {
+      try {
+        return await work()
+      } catch (error) {
+        if (!(error instanceof NodeIsAway)) throw error
+        const { nodeID, goneForMs } = error
+        const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
+        const signal = untilClosed(exchange)
+        if (!(await held.untilBack({ nodeID, goneForMs, since, bytes, signal }))) throw error
+      }
+    }
+  }
+
+  async #forwardOnce(what: Owned, exchange: HttpExchange, asked: Asked): Promise<Forwarded> {
     const { router } = this.#parts
-    const answerer = await router.route(what, { isFromPeer: this.isFromPeer(exchange.request) })
-    if (answerer === 'here' || answerer === 'absent') return answerer
-    if (answerer === 'misdirected') {
-      this.refuseAsMisdirected(exchange)
+    const remembered = await router.route(what, { isFromPeer: false })
+    if (typeof remembered === 'string') {
+      if (!(asked.kept instanceof Buffer)) return remembered === 'misdirected' ? 'here' : remembered
+      // The sandbox came to this node while the request waited, whose body was read.
+      await this.#carryAgain(what, exchange, asked.kept)
       return 'answered'
     }
-    const body = await readSmallBody(exchange)
-    const refusal = await this.#carry(answerer, exchange, { body, needs: undefined })
-    if (refusal !== undefined) await this.#carryAgain(what, exchange, body)
+    asked.kept ??= await keepSmallBody(exchange)
+    const { kept } = asked
+    // A stream cannot be sent again, so its owner is looked up before.
+    const answerer = kept === 'stream' ? await router.routeByRow(what, remembered) : remembered
+    if (typeof answerer === 'string') return answerer
+    const refusal = await this.#carry(answerer, exchange, attemptWith(kept))
+    if (refusal !== undefined) await this.#carryAgain(what, exchange, kept)
     return 'answered'
   }
 
@@ -70,15 +113,26 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     return this.#parts.router.whyMissing(what)
   }
 
-  async send(nodeID: string, exchange: HttpExchange, { body, needs }: SentBody): Promise<SendOutcome> {
+  async send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome> {
     const node = await this.#parts.membership.find(nodeID)
-    if (!node || isAway(node)) return 'no room'
-    const refusal = await this.#carry(node, exchange, { body, needs })
-    return refusal === undefined ? 'answered' : 'no room'
+    if (!node || isAway(node)) return 'not reached'
+    try {
+      const refusal = await this.#carry(node, exchange, sent)
+      return refusal === undefined ? 'answered' : 'no room'
+    } catch (error) {
+      if (!isAppError(error, 'unavailable')) throw error
+      if (error instanceof NodeIsAway) return 'not reached'
+      if (sent.attemptID === undefined) throw error
+      return 'lost'
+    }
   }
 
   roomNeeded(request: IncomingMessage): NeededRoom | undefined {
     return hopOf(request)?.needs
+  }
+
+  attemptIDOf(request: IncomingMessage): string | undefined {
+    return hopOf(request)?.attemptID
   }
 
   refuseAsMisdirected(exchange: HttpExchange): void {
@@ -97,24 +151,40 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
    * Sends the request to the present owner after a peer reported that it is not; if that is this node,
    * through its own inner door.
    */
-  async #carryAgain(what: Owned, exchange: HttpExchange, body: Buffer | undefined): Promise<void> {
+  async #carryAgain(what: Owned, exchange: HttpExchange, kept: KeptBody): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
-    const canRepeat = body !== undefined || !hasBody(exchange.request)
     const isAnswered =
-      canRepeat && (await this.#carry(node, exchange, { body, needs: undefined })) === undefined
+      kept !== 'stream' && (await this.#carry(node, exchange, attemptWith(kept))) === undefined
     if (!isAnswered) throw isMoving(what)
+  }
+
+  /** A request of which the node has seen nothing, or that changes nothing, can be sent again. */
+  #whyNoAnswer(node: ClusterNode, request: IncomingMessage, cause: Error): Error {
+    if (cause instanceof MalformedHead) return cause
+    const { nodeID } = node
+    if (cause instanceof PeerNotReached || isSafe(request)) {
+      const goneForMs = this.#parts.connections.goneForMs(node)
+      const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
+      return new NodeIsAway({ nodeID, goneForMs }, message, { afterSeconds: retryAfterSeconds, cause })
+    }
+    const message = `Node ${nodeID} broke off before it answered. It may have carried out the request; look before you try again.`
+    return new AppError('unavailable', message, {
+      cause,
+      retry: { should: false, afterSeconds: retryAfterSeconds },
+    })
   }
 
   /** Resolves when the answer has begun, or with the reason why the node does not answer. */
   #carry(node: ClusterNode, exchange: HttpExchange, attempt: Attempt): Promise<Refusal | undefined> {
     const { router, connections, log } = this.#parts
     const { request, response, upgrade, awaitsContinue } = exchange
-    const { body, needs } = attempt
+    const { body, needs, attemptID } = attempt
     return new Promise((resolve, reject) => {
       const head = headForPeer(request, {
         awaitsContinue: awaitsContinue && body === undefined,
         upgrade: upgrade !== null,
         needs,
+        attemptID,
         bodyLength: body?.length,
       })
       const tunnel: ClientRequestArgs['createConnection'] = (_options, callback) => {
@@ -148,20 +218,28 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         },
         fail: (error) => {
           log.debug({ err: error, nodeID: node.nodeID }, 'A node did not answer.')
-          reject(noAnswer(node, error))
+          reject(this.#whyNoAnswer(node, request, error))
         },
       })
     })
   }
 }
 
-const hasBody = ({ headers }: IncomingMessage): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+const attemptWith = (kept: KeptBody): Attempt => ({
+  body: typeof kept === 'string' ? undefined : kept,
+  needs: undefined,
+})
 
-const noAnswer = ({ nodeID }: ClusterNode, cause: unknown): AppError | MalformedHead =>
-  cause instanceof MalformedHead
-    ? cause
-    : new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`, {
-        cause,
-        retry: { should: true, afterSeconds: retryAfterSeconds },
-      })
+/** Aborted when the client has gone. */
+function untilClosed({ response }: HttpExchange): AbortSignal {
+  const gone = new AbortController()
+  if (response.destroyed) gone.abort()
+  else response.once('close', () => gone.abort())
+  return gone.signal
+}
+
+/** Safe to send twice. */
+const isSafe = ({ method, headers }: IncomingMessage): boolean =>
+  (method === 'GET' || method === 'HEAD' || method === 'OPTIONS') &&
+  headers['transfer-encoding'] === undefined &&
+  headers['content-length'] === undefined

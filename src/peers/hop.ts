@@ -24,6 +24,7 @@ const {
   refusal,
   made,
   operation,
+  attempt,
 } = hopHeader
 
 /**
@@ -36,6 +37,8 @@ export type Refusal = 'not the owner' | 'no room'
 
 type Hop = {
   needs: NeededRoom | undefined
+  /** The same for all attempts of a door to carry out one create. */
+  attemptID: string | undefined
   /** Set if the peer itself sends the request, not a client. */
   operation: string | undefined
 }
@@ -57,7 +60,11 @@ export function takeHop(request: IncomingMessage): void {
     address: found.get(address) ?? 'unknown',
     protocol: found.get(protocol) === 'https' ? 'https' : 'http',
   })
-  hops.set(request, { needs: parseRoom(found.get(room)), operation: found.get(operation) })
+  hops.set(request, {
+    needs: parseRoom(found.get(room)),
+    attemptID: found.get(attempt),
+    operation: found.get(operation),
+  })
 }
 
 function parseRoom(text = ''): NeededRoom | undefined {
@@ -78,6 +85,7 @@ export type HopOptions = {
   awaitsContinue: boolean
   upgrade: boolean
   needs: NeededRoom | undefined
+  attemptID?: string | undefined
   /** The length of the body, if it was read already. */
   bodyLength?: number | undefined
 }
@@ -91,8 +99,9 @@ export function headForPeer(request: IncomingMessage, options: HopOptions): Outg
   headers.push(address, origin.address, protocol, origin.protocol)
   // Lets both nodes log the request under one ID. A client's own ID is passed on unchanged.
   if (request.headers[requestIDHeader] === undefined) headers.push(requestIDHeader, requestIDOf(request))
-  const { needs } = options
+  const { needs, attemptID } = options
   if (needs) headers.push(room, roomText(needs))
+  if (attemptID !== undefined) headers.push(attempt, attemptID)
   if (bodyLength === undefined) return head
   const framed = withoutFraming(headers)
   return { headers: [...framed, 'Content-Length', String(bodyLength)], hasBody: true }

@@ -1,28 +1,32 @@
 /** Connections to peers, reused for later requests. Each peer must show the certificate of its node. */
 import type { Socket } from 'node:net'
 import { connect } from 'node:tls'
-import type { ClusterNode } from '../core/cluster/node.ts'
+import { type PeerAddress, Reachability } from '../core/cluster/reachability.ts'
+import { errorText } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
 import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { splitAddress } from './address.ts'
-import { type PeerIdentity, peerName } from './peer-identity.ts'
+import { nodeOfPeerName, type PeerIdentity, peerName } from './peer-identity.ts'
 
 const connectWithinMs = 3000
 const mostIdle = 256
 /** Shorter than the server keeps them, and long enough to save most requests the handshake. */
 const idleMs = 60_000
 
-export type PeerAddress = Pick<ClusterNode, 'nodeID' | 'address'>
+/** No connection to the peer came about, so it has seen nothing of the request. */
+export class PeerNotReached extends Error {}
 
 export class PeerConnections {
   readonly #identity: PeerIdentity
+  readonly #reachability: Reachability
   readonly #pools = new Map<string, UpstreamPool>()
   /** By address, for those with open connections. */
   readonly #probes = new Map<string, LivenessProbe>()
 
-  constructor(identity: PeerIdentity) {
+  constructor(identity: PeerIdentity, reachability = new Reachability(systemClock)) {
     this.#identity = identity
+    this.#reachability = reachability
   }
 
   poolFor(peer: PeerAddress): UpstreamPool {
@@ -39,31 +43,39 @@ export class PeerConnections {
     return pool
   }
 
-  /** Opens a separate connection that will leave HTTP. */
-  dial({ nodeID, address }: PeerAddress): Promise<Socket> {
-    const { authority: ca, certificate: cert, key } = this.#identity
-    return new Promise((resolve, reject) => {
-      const socket = connect({ ...splitAddress(address), ca, cert, key, servername: peerName(nodeID) })
-      socket.setNoDelay(true)
-      const fail = (error: Error) => {
-        cancel()
-        socket.destroy()
-        reject(error)
-      }
-      const cancel = systemClock.after(connectWithinMs, () => fail(new Error('the node does not answer')))
-      // An error without a listener would end the process; the user of the socket adds a listener that
-      // handles it.
-      socket.on('error', fail)
-      socket.once('secureConnect', () => {
-        cancel()
-        this.#watch(socket, address)
-        resolve(socket)
-      })
-    })
+  /** Opens a separate connection that will leave HTTP. Rejects with `PeerNotReached`. */
+  async dial(peer: PeerAddress): Promise<Socket> {
+    try {
+      const socket = await openConnection(this.#identity, peer, connectWithinMs)
+      this.#reachability.noteReached(peer)
+      this.#watch(socket, peer)
+      return socket
+    } catch (cause) {
+      const why = errorText(cause)
+      this.#reachability.noteTrouble(peer, why)
+      throw new PeerNotReached(`Node ${peer.nodeID} ${why}`, { cause })
+    }
   }
 
-  #watch(socket: Socket, address: string): void {
-    const isThere = () => isMachineThere(splitAddress(address))
+  /** Finds out whether the peer can be reached; `Reachability` has the outcome. */
+  async check(peer: PeerAddress): Promise<void> {
+    const socket = await this.dial(peer).catch(() => undefined)
+    socket?.destroy()
+  }
+
+  /** How long ago the peer could first not be reached; 0 if it could the last time. */
+  goneForMs(peer: PeerAddress): number {
+    const trouble = this.#reachability.troubleOf(peer)
+    return trouble ? systemClock.now() - trouble.since : 0
+  }
+
+  #watch(socket: Socket, peer: PeerAddress): void {
+    const { address } = peer
+    const isThere = async () => {
+      const answers = await isMachineThere(splitAddress(address))
+      if (!answers) this.#reachability.noteTrouble(peer, `does not answer at ${address}`)
+      return answers
+    }
     const probe = this.#probes.get(address) ?? new LivenessProbe({ isThere, clock: systemClock })
     this.#probes.set(address, probe)
     const stop = probe.watch(socket)
@@ -78,3 +90,60 @@ export class PeerConnections {
     this.#pools.clear()
   }
 }
+
+/** Rejects with the rest of a sentence about the node. */
+export function openConnection(
+  { authority: ca, certificate: cert, key }: PeerIdentity,
+  { nodeID, address }: PeerAddress,
+  withinMs: number,
+): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ ...splitAddress(address), ca, cert, key, servername: peerName(nodeID) })
+    socket.setNoDelay(true)
+    const fail = (error: Error) => {
+      cancel()
+      socket.destroy()
+      reject(error)
+    }
+    const cancel = systemClock.after(withinMs, () => fail(new Error(`does not answer at ${address}`)))
+    // An error without a listener would end the process; the user of the socket adds a listener that
+    // handles it.
+    socket.on('error', (cause) => fail(whyNotReached(cause, address)))
+    socket.once('secureConnect', () => {
+      cancel()
+      resolve(socket)
+    })
+  })
+}
+
+/** Another node, or something that is no node of this cluster, answers at the address of a peer. */
+export class ForeignPeer extends Error {
+  readonly who: string
+
+  constructor(who: string, address: string, cause: unknown) {
+    super(`cannot be reached: ${who} answers at ${address}`, { cause })
+    this.who = who
+  }
+}
+
+type TlsError = NodeJS.ErrnoException & { cert?: { subjectaltname?: string } }
+
+function whyNotReached(cause: TlsError, address: string): Error {
+  const { code = '' } = cause
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
+    const other = nodeOfPeerName(cause.cert?.subjectaltname)
+    return new ForeignPeer(other === undefined ? 'another server' : `node ${other}`, address, cause)
+  }
+  if (untrusted.has(code)) return new ForeignPeer('a server of another cluster', address, cause)
+  return new Error(`does not answer at ${address} (${code || cause.message})`, { cause })
+}
+
+/** Codes of OpenSSL for a certificate of another authority. */
+const untrusted: ReadonlySet<string> = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'CERT_SIGNATURE_FAILURE',
+])

@@ -6,15 +6,19 @@ import type { TestContext } from 'node:test'
 import type { ClusterNode } from '../core/cluster/node.ts'
 import type { Owner } from '../core/cluster/owner-store.ts'
 import { Owners } from '../core/cluster/owners.ts'
+import { Reachability } from '../core/cluster/reachability.ts'
 import { RequestRouter } from '../core/cluster/request-router.ts'
 import { SecretVault } from '../core/secret/vault.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { silentLog } from '../lib/log.ts'
 import { ClusterForwarder } from './forwarder.ts'
+import { HeldRequests } from './held-requests.ts'
 import { PeerConnections } from './peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity } from './peer-identity.ts'
 import { createPeerServer } from './peer-server.ts'
+import { PeerWatch } from './peer-watch.ts'
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -36,7 +40,12 @@ export class TestPeers {
   readonly taken: string[] = []
   /** Sandboxes whose memory no other node can use. */
   readonly unfit = new Set<string>()
+  /** How long nodes that are started from now on hold requests for others that are away. */
+  holdWithinMs = 0
   reads = 0
+  /** Connections between nodes that did not come about. */
+  failedDials = 0
+  onRead = () => {}
   settled: (id: string) => Promise<void> = async () => {}
   readonly #shared = new Map<string, string>()
   readonly #t: TestContext
@@ -52,7 +61,13 @@ export class TestPeers {
 
   async start(nodeID: string, handle: Handler = answerWithName(nodeID)): Promise<TestNode> {
     const identity = await openPeerIdentity({ share: this.share }, new SecretVault('a'.repeat(64)), nodeID)
-    const connections = new PeerConnections(identity)
+    const reachability = new Reachability(systemClock)
+    const noteTrouble = reachability.noteTrouble.bind(reachability)
+    reachability.noteTrouble = (peer, why) => {
+      this.failedDials++
+      noteTrouble(peer, why)
+    }
+    const connections = new PeerConnections(identity, reachability)
     const membership = { nodeID, find: async (id: string) => this.#describe(id) }
     const router = new RequestRouter({
       membership,
@@ -65,7 +80,14 @@ export class TestPeers {
       },
       settled: (id) => this.settled(id),
     })
-    const forwarder = new ClusterForwarder({ membership, router, connections, log: silentLog })
+    const { holdWithinMs: withinMs } = this
+    const watch = new PeerWatch({
+      membership: { ...membership, nodes: async () => [] },
+      connections,
+      reachability,
+    })
+    const held = new HeldRequests({ isBack: (id) => watch.isBack(id), clock: systemClock, withinMs })
+    const forwarder = new ClusterForwarder({ membership, router, connections, held, log: silentLog })
     const answered: IncomingMessage[] = []
     const serve = async (exchange: HttpExchange): Promise<void> => {
       const { request, response } = exchange
@@ -110,6 +132,7 @@ export class TestPeers {
 
   async #read(id: string): Promise<Owner | undefined> {
     this.reads++
+    this.onRead()
     return this.owners.get(id)
   }
 
@@ -120,6 +143,10 @@ export class TestPeers {
     return { nodeID, address: `127.0.0.1:${node.inner.port}`, silentMs } as ClusterNode
   }
 }
+
+/** For tests of nodes that are away: their requests are answered at once. */
+export const holdNothing = (): HeldRequests =>
+  new HeldRequests({ isBack: async () => false, clock: systemClock, withinMs: 0 })
 
 export const answerWithName =
   (nodeID: string): Handler =>

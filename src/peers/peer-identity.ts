@@ -24,6 +24,9 @@ export type SharedSecrets = { seed: string; adminToken: string }
 /** The name in the certificate of a node. */
 export const peerName = (nodeID: string): string => `${nodeID}.node.warren`
 
+/** `names` is what Node tells of a certificate's names. Undefined if none of them is the name of a node. */
+export const nodeOfPeerName = (names = ''): string | undefined => /DNS:(\w+)\.node\.warren/.exec(names)?.[1]
+
 /**
  * Rejects a node with secrets other than the cluster's: its tokens and sealed values would be invalid there.
  */

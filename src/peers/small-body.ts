@@ -1,17 +1,58 @@
+/** Keeps the body of a small request in memory, so that the request can be sent a second time. */
+import type { IncomingMessage } from 'node:http'
+import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 
-/** Requests up to this size can be sent a second time. */
 const mostBytes = 64 * 1024
+/**
+ * Longer than a client needs to send a short body after its head. A body without a length may be one half of a
+ * conversation, whose client waits for an answer before it sends the rest.
+ */
+const wholeWithinMs = 100
 
-/** Reads the body of a small request. Undefined if it has none, or if its size is too large or unknown. */
-export async function readSmallBody({
-  request,
-  awaitsContinue,
-  upgrade,
-}: HttpExchange): Promise<Buffer | undefined> {
-  const length = Number(request.headers['content-length'] ?? 0)
-  if (upgrade || awaitsContinue || !(length > 0 && length <= mostBytes)) return undefined
-  const pieces: Buffer[] = []
-  for await (const piece of request.iterator({ destroyOnReturn: false })) pieces.push(piece as Buffer)
-  return Buffer.concat(pieces)
+/** `none`: the request has no body. `stream`: the body is long, or not whole in time, and can be sent once only. */
+export type KeptBody = Buffer | 'none' | 'stream'
+
+/** Reads the body if it is small. Leaves the body of a stream unread. Rejects if the client disconnects. */
+export async function keepSmallBody(exchange: HttpExchange): Promise<KeptBody> {
+  const { request, awaitsContinue, upgrade } = exchange
+  if (upgrade || !hasBody(request)) return 'none'
+  const length = request.headers['content-length']
+  if (awaitsContinue || Number(length ?? 0) > mostBytes) return 'stream'
+  return read(request, length === undefined ? wholeWithinMs : undefined)
 }
+
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+
+function read(request: IncomingMessage, withinMs: number | undefined): Promise<KeptBody> {
+  const pieces: Buffer[] = []
+  const { promise, resolve, reject } = Promise.withResolvers<KeptBody>()
+  const take = () => {
+    for (let piece = request.read() as Buffer | null; piece; piece = request.read()) pieces.push(piece)
+    if (sizeOf(pieces) > mostBytes) giveBack()
+  }
+  const end = () => {
+    leave()
+    resolve(Buffer.concat(pieces))
+  }
+  const giveBack = () => {
+    leave()
+    if (pieces.length > 0) request.unshift(Buffer.concat(pieces))
+    // By then the stream has noticed that nobody listens, and flows again for its next reader.
+    setImmediate(resolve, 'stream')
+  }
+  const fail = () => {
+    leave()
+    reject(new Error('The client disconnected before it had sent its request.'))
+  }
+  const cancel = withinMs === undefined ? () => {} : systemClock.after(withinMs, giveBack)
+  const leave = () => {
+    cancel()
+    request.off('readable', take).off('end', end).off('close', fail)
+  }
+  request.on('readable', take).on('end', end).on('close', fail)
+  return promise
+}
+
+const sizeOf = (pieces: readonly Buffer[]): number => pieces.reduce((sum, { length }) => sum + length, 0)

@@ -8,6 +8,7 @@ import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
 import { SqlAccessTokenStore } from './access-tokens.ts'
 import { SqlBuildCacheStore } from './build-cache.ts'
+import { forOperator } from './database-trouble.ts'
 import { SqlDeliveryStore } from './deliveries.ts'
 import { SqlEventStore } from './events.ts'
 import { SqlKeyStore } from './keys.ts'
@@ -62,7 +63,7 @@ export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables
     return db
   } catch (error) {
     await db.destroy().catch(() => {})
-    throw error
+    throw forOperator(error)
   }
 }
 

@@ -112,7 +112,11 @@ test(
       await server.execute(endAll)
       await transaction.selectFrom('teams').selectAll().execute()
     })
-    await assert.rejects(cutOff, (error) => isAppError(error, 'unavailable'))
+    await assert.rejects(cutOff, (error) => {
+      assert.ok(isAppError(error, 'unavailable'))
+      assert.equal(error.message, 'The database cannot be reached; try again in a moment.')
+      return /WARREN_DATABASE_URL/.test(String(error.cause))
+    })
     assert.deepEqual(await db.selectFrom('teams').selectAll().execute(), [])
     await db.destroy()
   },

@@ -5,6 +5,7 @@ import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-erro
 import { systemClock } from '../lib/clock.ts'
 import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
+import { databaseUnreachable } from './database-trouble.ts'
 
 const defaultConnections = 10
 /** How long a query waits for a new or free connection of the pool. */
@@ -90,22 +91,26 @@ function checkPostgresBinding(value: unknown): Binding | boolean {
 }
 
 const unavailableClasses = /^(08|53|57P|55P03|40)/
+const rejectedLogins: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', '42501'])
 const networkFailure = /^E[A-Z]+$/
 
 function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }): AppError {
   if (isAppError(cause)) return cause
   const code = String((cause as { code?: unknown }).code ?? '')
   const said = errorText(cause)
+  if (rejectedLogins.has(code)) {
+    const what = 'check user, password and database in WARREN_DATABASE_URL'
+    return databaseUnreachable(`PostgreSQL rejected the login (${said}); ${what}`, cause)
+  }
   const known = knownFailure(code, said)
   if (known) return new AppError(known[0], known[1], { cause })
   // pg reports the end of a connection by its message only, without a code.
   const lost = code === '' && /terminated|timeout|closed|not queryable|after calling end/i.test(said)
   if (connecting || lost || unavailableClasses.test(code) || networkFailure.test(code)) {
-    return new AppError(
-      'unavailable',
+    return databaseUnreachable(
       `PostgreSQL cannot be reached or did not finish (${said || code}); check that the server of ` +
         'WARREN_DATABASE_URL runs and try again',
-      { cause, retry: { should: true, afterSeconds: 1 } },
+      cause,
     )
   }
   return new AppError('internal', 'The database rejected a statement; the log has the cause', { cause })
@@ -128,14 +133,6 @@ function knownFailure(code: string, said: string): [code: ErrorCode, message: st
       return ['invalid_argument', 'A number is too big to be stored; use a smaller one']
     case '53100':
       return ['no_space', 'The disk of the PostgreSQL server is full; free some space on it']
-    case '28000':
-    case '28P01':
-    case '3D000':
-    case '42501':
-      return [
-        'unavailable',
-        `PostgreSQL rejected the login (${said}); check user, password and database in WARREN_DATABASE_URL`,
-      ]
     case 'XX001':
     case 'XX002':
       return ['internal', `The PostgreSQL database is damaged (${said}); restore a backup`]

@@ -125,7 +125,13 @@ export class FakeCluster {
 }
 
 /** A create on its way. `sandboxID` is set by the node that has answered it. */
-type AskedCreate = { team: Team; needs?: NeededRoom | undefined; isFromPeer: boolean; sandboxID?: string }
+type AskedCreate = {
+  team: Team
+  needs?: NeededRoom | undefined
+  attemptID?: string | undefined
+  isFromPeer: boolean
+  sandboxID?: string
+}
 
 function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
   const driver = new FakeDriver()
@@ -179,6 +185,8 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
     membership,
     owners: stores.owners,
     forwarder: forwarderIn(cluster),
+    reachability: { troubleOf: () => undefined },
+    clock,
   })
   const { service } = domain
   /** As the route of the API does it. Undefined: a peer has asked, and there is no room. */
@@ -186,8 +194,10 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
     const none = { volumeNames: [], metadata: {}, idempotencyKey: undefined }
     const wanted = { template: 'base', ...none, body: () => Buffer.of() }
     const exchange = { request: asked as unknown as IncomingMessage } as HttpExchange
-    if (await placer.place(asked.team, wanted, exchange)) return asked.sandboxID
-    const { sandboxID } = await service.create(asked.team, request({ timeoutMs: 3_600_000 }))
+    const { isAnswered, attemptKey: key } = await placer.place(asked.team, wanted, exchange)
+    if (isAnswered) return asked.sandboxID
+    const claim = key === undefined ? undefined : { key, requestHash: '' }
+    const { sandboxID } = await service.create(asked.team, request({ timeoutMs: 3_600_000 }), claim)
     return sandboxID
   }
   return { nodeID, stores, driver, membership, router, service, create }
@@ -221,12 +231,14 @@ function forwarderIn(cluster: FakeCluster): Forwarder<HttpExchange> {
     whyMissing: unused,
     isFromPeer: (asked) => createOf(asked).isFromPeer,
     roomNeeded: (asked) => createOf(asked).needs,
+    attemptIDOf: (asked) => createOf(asked).attemptID,
     refuseForRoom: () => {},
     tellMade: () => {},
     refuseAsMisdirected: () => {},
-    async send(nodeID, exchange, { needs }) {
+    async send(nodeID, exchange, { needs, attemptID }) {
       const asked = createOf(exchange.request)
-      const sandboxID = await cluster.find(nodeID).create({ team: asked.team, isFromPeer: true, needs })
+      const passedOn = { team: asked.team, isFromPeer: true, needs, attemptID }
+      const sandboxID = await cluster.find(nodeID).create(passedOn)
       if (sandboxID === undefined) return 'no room'
       asked.sandboxID = sandboxID
       return 'answered'

@@ -49,6 +49,17 @@ async function setStatus({ nodeID }: ClusterMember, status: 'ready' | 'draining'
   assert.equal(answer.status, 204)
 }
 
+/**
+ * Until the row says that the object store has it. Its objects appear earlier; if the node died in between, the
+ * others would wait for the node, which alone knows that all bytes are there.
+ */
+async function untilMarked(select: string, ...values: string[]): Promise<void> {
+  await eventually(async () => {
+    const rows = await cluster.read(select, values)
+    assert.ok(rows.length > 0 && rows.every((row) => row.stored_at !== null))
+  })
+}
+
 const sayIn = async (sandbox: Sandbox, command: string) => (await sandbox.commands.run(command)).stdout
 
 /** A program that counts in memory and prints each number. */
@@ -97,12 +108,15 @@ suite('two Warrens with an object store', () => {
     const template = Template().fromBaseImage().runCmd('echo by the first node > made')
     await Template.build(template, 'shared', door(0).client)
     await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1))
+    await untilMarked(`select b.stored_at from template_builds b join templates t on t.id = b.template_id
+      where t.team_id is not null and b.status = 'ready'`)
     const sandbox = await createOnFirst('shared')
     sandboxID = sandbox.sandboxId
     await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
     await sandbox.commands.run('echo in memory > /dev/shm/mark; echo on disk > mark')
     await sandbox.pause()
     await eventually(async () => assert.equal(readdirSync(stored(`sandboxes/${sandboxID}`)).length, 1))
+    await untilMarked('select stored_at from sandboxes where id = $1', sandboxID)
   })
 
   test('a node that dies loses neither of them: the other node resumes its sandbox with its memory', async () => {

@@ -13,14 +13,16 @@ import { FileSearch } from '../../src/core/cluster/file-search.ts'
 import type { Membership } from '../../src/core/cluster/membership.ts'
 import type { ClusterNode, NodeStatus } from '../../src/core/cluster/node.ts'
 import { Placer } from '../../src/core/cluster/placer.ts'
+import { Reachability } from '../../src/core/cluster/reachability.ts'
 import { VolumePlacer } from '../../src/core/cluster/volume-placer.ts'
 import { createEdge } from '../../src/edge/edge.ts'
 import { routeOfSignedFile } from '../../src/edge/signed-file.ts'
-import { ManualClock } from '../../src/lib/clock.ts'
+import { ManualClock, systemClock } from '../../src/lib/clock.ts'
 import { silentLog } from '../../src/lib/log.ts'
 import { createAskNode } from '../../src/peers/ask-node.ts'
 import { ClusterForwarder } from '../../src/peers/forwarder.ts'
 import { PeerConnections } from '../../src/peers/peer-connections.ts'
+import { holdNothing } from '../../src/peers/peer-fixture.ts'
 import { openPeerIdentity, type PeerIdentity } from '../../src/peers/peer-identity.ts'
 import { answerOperation, createAskForFile, type PeerOperations } from '../../src/peers/peer-operations.ts'
 import { createPeerServer } from '../../src/peers/peer-server.ts'
@@ -36,6 +38,9 @@ export type ApiNode = Awaited<ReturnType<typeof openApi>> & {
   call(method: string, path: string, more?: Call): Promise<Response>
   /** The same as the operator. */
   callAsAdmin(method: string, path: string, body?: object): Promise<Response>
+  /** Breaks the connections of peers to this node. */
+  dropPeers(): void
+  reachability: Reachability
 }
 
 type Call = { body?: object; headers?: Record<string, string> }
@@ -69,11 +74,12 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   let identity: PeerIdentity | undefined
   let connections: PeerConnections | undefined
   let forwarder: ClusterForwarder | undefined
+  const reachability = new Reachability(systemClock)
   const membership = membershipOf(nodeID, known)
   const join = async (domain: Fixture) => {
     const { stores, catalog, admission } = domain
     identity = await openPeerIdentity(stores.nodes, vault, nodeID)
-    connections = new PeerConnections(identity)
+    connections = new PeerConnections(identity, reachability)
     const { router } = joinClusterDomain({
       ports: { ...domain, log: silentLog },
       domain,
@@ -81,8 +87,16 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
       askWhyUnfit: async () => undefined,
       handOver: async () => assert.fail('nothing is handed over here'),
     })
-    forwarder = new ClusterForwarder({ membership, router, connections, log: silentLog })
-    const placer = new Placer({ membership, forwarder, catalog, admission, owners: stores.owners })
+    forwarder = new ClusterForwarder({ membership, router, connections, held: holdNothing(), log: silentLog })
+    const placer = new Placer({
+      membership,
+      forwarder,
+      catalog,
+      admission,
+      owners: stores.owners,
+      reachability,
+      clock: domain.clock,
+    })
     const everyNode = new EveryNode({ membership, ask: createAskNode(connections), log: silentLog })
     const buildPlacer = new BuildPlacer({ membership, forwarder, catalog, owners: stores.owners })
     const volumePlacer = new VolumePlacer({ membership, forwarder })
@@ -133,7 +147,9 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     for (const server of servers) server.close().closeAllConnections()
     await api[Symbol.asyncDispose]()
   }
-  return { node: { ...api, nodeID, url, call, callAsAdmin } satisfies ApiNode, close }
+  const dropPeers = () => servers[0]!.closeAllConnections()
+  const node: ApiNode = { ...api, nodeID, url, call, callAsAdmin, dropPeers, reachability }
+  return { node, close }
 }
 
 function membershipOf(nodeID: string, { addresses, away, statuses }: Known): Membership {

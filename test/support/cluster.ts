@@ -19,9 +19,13 @@ export type ClusterMember = {
   machine: TestMachine
   /** The same node again, with what it had; ends the old process by the signal first. */
   restart(signal: 'stop' | 'crash'): Promise<void>
+  /** Starts the stopped node with these settings. */
+  startWith(settings: Record<string, string>): Promise<void>
   /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
   losePower(): Promise<void>
 }
+
+type Row = Record<string, unknown>
 
 export type TestCluster = {
   members: ClusterMember[]
@@ -29,6 +33,8 @@ export type TestCluster = {
   databaseURL: string
   /** The member that has the sandbox, by its row. */
   ownerOf(sandboxID: string): Promise<ClusterMember>
+  /** Rows of the database that all members share. */
+  read(text: string, values?: readonly unknown[]): Promise<Row[]>
   stop(): Promise<void>
 }
 
@@ -72,17 +78,19 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     await stop()
     throw failed.reason
   }
-  const ownerOf = (sandboxID: string) => findOwner(url.href, members, sandboxID)
-  return { members, postgres, databaseURL: url.href, stop, ownerOf }
+  const read = (text: string, values: readonly unknown[] = []) => query(url.href, text, values)
+  const ownerOf = async (sandboxID: string) => {
+    const [row] = await read('select node_id from sandboxes where id = $1', [sandboxID])
+    return members.find(({ nodeID }) => nodeID === row?.node_id)!
+  }
+  return { members, postgres, databaseURL: url.href, stop, ownerOf, read }
 }
 
-async function findOwner(url: string, members: ClusterMember[], sandboxID: string): Promise<ClusterMember> {
+async function query(url: string, text: string, values: readonly unknown[]): Promise<Row[]> {
   const client = new Client({ connectionString: url })
   await client.connect()
-  const { rows } = await client
-    .query('select node_id from sandboxes where id = $1', [sandboxID])
-    .finally(() => client.end())
-  return members.find(({ nodeID }) => nodeID === rows[0]?.node_id)!
+  const { rows } = await client.query(text, [...values]).finally(() => client.end())
+  return rows as Row[]
 }
 
 type MemberParts = {
@@ -99,7 +107,7 @@ async function startMember(
 ): Promise<ClusterMember> {
   const machine = await network.addMachine(index)
   const database = await openLink({ path: socket }, network.hostAddress)
-  const start = (keep: boolean) =>
+  const start = (keep: boolean, more: Record<string, string> = {}) =>
     startWarren(isolation, {
       keep,
       name: `node-${index}`,
@@ -108,6 +116,7 @@ async function startMember(
         WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
         WARREN_PEER_ADDRESS: `${machine.address}:7443`,
         ...settings,
+        ...more,
       },
     })
   const warren = await start(false)
@@ -120,6 +129,9 @@ async function startMember(
     async restart(signal) {
       await member.warren[signal]()
       member.warren = await start(true)
+    },
+    async startWith(more) {
+      member.warren = await start(true, more)
     },
     async losePower() {
       await member.warren.crash()

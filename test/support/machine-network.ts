@@ -19,6 +19,9 @@ export type TestMachine = {
   address: string
   cut(): Promise<void>
   mend(): Promise<void>
+  /** Nothing that it sends to the other machine arrives there; all others it reaches. */
+  cutFrom(other: TestMachine): Promise<void>
+  mendTo(other: TestMachine): Promise<void>
 }
 
 /** A name of a link has at most 15 characters. */
@@ -46,11 +49,25 @@ export async function makeMachineNetwork(isolation: Isolation): Promise<MachineN
         address,
         cut: () => ip('link', 'set', link, 'down'),
         mend: () => ip('link', 'set', link, 'up'),
+        // No machine has this hardware address.
+        cutFrom: (other) =>
+          ip(...neighbour(name, 'replace', other), 'lladdr', '02:00:00:00:00:01', 'nud', 'permanent'),
+        mendTo: (other) => ip(...neighbour(name, 'del', other)),
       }
     },
     remove: async () => removeNetwork(prefix, bridge),
   }
 }
+
+const neighbour = (name: string, verb: string, { address }: TestMachine) => [
+  '-n',
+  name,
+  'neigh',
+  verb,
+  address,
+  'dev',
+  'eth0',
+]
 
 function removeNetwork(prefix: string, bridge: string): void {
   for (const name of names('/run/netns').filter((one) => one.startsWith(`${prefix}-`)))

@@ -3,6 +3,7 @@ import { asksForHelp, parseCommand, takeWords } from '../../cli/arguments.ts'
 import { asJson } from '../../cli/output.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
+import { clusterChecks } from './cluster-checks.ts'
 import type { Finding, MachineCheck } from './finding.ts'
 import { fail } from './finding.ts'
 import { gpuChecks } from './gpu-checks.ts'
@@ -25,6 +26,7 @@ export const allChecks: readonly MachineCheck[] = [
   ...gpuChecks,
   ...networkChecks,
   ...resourceChecks,
+  ...clusterChecks,
 ]
 
 /** Gives the exit code: 0 when Warren can run here. */

@@ -24,6 +24,8 @@ export const Node = Type.Object({
   clusterID: Type.String(),
   /** Where the other nodes reach it, so that an operator can tell which machine it is. Not E2B's; absent on one machine. */
   address: Type.Optional(Type.String()),
+  /** What is wrong with it as seen from the node that was asked, and what to do. Not E2B's. */
+  problem: Type.Optional(Type.String()),
   version: Type.String(),
   commit: Type.String(),
   status: NodeStatus,

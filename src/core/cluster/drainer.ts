@@ -264,11 +264,13 @@ export class Drainer {
     const nodes = (await membership.nodes()).filter(({ runID }) => !unfit?.has(runID))
     const sizes = { cpuCount, memoryMB, gpuCount }
     const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
-    const ranked = rankNodes(nodes, demand, () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow)
+    const ranked = rankNodes(nodes, demand, { sentTo: () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow })
     let why: string | undefined
     for (const { node, hasRoom } of ranked) {
       if (withRoom && !hasRoom) continue
-      const reason = needs ? await askWhyUnfit(node, needs, this.#closing.signal) : undefined
+      // A node that does not answer is not the target, whatever it can restore.
+      const asked = needs ? askWhyUnfit(node, needs, this.#closing.signal).catch(errorText) : undefined
+      const reason = await asked
       if (reason === undefined) return node
       why ??= reason
     }

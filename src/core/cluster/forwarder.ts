@@ -33,6 +33,8 @@ export interface Forwarder<Exchange extends DoorExchange> {
    * one is full.
    */
   roomNeeded(request: Exchange['request']): NeededRoom | undefined
+  /** The ID that the peer gave its attempts to have this create carried out. */
+  attemptIDOf(request: Exchange['request']): string | undefined
   /** Tells the peer that passed the request on that another node owns the object. */
   refuseAsMisdirected(exchange: Exchange): void
   /** Tells the peer that passed the request on that this node is full. */
@@ -42,7 +44,10 @@ export interface Forwarder<Exchange extends DoorExchange> {
    * this.
    */
   tellMade(exchange: Exchange, sandboxIDs: readonly string[]): void
-  /** Sends a request whose body has already been read to this node. */
+  /**
+   * Sends a request whose body has already been read to this node. Rejects if the node may have carried it out
+   * and its answer was lost, unless the request has an `attemptID`.
+   */
   send(nodeID: string, exchange: Exchange, sent: SentBody): Promise<SendOutcome>
 }
 
@@ -58,9 +63,15 @@ export type SentBody = {
   body: Buffer
   /** The node must reject at once if it lacks this capacity. Undefined: the node waits for capacity. */
   needs: NeededRoom | undefined
+  /** Lets the caller send the same request to another node: a node creates one sandbox for all attempts. */
+  attemptID?: string | undefined
 }
 
-export type SendOutcome = 'answered' | 'no room'
+/**
+ * `not reached`: the node is away, or no connection to it came about; it has seen nothing of the request.
+ * `lost`: the node may carry the request out, but its answer does not arrive.
+ */
+export type SendOutcome = 'answered' | 'no room' | 'not reached' | 'lost'
 
 /**
  * Takes over a paused sandbox of a node that is away, as `SandboxMover.take` says. False if that was not

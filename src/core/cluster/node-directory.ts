@@ -4,14 +4,20 @@ import type { Clock } from '../../lib/clock.ts'
 import { awayAfterMs, type ClusterNode, isAway, type NodeStatus } from './node.ts'
 import type { ForgottenNode, NodeStore } from './node-store.ts'
 import type { OwnerStore } from './owner-store.ts'
+import type { PeerTrouble } from './reachability.ts'
 
 export type NodeDirectoryParts = {
   nodes: NodeStore
   owners: Pick<OwnerStore, 'readyBuildsOf'>
   /** Reads this Warren's own state if it has no cluster; undefined in a cluster. */
   readSelf: (() => Promise<ClusterNode>) | undefined
+  /** Tells for each of these nodes that this node cannot reach why. Undefined without a cluster. */
+  findTroubles?: ((nodes: readonly ClusterNode[]) => Promise<readonly PeerTrouble[]>) | undefined
   clock: Clock
 }
+
+/** `problem`: sentences for the operator. */
+export type ListedNode = ClusterNode & { problem?: string }
 
 export class NodeDirectory {
   readonly #parts: NodeDirectoryParts
@@ -20,15 +26,25 @@ export class NodeDirectory {
     this.#parts = parts
   }
 
-  async list(): Promise<ClusterNode[]> {
-    const { nodes, readSelf } = this.#parts
-    return readSelf ? [await readSelf()] : nodes.list()
+  /** With the problems that this node sees: it looks at nodes that it has not reached lately. */
+  async list(): Promise<ListedNode[]> {
+    const { findTroubles } = this.#parts
+    const listed = await this.#rows()
+    const living = listed.filter((node) => !isAway(node))
+    const troubles = (await findTroubles?.(living)) ?? []
+    return listed.map((node) => {
+      const problem = problemOf(node, living, troubles)
+      return problem === undefined ? node : { ...node, problem }
+    })
   }
 
-  async get(nodeID: string): Promise<ClusterNode> {
-    const found = (await this.list()).find((node) => node.nodeID === nodeID)
-    if (!found) throw noSuchNode(nodeID)
-    return found
+  async get(nodeID: string): Promise<ListedNode> {
+    return find(await this.list(), nodeID)
+  }
+
+  async #rows(): Promise<ClusterNode[]> {
+    const { nodes, readSelf } = this.#parts
+    return readSelf ? [await readSelf()] : nodes.list()
   }
 
   /** IDs of the builds whose bytes lie on the node's disk: its own, and those it has fetched. */
@@ -38,7 +54,7 @@ export class NodeDirectory {
 
   async setStatus(nodeID: string, status: NodeStatus): Promise<void> {
     if (this.#parts.readSelf) {
-      await this.get(nodeID)
+      find(await this.#rows(), nodeID)
       throw new AppError(
         'conflict',
         'This Warren is not in a cluster, so no other node could take over its work.',
@@ -50,11 +66,38 @@ export class NodeDirectory {
   /** For a node that does not come back: everything that only its disk had is lost. */
   async forget(nodeID: string): Promise<ForgottenNode> {
     const { nodes, clock } = this.#parts
-    if (!isAway(await this.get(nodeID))) throw stillLives(nodeID)
+    if (!isAway(find(await this.#rows(), nodeID))) throw stillLives(nodeID)
     const forgotten = await nodes.forget(nodeID, clock.now(), awayAfterMs)
     if (!forgotten) throw stillLives(nodeID)
     return forgotten
   }
+}
+
+/** Undefined for a node that is away: its state says so. */
+function problemOf(
+  node: ClusterNode,
+  living: readonly ClusterNode[],
+  troubles: readonly PeerTrouble[],
+): string | undefined {
+  if (isAway(node)) return undefined
+  const { nodeID, address } = node
+  const same = nodesAt(address, living).filter((other) => other.nodeID !== nodeID)
+  const sentences = same.map((other) => sharesAddress(node, other.nodeID))
+  const trouble = troubles.find((one) => one.nodeID === nodeID && one.address === address)
+  if (trouble) sentences.push(`This node ${trouble.why}, as seen from the node that was asked.`)
+  return sentences.length === 0 ? undefined : sentences.join(' ')
+}
+
+const nodesAt = (address: string, nodes: readonly ClusterNode[]) =>
+  nodes.filter((node) => node.address === address)
+
+const sharesAddress = ({ address }: ClusterNode, otherID: string) =>
+  `Node ${otherID} has the same address ${address}: set WARREN_PEER_ADDRESS on each machine to its own address.`
+
+function find<T extends ClusterNode>(listed: readonly T[], nodeID: string): T {
+  const found = listed.find((node) => node.nodeID === nodeID)
+  if (!found) throw noSuchNode(nodeID)
+  return found
 }
 
 const noSuchNode = (nodeID: string) =>

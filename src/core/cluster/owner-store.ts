@@ -45,6 +45,11 @@ export interface OwnerStore extends SandboxFinder {
   nodesOfVolumes(teamID: string, names: readonly string[]): Promise<string[]>
   /** The node that carried out an earlier request with this idempotency key. */
   nodeOfClaim(teamID: string, key: string): Promise<string | undefined>
+  /**
+   * Ends the sandbox that the node is still creating for this idempotency key, and releases the key. The node
+   * stops what it started for the row. Changes nothing if the sandbox runs, or if there is none.
+   */
+  giveUpCreate(claim: { teamID: string; key: string; nodeID: string; at: number }): Promise<void>
   /** Counts the team's sandboxes and builds on these nodes that have not ended. */
   countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount>
 }

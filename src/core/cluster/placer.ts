@@ -1,6 +1,7 @@
 /** Chooses the node for a new sandbox on the node that got the request, and passes the request on to it. */
 import { AppError } from '../../lib/app-error.ts'
-import { randomBelow } from '../../lib/ids.ts'
+import type { Clock } from '../../lib/clock.ts'
+import { newUUID, randomBelow } from '../../lib/ids.ts'
 import type { Admission } from '../sandbox/capacity/admission.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
@@ -11,10 +12,19 @@ import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
-import { hasGpusFor, type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+import {
+  hasGpusFor,
+  type PlacementDemand,
+  type RankedNode,
+  rankNodes,
+  type SentDemand,
+} from './rank-nodes.ts'
+import type { Reachability } from './reachability.ts'
 
 /** Number of nodes to ask for capacity before the request waits for capacity on the best one. */
 const mostAsked = 3
+/** Number of nodes that may fail to answer before the client gets an error. */
+const mostFailed = 5
 
 export type PlacerParts<Exchange extends DoorExchange> = {
   membership: Membership
@@ -22,6 +32,8 @@ export type PlacerParts<Exchange extends DoorExchange> = {
   forwarder: Forwarder<Exchange>
   catalog: TemplateCatalog
   admission: Pick<Admission, 'hasRoomFor'>
+  reachability: Pick<Reachability, 'troubleOf'>
+  clock: Pick<Clock, 'now'>
 }
 
 export type PlacedRequest = {
@@ -33,6 +45,17 @@ export type PlacedRequest = {
   body: () => Buffer
 }
 
+/**
+ * `attemptKey`: the idempotency key with which this node must create the sandbox, because another node may be
+ * creating it for the same request.
+ */
+export type Placement = { isAnswered: boolean; attemptKey?: string | undefined }
+
+const answered: Placement = { isAnswered: true }
+
+/** The attempts to have one create carried out. */
+type Attempts = { teamID: string; key: string; attemptID: string; failed: Set<string> }
+
 export class Placer<Exchange extends DoorExchange> {
   readonly #parts: PlacerParts<Exchange>
   /** CPU and memory of the requests that were sent to each node since the list of nodes was read. */
@@ -43,17 +66,20 @@ export class Placer<Exchange extends DoorExchange> {
     this.#parts = parts
   }
 
-  /** Returns false if the sandbox must be created here, and true if the request has been answered. */
-  async place(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
+  /** Sends the request to another node, or tells that the sandbox must be created here. */
+  async place(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { forwarder } = this.#parts
     if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
     const needs = forwarder.roomNeeded(exchange.request)
-    if (!needs || (await this.#parts.admission.hasRoomFor(needs))) return false
+    if (!needs || (await this.#parts.admission.hasRoomFor(needs))) {
+      const attemptID = forwarder.attemptIDOf(exchange.request)
+      return { isAnswered: false, attemptKey: attemptID && attemptKeyOf(attemptID) }
+    }
     forwarder.refuseForRoom(exchange)
-    return true
+    return answered
   }
 
-  async #choose(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
+  async #choose(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { owners, membership } = this.#parts
     const { idempotencyKey } = wanted
     const earlier =
@@ -62,46 +88,89 @@ export class Placer<Exchange extends DoorExchange> {
     if (bound !== undefined) return this.#sendTo(bound, wanted, exchange)
     const template = await this.#template(team, wanted.template)
     // An error in the request is reported by this node.
-    if (!template) return false
+    if (!template) return { isAnswered: false }
     const { tag } = parseTemplateReference(wanted.template)
     const build = await owners.locateBuild(template.templateID, tag)
     if (!build) {
       const unfinished = await owners.ownerOf({ kind: 'template', id: template.templateID })
-      return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : false
+      return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : { isAnswered: false }
     }
     const nodes = await membership.nodes()
     const demand = demandOf(template, build, wanted.metadata)
-    const ranked = rankNodes(nodes, demand, (nodeID) => this.#sentTo(nodes, nodeID), randomBelow)
+    const ranked = rankNodes(nodes, demand, {
+      sentTo: (nodeID) => this.#sentTo(nodes, nodeID),
+      isReachable: (node) => this.#parts.reachability.troubleOf(node) === undefined,
+      drawBelow: randomBelow,
+    })
     if (ranked.length === 0) throw noNode(demand, nodes)
-    for (const { node, hasRoom } of ranked.slice(0, mostAsked)) {
-      if (!hasRoom) break
-      const outcome = await this.#try(node.nodeID, demand, wanted, exchange)
-      if (outcome !== 'no room') return outcome === 'answered'
-    }
-    return this.#sendTo(ranked[0]!.node.nodeID, wanted, exchange)
+    return this.#tryInTurn(team, ranked, demand, wanted, exchange)
   }
 
-  async #try(
-    nodeID: string,
+  /**
+   * Every attempt has the same idempotency key: the client's, or one that this node makes. If the answer of a
+   * node is lost, the next node therefore creates no second sandbox.
+   */
+  async #tryInTurn(
+    { teamID }: Team,
+    ranked: readonly RankedNode[],
     demand: PlacementDemand,
     wanted: PlacedRequest,
     exchange: Exchange,
-  ): Promise<'here' | 'answered' | 'no room'> {
-    const { membership, forwarder, admission } = this.#parts
-    this.#note(nodeID, demand)
-    if (nodeID === membership.nodeID) return (await admission.hasRoomFor(demand)) ? 'here' : 'no room'
-    return forwarder.send(nodeID, exchange, { body: wanted.body(), needs: demand })
+  ): Promise<Placement> {
+    const attemptID = newUUID()
+    const key = wanted.idempotencyKey ?? attemptKeyOf(attemptID)
+    const attempts: Attempts = { teamID, key, attemptID, failed: new Set() }
+    const roomy = ranked.filter(({ hasRoom }) => hasRoom)
+    let asked = 0
+    for (const { node } of roomy) {
+      if (asked === mostAsked || attempts.failed.size === mostFailed) break
+      const outcome = await this.#try(node.nodeID, demand, wanted, exchange, attempts)
+      if (outcome === 'no room') asked++
+      else if (outcome !== 'failed') return outcome
+    }
+    for (const { node } of ranked) {
+      if (attempts.failed.has(node.nodeID)) continue
+      if (attempts.failed.size === mostFailed) break
+      const outcome = await this.#try(node.nodeID, undefined, wanted, exchange, attempts)
+      if (outcome !== 'failed' && outcome !== 'no room') return outcome
+    }
+    throw noneReached(attempts)
+  }
+
+  /** Without `demand`, the node lets the request wait for capacity. */
+  async #try(
+    nodeID: string,
+    demand: PlacementDemand | undefined,
+    wanted: PlacedRequest,
+    exchange: Exchange,
+    attempts: Attempts,
+  ): Promise<Placement | 'no room' | 'failed'> {
+    const { membership, forwarder, admission, owners, clock } = this.#parts
+    const { teamID, key, attemptID, failed } = attempts
+    if (demand) this.#note(nodeID, demand)
+    if (nodeID === membership.nodeID) {
+      if (demand && !(await admission.hasRoomFor(demand))) return 'no room'
+      return { isAnswered: false, attemptKey: failed.size > 0 ? key : undefined }
+    }
+    const sent = { body: wanted.body(), needs: demand, attemptID }
+    const outcome = await forwarder.send(nodeID, exchange, sent)
+    if (outcome === 'answered') return answered
+    if (outcome === 'no room') return 'no room'
+    failed.add(nodeID)
+    if (outcome === 'lost') await owners.giveUpCreate({ teamID, key, nodeID, at: clock.now() })
+    return 'failed'
   }
 
   /** Sends the request to this node only, which lets it wait for capacity. */
-  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<boolean> {
+  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { membership, forwarder } = this.#parts
-    if (nodeID === membership.nodeID) return false
+    if (nodeID === membership.nodeID) return { isAnswered: false }
     const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: undefined })
-    if (outcome === 'answered') return true
+    if (outcome === 'answered') return answered
     throw new AppError(
       'unavailable',
-      `Node ${nodeID}, which has the volumes or the template of the sandbox, is away.`,
+      `Node ${nodeID}, which has the volumes or the template of the sandbox, cannot be reached. Nothing is lost; ` +
+        'try again when it is back.',
       retryLater,
     )
   }
@@ -149,6 +218,16 @@ function demandOf(
   if (teamID === null) return { ...sizes, builder: undefined, buildID: undefined, isBound: false }
   return { ...sizes, builder: nodeID, buildID, isBound: !isStored }
 }
+
+/** No key of a client has a colon. */
+const attemptKeyOf = (attemptID: string): string => `attempt:${attemptID}`
+
+const noneReached = ({ failed }: Attempts): AppError =>
+  new AppError(
+    'unavailable',
+    `None of the nodes that could create the sandbox can be reached now (${[...failed].join(', ')}). Try again in a moment.`,
+    { retry: { should: true, afterSeconds: 1 } },
+  )
 
 const retryLater = { retry: { should: true, afterSeconds: 5 } }
 

@@ -54,7 +54,8 @@ const order = (
   nodes: ClusterNode[],
   wanted: Partial<PlacementDemand> = {},
   sent: (nodeID: string) => SentDemand = nothing,
-) => rankNodes(nodes, { ...demand, ...wanted }, sent, first).map((one) => one.node.nodeID)
+) =>
+  rankNodes(nodes, { ...demand, ...wanted }, { sentTo: sent, drawBelow: first }).map((one) => one.node.nodeID)
 
 test('absent and draining nodes get no sandboxes', () => {
   const nodes = [node('a', { silentMs: 60_000 }), node('b', { status: 'draining' }), node('c')]
@@ -74,7 +75,7 @@ test('a node with a warm sandbox is preferred to one with the files on its disk,
 test('free capacity counts before everything else, and includes sandboxes sent to a node since its last report', () => {
   const full = node('a', { load: { warmTemplates: ['t'], freeMemoryMB: 500 } })
   assert.deepEqual(order([full, node('b')]), ['b', 'a'])
-  const ranked = rankNodes([full], demand, nothing, first)
+  const ranked = rankNodes([full], demand, { sentTo: nothing, drawBelow: first })
   assert.deepEqual(
     ranked.map(({ hasRoom }) => hasRoom),
     [false],
@@ -110,7 +111,7 @@ test('a thousand creates on ten equal nodes spread within a few percent', () => 
     return state % count
   }
   for (let create = 0; create < 1000; create++) {
-    const [best] = rankNodes(nodes, demand, (id) => sent.get(id) ?? nothing(), draw)
+    const [best] = rankNodes(nodes, demand, { sentTo: (id) => sent.get(id) ?? nothing(), drawBelow: draw })
     const { nodeID } = best!.node
     const before = sent.get(nodeID) ?? nothing()
     sent.set(nodeID, { cpuCount: before.cpuCount + 2, memoryMB: before.memoryMB + 1024 })
@@ -123,7 +124,7 @@ test('a thousand creates on ten equal nodes spread within a few percent', () => 
 test('a sandbox with GPUs goes to a node with enough free GPUs, and never to one that has none', () => {
   const gpus = (free: number, mostPerSandbox = 2) => ({ load: { gpus: { free, mostPerSandbox } } })
   const nodes = [node('none'), node('busy', gpus(0)), node('free', gpus(2)), node('small', gpus(1, 1))]
-  const ranked = rankNodes(nodes, { ...demand, gpuCount: 2 }, nothing, first)
+  const ranked = rankNodes(nodes, { ...demand, gpuCount: 2 }, { sentTo: nothing, drawBelow: first })
   assert.deepEqual(
     ranked.map(({ node: { nodeID }, hasRoom }) => [nodeID, hasRoom]),
     [
@@ -132,6 +133,23 @@ test('a sandbox with GPUs goes to a node with enough free GPUs, and never to one
     ],
   )
   const sent = (nodeID: string) => (nodeID === 'free' ? { ...nothing(), gpuCount: 1 } : nothing())
-  assert.equal(rankNodes(nodes, { ...demand, gpuCount: 2 }, sent, first)[0]!.hasRoom, false)
-  assert.equal(rankNodes(nodes, demand, nothing, first).length, 4)
+  assert.equal(
+    rankNodes(nodes, { ...demand, gpuCount: 2 }, { sentTo: sent, drawBelow: first })[0]!.hasRoom,
+    false,
+  )
+  assert.equal(rankNodes(nodes, demand, { sentTo: nothing, drawBelow: first }).length, 4)
+})
+
+test('a node that this one cannot reach comes after all others, whatever it has', () => {
+  const nodes = [
+    node('a', { load: { warmTemplates: ['t'] } }),
+    node('b', { load: { freeCPU: 0 } }),
+    node('c'),
+  ]
+  const isReachable = ({ nodeID }: ClusterNode) => nodeID !== 'a'
+  const ranked = rankNodes(nodes, demand, { sentTo: nothing, isReachable, drawBelow: first })
+  assert.deepEqual(
+    ranked.map((one) => one.node.nodeID),
+    ['c', 'b', 'a'],
+  )
 })

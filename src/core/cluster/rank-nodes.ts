@@ -22,12 +22,19 @@ export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number
 
 export type RankedNode = { node: ClusterNode; hasRoom: boolean }
 
-/** `drawBelow(n)` draws a random integer from 0 to n - 1. */
+export type RankingFacts = {
+  sentTo: (nodeID: string) => SentDemand
+  /** False if the last attempt of this node to reach the other one failed. */
+  isReachable?: (node: ClusterNode) => boolean
+  /** `drawBelow(n)` draws a random integer from 0 to n - 1. */
+  drawBelow: (count: number) => number
+}
+
+/** Nodes that this node cannot reach come last. */
 export function rankNodes(
   nodes: readonly ClusterNode[],
   demand: PlacementDemand,
-  sentTo: (nodeID: string) => SentDemand,
-  drawBelow: (count: number) => number,
+  { sentTo, isReachable = () => true, drawBelow }: RankingFacts,
 ): RankedNode[] {
   const builder = nodes.find(({ nodeID }) => nodeID === demand.builder)
   const canRun = builder ? createCanRun(builder.facts) : () => true
@@ -44,12 +51,13 @@ export function rankNodes(
     const room = roomOf(node, sent)
     const hasRoom =
       room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
-    return { node, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
+    const reachable = isReachable(node)
+    return { node, reachable, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
   })
-  ranked.sort((a, b) => Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier || a.fullness - b.fullness)
-  const best = ranked.filter(
-    ({ hasRoom, tier }) => hasRoom === ranked[0]?.hasRoom && tier === ranked[0]?.tier,
-  )
+  const byClass = (a: (typeof ranked)[number], b: (typeof ranked)[number]) =>
+    Number(b.reachable) - Number(a.reachable) || Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier
+  ranked.sort((a, b) => byClass(a, b) || a.fullness - b.fullness)
+  const best = ranked.filter((one) => byClass(one, ranked[0]!) === 0)
   const first = emptierOfTwo(best, drawBelow)
   const order = first ? [first, ...ranked.filter((one) => one !== first)] : []
   return order.map(({ node, hasRoom }) => ({ node, hasRoom }))

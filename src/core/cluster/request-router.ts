@@ -2,15 +2,32 @@
  * Decides which node answers a request, by the row of the object it is about and by the nodes' signs of life.
  * Sends nothing: src/peers does that, and asks again if a peer reports that it is not the owner.
  */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway } from './node.ts'
+import { awayAfterMs, type ClusterNode, isAway } from './node.ts'
 import type { Owned, Owner } from './owner-store.ts'
 import type { Owners } from './owners.ts'
 
 const retryAwayAfterSeconds = 5
 const retryMovedAfterSeconds = 1
+
+/** The node that must answer a request cannot do so now. It may be back soon. */
+export class NodeIsAway extends AppError {
+  readonly nodeID: string
+  readonly goneForMs: number
+
+  constructor(
+    { nodeID, goneForMs }: { nodeID: string; goneForMs: number },
+    message: string,
+    options: { afterSeconds: number; cause?: unknown },
+  ) {
+    const { afterSeconds, cause } = options
+    super('unavailable', message, { cause, retry: { should: true, afterSeconds } })
+    this.nodeID = nodeID
+    this.goneForMs = goneForMs
+  }
+}
 
 /** How a node handles a request at its door. */
 export type Course =
@@ -86,6 +103,23 @@ export class RequestRouter {
   }
 
   /**
+   * Looks the owner up for a request of a client that cannot be sent twice. Returns the remembered node while
+   * the database does not answer.
+   */
+  async routeByRow(what: Owned, remembered: ClusterNode): Promise<'here' | 'absent' | ClusterNode> {
+    const { owners } = this.#parts
+    try {
+      const course = await this.#courseFor(what, await owners.read(what))
+      if (course.kind === 'answer') return 'here'
+      if (course.kind === 'pass on') return course.node
+      return course.kind === 'take over' ? 'absent' : remembered
+    } catch (error) {
+      if (!isAppError(error, 'unavailable')) throw error
+      return remembered
+    }
+  }
+
+  /**
    * Takes over a sandbox that `route` found `absent`, for an authorized client. Rejects as
    * `Forwarder.takeOver` says.
    */
@@ -142,11 +176,13 @@ export class RequestRouter {
   async #isAway({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {
     const node = await this.#parts.membership.find(nodeID)
     const silent = node ? ` for ${Math.round(node.silentMs / 1000)} s` : ''
-    return new AppError(
-      'unavailable',
+    // A node that leaves counts as silent for `awayAfterMs` at once.
+    const goneForMs = node ? node.silentMs - awayAfterMs : Number.POSITIVE_INFINITY
+    return new NodeIsAway(
+      { nodeID, goneForMs },
       `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. Nothing is lost; it can be used ` +
         'again when the node is back. Try again later.',
-      { retry: { should: true, afterSeconds: retryAwayAfterSeconds } },
+      { afterSeconds: retryAwayAfterSeconds },
     )
   }
 }

@@ -18,7 +18,7 @@ export function Nodes({ nodes, onChange }: { nodes: readonly Node[]; onChange: (
         rows={nodes}
         keyOf={({ id }) => id}
         columns={[
-          { name: 'Node', cell: ({ id }) => <span class="mono">{shortID(id)}</span> },
+          { name: 'Node', cell: ({ id, problem }) => <NodeName id={id} problem={problem} /> },
           { name: 'State', cell: ({ status }) => <Badge state={status} /> },
           { name: 'Sandboxes', end: true, cell: ({ sandboxCount }) => sandboxCount },
           {
@@ -52,6 +52,19 @@ export function Nodes({ nodes, onChange }: { nodes: readonly Node[]; onChange: (
         ]}
       />
     </Card>
+  )
+}
+
+function NodeName({ id, problem }: Pick<Node, 'id' | 'problem'>) {
+  return (
+    <>
+      <span class="mono">{shortID(id)}</span>
+      {problem !== undefined && (
+        <p class="problem" role="alert">
+          {problem}
+        </p>
+      )}
+    </>
   )
 }
 

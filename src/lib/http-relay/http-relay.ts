@@ -114,9 +114,11 @@ export class HttpRelay {
     if (!head.hasBody || body) upstream.end(body)
     else {
       // Begins only after the connection is open: bytes read before that would be lost if it were rejected.
-      upstream.once('socket', () => new BodyFlow(request, upstream, this.#options))
-      // The client may still send when an early answer comes.
-      upstream.once('close', () => discardBody(request, response))
+      upstream.once('socket', () => {
+        new BodyFlow(request, upstream, this.#options)
+        // The client may still send when an early answer comes.
+        upstream.once('close', () => discardBody(request, response))
+      })
     }
     return upstream
   }

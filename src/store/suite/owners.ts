@@ -4,6 +4,7 @@ import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
 import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { Stores } from '../stores.ts'
+import { lostCreateSuite } from './lost-creates.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
   aBuild,
@@ -63,6 +64,7 @@ export function ownerSuite(
       condemnedByEach,
     )
     pairTest('a lease is held by one Warren until it ends', leasesAreHeldByOne)
+    lostCreateSuite(pairTest)
     nodeSuite(pairTest)
   })
 }

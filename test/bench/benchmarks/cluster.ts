@@ -174,7 +174,7 @@ class ClusterMeasurement {
     const [spent, reads] = await this.#spent(() => repeat(readsOfNodes, () => nodes.list()))
     const known = await nodes.list()
     const choose = (demand: PlacementDemand) => async () =>
-      rankNodes(known, demand, () => ({ cpuCount: 0, memoryMB: 0 }), randomBelow)
+      rankNodes(known, demand, { sentTo: () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow: randomBelow })
     const base = { ...aSandbox, builder: undefined, buildID: undefined }
     const built = { ...aSandbox, builder: known[0]!.nodeID, buildID: baseBuildID }
     return [

@@ -1,5 +1,6 @@
 import type { Node, NodeDetail } from '../../../contract/rest/node.ts'
-import { type ClusterNode, isAway } from '../../../core/cluster/node.ts'
+import { isAway } from '../../../core/cluster/node.ts'
+import type { ListedNode } from '../../../core/cluster/node-directory.ts'
 import { dateTime } from '../../present.ts'
 
 const mebibyte = 1024 * 1024
@@ -7,8 +8,8 @@ const mebibyte = 1024 * 1024
 const clusterID = '00000000-0000-0000-0000-000000000000'
 
 /** Warren gives sandboxes no huge pages, and keeps everything on one disk. */
-export function presentNode(node: ClusterNode): Node {
-  const { nodeID, runID, address, facts, load, status, statusChangedAt } = node
+export function presentNode(node: ListedNode): Node {
+  const { nodeID, runID, address, problem, facts, load, status, statusChangedAt } = node
   const { cpu } = facts
   return {
     id: nodeID,
@@ -17,6 +18,7 @@ export function presentNode(node: ClusterNode): Node {
     version: facts.version,
     commit: facts.version,
     ...(address && { address }),
+    ...(problem !== undefined && { problem }),
     status: isAway(node) ? 'unhealthy' : status,
     statusChangedAt: dateTime(statusChangedAt),
     sandboxCount: load.sandboxes,
@@ -45,7 +47,7 @@ export function presentNode(node: ClusterNode): Node {
   }
 }
 
-export const presentNodeDetail = (node: ClusterNode, cachedBuilds: string[]): NodeDetail => ({
+export const presentNodeDetail = (node: ListedNode, cachedBuilds: string[]): NodeDetail => ({
   ...presentNode(node),
   cachedBuilds,
 })

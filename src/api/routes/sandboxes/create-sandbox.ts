@@ -40,10 +40,11 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const older = body.secure === undefined ? olderClient(request.headers) : undefined
         if (older !== undefined && !context.allowOlderClients && !team.olderClients)
           throw olderClientRejected(older, team.slug)
-        const claim = idempotencyClaim(request, context.tokens)
-        const wanted = placedRequest(body, claim)
+        const key = idempotencyKey(request)
         const exchange = exchangeOf(request, reply)
-        if (await context.cluster?.placer.place(team, wanted, exchange)) return reply.hijack()
+        const placement = await context.cluster?.placer.place(team, placedRequest(body, key), exchange)
+        if (placement?.isAnswered) return reply.hijack()
+        const claim = claimOf(key ?? placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)
         // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
         if (!context.allowInsecureSandboxes) create.options.secure = true
@@ -57,12 +58,12 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
 }
 
 /** The parts of the request that decide on which node of a cluster the sandbox is created. */
-function placedRequest(body: NewSandbox, claim: IdempotencyClaim | undefined): PlacedRequest {
+function placedRequest(body: NewSandbox, key: string | undefined): PlacedRequest {
   return {
     template: body.templateID,
     volumeNames: body.volumeMounts?.map(({ name }) => name) ?? [],
     metadata: body.metadata ?? {},
-    idempotencyKey: claim?.key,
+    idempotencyKey: key,
     body: () => Buffer.from(JSON.stringify(body)),
   }
 }
@@ -85,11 +86,16 @@ function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): Creat
   }
 }
 
-function idempotencyClaim(request: FastifyRequest, tokens: SandboxTokens): IdempotencyClaim | undefined {
+function idempotencyKey(request: FastifyRequest): string | undefined {
   const key = textHeader(request, header.idempotencyKey)
-  if (key === undefined) return undefined
-  if (!/^[a-z0-9-]{1,255}$/.test(key)) {
-    throw new AppError('invalid_argument', 'Invalid Idempotency-Key: use 1 to 255 of a-z, 0-9 and -')
-  }
-  return { key, requestHash: tokens.requestHash(JSON.stringify(request.body)) }
+  if (key === undefined || /^[a-z0-9-]{1,255}$/.test(key)) return key
+  throw new AppError('invalid_argument', 'Invalid Idempotency-Key: use 1 to 255 of a-z, 0-9 and -')
+}
+
+function claimOf(
+  key: string | undefined,
+  { body }: FastifyRequest,
+  tokens: SandboxTokens,
+): IdempotencyClaim | undefined {
+  return key === undefined ? undefined : { key, requestHash: tokens.requestHash(JSON.stringify(body)) }
 }

@@ -1,0 +1,145 @@
+/** Creates while a node of the cluster cannot be reached, or its answer does not arrive. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
+import { gate, turning, until } from '../../test/support/domain.ts'
+
+type Nodes = [ApiNode, ApiNode, ApiNode]
+type Cluster = Awaited<ReturnType<typeof openApiCluster>>
+
+/** A door that creates nothing itself, and two nodes that do. */
+async function open(): Promise<{ cluster: Cluster; nodes: Nodes } & AsyncDisposable> {
+  const cluster = await openApiCluster(['one', 'other', 'third'])
+  cluster.statuses.set('one', 'draining')
+  return {
+    cluster,
+    nodes: cluster.nodes as Nodes,
+    [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose](),
+  }
+}
+
+const create = async (node: ApiNode, headers: Record<string, string> = {}) => {
+  const answer = await node.call('POST', '/v2/sandboxes', {
+    body: { templateID: 'base' },
+    headers: { 'X-API-Key': node.key, ...headers },
+  })
+  const { sandboxID } = (await answer.json()) as { sandboxID: string }
+  return { status: answer.status, sandboxID }
+}
+
+const nodeOf = async ({ fixture }: ApiNode, sandboxID: string) =>
+  (await fixture.stores.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.nodeID
+
+const unended = async (nodes: readonly ApiNode[]) =>
+  (await Promise.all(nodes.map(({ fixture }) => fixture.stores.sandboxes.listUnended()))).flat()
+
+test('creates go to the next node while one cannot be reached, which is not tried again by each of them', async () => {
+  await using opened = await open()
+  const { cluster, nodes } = opened
+  const [one] = nodes
+  const address = cluster.addresses.get('other')!
+  cluster.addresses.set('other', '127.0.0.1:9')
+  for (let count = 0; count < 12; count++) {
+    const { status, sandboxID } = await create(one)
+    assert.equal(status, 201)
+    assert.equal(await nodeOf(one, sandboxID), 'third')
+    await one.call('DELETE', `/sandboxes/${sandboxID}`)
+  }
+  const trouble = one.reachability.troubleOf({ nodeID: 'other', address: '127.0.0.1:9' })
+  assert.match(trouble!.why, /does not answer at 127\.0\.0\.1:9/)
+  cluster.addresses.set('other', address)
+  await until(async () => {
+    const { sandboxID } = await create(one)
+    const nodeID = await nodeOf(one, sandboxID)
+    await one.call('DELETE', `/sandboxes/${sandboxID}`)
+    return nodeID === 'other'
+  })
+})
+
+test('creates go to the next node while another node answers at the address of one', async () => {
+  await using opened = await open()
+  const { cluster, nodes } = opened
+  const [one] = nodes
+  const address = cluster.addresses.get('third')!
+  cluster.addresses.set('other', address)
+  for (let count = 0; count < 8; count++) {
+    const { status, sandboxID } = await create(one)
+    assert.equal(status, 201)
+    assert.equal(await nodeOf(one, sandboxID), 'third')
+    await one.call('DELETE', `/sandboxes/${sandboxID}`)
+  }
+  const trouble = one.reachability.troubleOf({ nodeID: 'other', address })
+  assert.equal(trouble!.why, `cannot be reached: node third answers at ${address}`)
+})
+
+test('a door whose nodes can all not be reached says so, and creates nothing', async () => {
+  await using opened = await open()
+  const { cluster, nodes } = opened
+  for (const nodeID of ['other', 'third']) cluster.addresses.set(nodeID, '127.0.0.1:9')
+  const answer = await nodes[0].call('POST', '/v2/sandboxes', { body: { templateID: 'base' } })
+  assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'])
+  assert.match(await answer.text(), /None of the nodes .* can be reached now \((other, third|third, other)\)/)
+  assert.deepEqual(await unended(nodes), [])
+})
+
+/** Calls `act` once, in the first create that either node begins, and returns that node. */
+function onFirstStart(nodes: readonly ApiNode[], act: (node: ApiNode) => Promise<void>): Promise<ApiNode> {
+  const { promise, resolve } = Promise.withResolvers<ApiNode>()
+  let isFirst = true
+  for (const node of nodes) {
+    node.fixture.driver.beforeStarted = async () => {
+      if (!isFirst) return
+      isFirst = false
+      resolve(node)
+      await act(node)
+    }
+  }
+  return promise
+}
+
+for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, string>[]) {
+  const whose = 'Idempotency-Key' in headers ? "with the client's key" : 'without a key'
+  test(`a create ${whose} whose node breaks off is made by the next node, and once`, async () => {
+    await using opened = await open()
+    const [one, ...others] = opened.nodes
+    const held = gate()
+    const begun = onFirstStart(others, (node) => {
+      node.dropPeers()
+      return held.opened
+    })
+    const { status, sandboxID } = await create(one, headers)
+    const broken = await begun
+    const next = others.find((node) => node !== broken)!
+    assert.equal(status, 201)
+    assert.equal(await nodeOf(one, sandboxID), next.nodeID)
+    assert.deepEqual(
+      (await unended(opened.nodes)).map((row) => row.sandboxID),
+      [sandboxID],
+    )
+    held.open()
+    await until(async () => (await broken.fixture.driver.list()).length === 0)
+    assert.deepEqual(
+      (await next.fixture.driver.list()).map((one) => one.sandboxID),
+      [sandboxID],
+    )
+  })
+}
+
+test('a create whose answer is lost after the sandbox ran is answered with that sandbox', async () => {
+  await using opened = await open()
+  const [one, ...others] = opened.nodes
+  let made: ApiNode | undefined
+  for (const node of others) {
+    node.fixture.faults.after = (method, [, to]) => {
+      if (made || method !== 'move' || to !== 'running') return
+      made = node
+      node.dropPeers()
+    }
+  }
+  const { status, sandboxID } = await turning(one.fixture.clock, create(one))
+  assert.equal(status, 201)
+  assert.equal(await nodeOf(one, sandboxID), made!.nodeID)
+  assert.equal((await unended(opened.nodes)).length, 1)
+  const extended = await one.call('POST', `/sandboxes/${sandboxID}/timeout`, { body: { timeout: 60 } })
+  assert.equal(extended.status, 204)
+})

@@ -1,0 +1,77 @@
+/**
+ * Holds requests for a node that has just gone away, as one that restarts does, until it is back. Bounded in
+ * number, bytes and time: what is over a bound is answered at once.
+ */
+import { type Clock, sleep } from '../lib/clock.ts'
+import { JoinedWork } from '../lib/keyed-lock.ts'
+
+/** A Warren that restarts is back within seconds; one whose process was killed has to wait until its ID is free. */
+const holdWithinMs = 30_000
+const lookEveryMs = 200
+const mostRequests = 1000
+const mostRequestsPerNode = 500
+/** Of the bodies that were read already. */
+const mostBytes = 16 * 1024 * 1024
+
+export type HeldRequestsParts = {
+  /** Whether the node lives and can be reached. Never rejects. */
+  isBack: (nodeID: string) => Promise<boolean>
+  clock: Clock
+  /** How long a node may be gone, and how long a request waits, at most. */
+  withinMs?: number
+}
+
+export type HeldRequest = {
+  nodeID: string
+  /** How long the node has been gone. */
+  goneForMs: number
+  /** When the request came. */
+  since: number
+  /** Length of the body, if it was read. */
+  bytes: number
+  /** Aborted when the client disconnects. */
+  signal: AbortSignal
+}
+
+export class HeldRequests {
+  readonly #parts: HeldRequestsParts
+  readonly #looks = new JoinedWork<boolean>()
+  readonly #countByNode = new Map<string, number>()
+  #count = 0
+  #bytes = 0
+
+  constructor(parts: HeldRequestsParts) {
+    this.#parts = parts
+  }
+
+  now(): number {
+    return this.#parts.clock.now()
+  }
+
+  /** False if the request is over a bound, if its time is over, or if its client has disconnected. */
+  async untilBack({ nodeID, goneForMs, since, bytes, signal }: HeldRequest): Promise<boolean> {
+    const { clock, withinMs = holdWithinMs } = this.#parts
+    const ofNode = this.#countByNode.get(nodeID) ?? 0
+    if (this.#count >= mostRequests || ofNode >= mostRequestsPerNode) return false
+    if (this.#bytes + bytes > mostBytes) return false
+    const until = Math.min(since, clock.now() - goneForMs) + withinMs
+    this.#add(nodeID, 1, bytes)
+    try {
+      while (clock.now() < until && !signal.aborted) {
+        await sleep(clock, lookEveryMs)
+        if (await this.#looks.run(nodeID, () => this.#parts.isBack(nodeID))) return !signal.aborted
+      }
+      return false
+    } finally {
+      this.#add(nodeID, -1, -bytes)
+    }
+  }
+
+  #add(nodeID: string, count: number, bytes: number): void {
+    this.#count += count
+    this.#bytes += bytes
+    const ofNode = (this.#countByNode.get(nodeID) ?? 0) + count
+    if (ofNode > 0) this.#countByNode.set(nodeID, ofNode)
+    else this.#countByNode.delete(nodeID)
+  }
+}
