@@ -7,6 +7,8 @@
  * The program has to run with every C library that the driver runs with. So it calls only functions of the C library that
  * never change, and links without the start files, which require the version that they were linked with.
  */
+#define _DEFAULT_SOURCE
+#include <fcntl.h>
 #include <stddef.h>
 #include <unistd.h>
 
@@ -15,6 +17,8 @@ enum { success = 0, invalid_value = 1 };
 enum { running = 0, locked = 1, checkpointed = 2, failed = 3 };
 /* Time for a process to finish its work on the GPU. */
 enum { lock_timeout_ms = 120000 };
+/* How long a process that was killed may take to end, in steps of a tenth of a second. */
+enum { end_steps = 20, end_step_us = 100000 };
 
 struct lock_args { unsigned timeout_ms, reserved0; unsigned long long reserved1[7]; };
 struct other_args { unsigned long long reserved[8]; };
@@ -65,13 +69,40 @@ static int number(const char *text) {
   return value;
 }
 
+/* It was killed while its memory was moved: its memory went with it, and there is nothing left to do. */
+static int has_ended(int pid) {
+  char path[32] = "/proc/", text[512] = {0}, digits[12];
+  int length = 0, at = 6, file, end;
+  for (int rest = pid; rest > 0; rest /= 10) digits[length++] = '0' + rest % 10;
+  while (length > 0) path[at++] = digits[--length];
+  for (const char *name = "/stat"; *name; name++) path[at++] = *name;
+  path[at] = 0;
+  file = open(path, O_RDONLY);
+  if (file < 0) return 1;
+  end = read(file, text, sizeof text - 2);
+  close(file);
+  /* The state follows the name, which stands in brackets and may contain any character. */
+  while (end > 0 && text[end - 1] != ')') end--;
+  return end <= 0 || text[end + 1] == 'Z' || text[end + 1] == 'X';
+}
+
+/* Without an answer here the whole sandbox would be lost, so it is worth a moment. */
+static int ends_soon(int pid) {
+  for (int step = 0; step < end_steps; step++) {
+    if (has_ended(pid)) return 1;
+    usleep(end_step_us);
+  }
+  return has_ended(pid);
+}
+
 static int to_host(int pid) {
   struct lock_args lock = {.timeout_ms = lock_timeout_ms};
   struct other_args other = {0};
   result error = cuCheckpointProcessLock(pid, &lock);
+  if (error != success && has_ended(pid)) return 0;
   if (error != success) return complain("The GPU work of the process does not come to an end", error);
   error = cuCheckpointProcessCheckpoint(pid, &other);
-  if (error == success) return 0;
+  if (error == success || has_ended(pid)) return 0;
   complain("The driver cannot move the GPU memory of the process to the host", error);
   error = cuCheckpointProcessUnlock(pid, &other);
   if (error != success) complain("and cannot let the process go on", error);
@@ -85,10 +116,12 @@ static int to_gpu(int pid, int state) {
   struct other_args other = {0};
   if (state == checkpointed) {
     result error = cuCheckpointProcessRestore(pid, restore_args);
+    if (error != success && ends_soon(pid)) return 0;
     if (error != success) return complain("The driver cannot give the GPU memory back to the process", error);
   }
   result error = cuCheckpointProcessUnlock(pid, &other);
-  return error == success ? 0 : complain("The driver cannot let the process go on", error);
+  if (error == success || ends_soon(pid)) return 0;
+  return complain("The driver cannot let the process go on", error);
 }
 
 static int run(int argc, char **argv) {
@@ -108,12 +141,14 @@ static int run(int argc, char **argv) {
     return 1;
   }
   error = cuCheckpointProcessGetState(pid, &state);
+  if (error != success && toggles && ends_soon(pid)) return 0;
   if (error != success) return complain("The state of the process cannot be read", error);
   if (!toggles) {
     print(state >= running && state <= failed ? names[state] : "unknown\n");
     return 0;
   }
   if (state == running) return to_host(pid);
+  if (state == failed && ends_soon(pid)) return 0;
   if (state == failed) {
     print("An earlier move of its GPU memory failed, and the process cannot use the GPU any more\n");
     return 1;

@@ -99,7 +99,7 @@ describe('a client older than access tokens', () => {
     assert.ok(!text.includes(clientID), text)
   })
 
-  it('finds its sandbox again after a restart, a pause and in a fork', async () => {
+  it('keeps the client ID over a pause, and a fork has one of its own', async () => {
     await using warren = await openApi({ allowOlderClients: true })
     const headers = js('1.2.1')
     const { sandboxID, clientID } = (await warren.ask('POST', '/sandboxes', { body, headers })).json()

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import https from 'node:https'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
-import { readExtraCA } from './extra-ca.ts'
+import { readExtraCA, trustInThisProcess } from './extra-ca.ts'
+import { downloadPinned } from './setup/download.ts'
 
 suite('WARREN_EXTRA_CA', () => {
   let folder = ''
@@ -22,6 +27,32 @@ suite('WARREN_EXTRA_CA', () => {
   test('returns the certificates of the file, and no text between them', () => {
     const path = fileWith(`# ours\n${first.certificate}\nsome words\n${second.certificate}`)
     assert.equal(readExtraCA(path), first.certificate + second.certificate)
+  })
+
+  test('is trusted by downloads of the set-up, which name the setting without it', async () => {
+    const authority = makeAuthority('proxy')
+    const { certificate, key } = issueCertificate(authority, { names: ['localhost'], days: 1 })
+    const server = https.createServer({ cert: certificate, key }, (_, response) => response.end('content'))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const file = {
+      name: 'Go',
+      url: `https://localhost:${(server.address() as AddressInfo).port}/`,
+      sha256: createHash('sha256').update('content').digest('hex'),
+      bytes: 7,
+    }
+    const target = join(folder, 'downloaded')
+    try {
+      const untrusted = downloadPinned(file, target, () => {})
+      await assert.rejects(
+        untrusted,
+        /^AppError: Go cannot be downloaded: .*certificate.*WARREN_EXTRA_CA=host/,
+      )
+      trustInThisProcess(authority.certificate)
+      await downloadPinned(file, target, () => {})
+      assert.equal(readFileSync(target, 'utf8'), 'content')
+    } finally {
+      server.close()
+    }
   })
 
   test('is rejected with the reason if it cannot be used', () => {

@@ -4,6 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { pemCertificates } from '../lib/pem.ts'
 import { hostAuthorities } from './host-authorities.ts'
@@ -19,6 +20,11 @@ export function readExtraCA(setting: string): string | undefined {
   if (setting !== 'host') return readFile(setting)
   const found = hostAuthorities()
   return found.length === 0 ? undefined : found.join('')
+}
+
+/** Downloads of the set-up and other requests of this process trust these authorities from now on. */
+export function trustInThisProcess(certificates: string): void {
+  setDefaultCACertificates([...getCACertificates('default'), ...pemCertificates(certificates)])
 }
 
 function readFile(path: string): string {

@@ -193,6 +193,7 @@ const runParts = (): RunParts => ({
   output: process.stdout,
   errors: process.stderr,
   listenForStop: () => listenForStop(process.stdout, process.stderr),
+  clock: systemClock,
   say: printAside,
 })
 

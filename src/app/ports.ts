@@ -36,6 +36,7 @@ import { openImages, warnOfMissingLayers } from './open-images.ts'
 import { baseLayer, type OpenedObjects, openObjects } from './open-objects.ts'
 import { openSecrets } from './open-secrets.ts'
 import { openWebhooks } from './open-webhooks.ts'
+import { pytorchRecipe } from './pytorch-recipe.ts'
 import type { Closers } from './shutdown.ts'
 import { snapshotFolders } from './snapshot-folders.ts'
 import { countDecisions, countTakes } from './telemetry/counters.ts'
@@ -139,8 +140,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
     appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
-    recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe].map((recipe) =>
-      recipe(config.defaultDiskMB),
+    recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe, pytorchRecipe].map(
+      (recipe) => recipe(config.defaultDiskMB, driver.gpus !== undefined),
     ),
     machine: readMachine(config.memoryMB, driver),
     tracer,

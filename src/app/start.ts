@@ -15,7 +15,7 @@ import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
-import { readExtraCA } from './extra-ca.ts'
+import { readExtraCA, trustInThisProcess } from './extra-ca.ts'
 import { chooseGpus } from './gpus.ts'
 import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
@@ -36,7 +36,8 @@ export async function start(config: Config): Promise<void> {
   const lock = lockDataFolder(paths.lock)
   if (inheritedSockets().door === undefined) await refusePort(config.host, config.port)
   // A wrong file is reported here, before the set-up, which takes long.
-  if (config.extraCA !== null) readExtraCA(config.extraCA)
+  const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
+  if (extraCA !== undefined) trustInThisProcess(extraCA)
   const stopped = nextSignal()
   const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {

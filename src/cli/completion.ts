@@ -82,6 +82,8 @@ function bash(commands: readonly CommandEntry[]): string {
     COMPREPLY=($(compgen -W '${names(commands)} --help --version' -- "$word"))
     return
   fi
+  # What follows -- is for the sandbox.
+  case " \${COMP_WORDS[*]:2:COMP_CWORD-2} " in *' -- '*) return ;; esac
   case "\${COMP_WORDS[1]} $word" in
 ${ofCommands.join('\n')}
   esac
@@ -113,6 +115,7 @@ _warren() {
 ${described.join('\n')}
   )
   if (( CURRENT == 2 )); then _describe command commands; return; fi
+  if (( \${words[(Ie)--]} && \${words[(Ie)--]} < CURRENT )); then _files; return; fi
   case "\${words[2]} $PREFIX" in
 ${ofCommands.join('\n')}
   esac

@@ -65,6 +65,31 @@ test('a run that is stopped ends its command and kills its sandbox, also while t
   assert.equal(shells.length, 0)
 })
 
+test('a command may run longer than the first time of its sandbox, unless a timeout was given', async () => {
+  const long = fakeSides()
+  const code = runSingle(runCommand, ['--', 'make'], long.parts)
+  await until('/process.Process/CloseStdin')
+  const extended = () => asked.filter(({ path }) => path === '/sandboxes/ione/timeout')
+  while (extended().length < 3) {
+    long.clock.advance(60_000)
+    await new Promise(setImmediate)
+  }
+  assert.deepEqual(extended()[2]?.body, { timeout: 300 })
+  const stream = await nextShell()
+  stream.end(connectFrame({ event: { end: { exitCode: 0, exited: true } } }))
+  assert.equal(await code, 0)
+  asked.length = 0
+  const limited = fakeSides()
+  const short = runSingle(runCommand, ['--timeout', '90', '--', 'make'], limited.parts)
+  await until('/process.Process/CloseStdin')
+  assert.deepEqual((asked[0]?.body as { timeout: number }).timeout, 90)
+  limited.clock.advance(60_000)
+  const other = await nextShell()
+  other.end(connectFrame({ event: { end: { exitCode: 0, exited: true } } }))
+  assert.equal(await short, 0)
+  assert.ok(!asked.some(({ path }) => path?.endsWith('/timeout')))
+})
+
 test('a sandbox that fails is no exit code of the command, and --keep leaves it', async () => {
   const { parts, written } = fakeSides()
   const code = runSingle(runCommand, ['--keep', '--', 'make'], parts)

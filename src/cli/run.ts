@@ -2,7 +2,7 @@
 import type { Readable, Writable } from 'node:stream'
 import type { SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
-import { delay } from '../lib/clock.ts'
+import { type Clock, sleep } from '../lib/clock.ts'
 import { namedValues, UsageError } from './arguments.ts'
 import {
   createSandbox,
@@ -27,6 +27,7 @@ export type RunParts = {
   output: Writable
   errors: Writable
   listenForStop: () => StopSignals
+  clock: Clock
   /** Prints a line beside the output of the command. */
   say: (line: string) => void
 }
@@ -77,7 +78,7 @@ async function run(given: Given, parts: RunParts): Promise<number> {
   const ended = new AbortController()
   try {
     stop.signal.throwIfAborted()
-    if (values.timeout === undefined) void keepRunning(client, sandboxID, ended.signal)
+    if (values.timeout === undefined) void keepRunning(client, sandboxID, parts.clock, ended.signal)
     const agent = { sandboxID, accessToken: envdAccessToken, user: values.user }
     return await execute(client, agent, remote, given, parts, stop.signal)
   } catch (error) {
@@ -107,9 +108,14 @@ async function killAfterwards(
 }
 
 /** If this process dies, nobody extends the time of its sandbox any more, which then ends by itself. */
-async function keepRunning(client: TeamClient, sandboxID: string, until: AbortSignal): Promise<void> {
+async function keepRunning(
+  client: TeamClient,
+  sandboxID: string,
+  clock: Clock,
+  until: AbortSignal,
+): Promise<void> {
   while (!until.aborted) {
-    await delay(extendEveryMs, until).catch(() => {})
+    await sleep(clock, extendEveryMs, until).catch(() => {})
     // The stream of the command tells if the sandbox has ended.
     if (!until.aborted) await client.setTimeout(sandboxID, defaultTimeoutSeconds).catch(() => {})
   }

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
 import { connectFrame } from '../lib/connect-frames.ts'
 import { UsageError } from './arguments.ts'
@@ -152,6 +153,16 @@ test('shells complete exactly the existing commands', async () => {
     assert.match(script, shell === 'fish' ? /from kill' -l all$/m : /sandbox kill.*--all/)
   }
   await assert.rejects(completionCommand(['csh'], entries), UsageError)
+})
+
+test('bash completes options of run, and none of the command after --', async () => {
+  const script = await completionCommand(['bash'], [singleEntryOf(runCommand)])
+  const completed = (...words: string[]) => {
+    const line = `COMP_WORDS=(${words.join(' ')}); COMP_CWORD=${words.length - 1}; _warren; echo "\${COMPREPLY[*]}"`
+    return execFileSync('bash', ['-c', `${script}\n${line}`], { encoding: 'utf8' }).trimEnd()
+  }
+  assert.equal(completed('warren', 'run', '--ke'), '--keep')
+  assert.equal(completed('warren', 'run', '--keep', '--', 'ls', '--'), '')
 })
 
 test('colours are for terminals only, and times have one unit', () => {

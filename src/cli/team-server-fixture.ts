@@ -4,6 +4,7 @@ import http, { type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Readable, Writable } from 'node:stream'
 import { after, beforeEach } from 'node:test'
+import { ManualClock } from '../lib/clock.ts'
 import { connectFrame } from '../lib/connect-frames.ts'
 import type { UserTerminal } from './remote-process.ts'
 import { TeamClient } from './team-client.ts'
@@ -50,6 +51,7 @@ const answers: Record<string, unknown> = {
   'POST /sandboxes/itwo/connect': { sandboxID: 'itwo' },
   'POST /sandboxes/ione/fork': [{ sandbox: { sandboxID: 'inew' } }],
   'POST /sandboxes': { sandboxID: 'ione', envdAccessToken: 'agent-token' },
+  'POST /sandboxes/ione/timeout': null,
   'DELETE /sandboxes/ione': null,
   'DELETE /sandboxes/itwo': null,
   'GET /events/webhooks': [webhook],
@@ -131,7 +133,9 @@ export function fakeSides(input = '') {
       },
     })
   const abort = new AbortController()
+  const clock = new ManualClock()
   const parts = {
+    clock,
     connect,
     print: () => {},
     terminal: fakeTerminal().terminal,
@@ -141,7 +145,7 @@ export function fakeSides(input = '') {
     listenForStop: () => ({ signal: abort.signal, exitCode: () => 130, [Symbol.dispose]: () => {} }),
     say: (line: string) => void written.said.push(line),
   }
-  return { parts, written, stop: () => abort.abort(new Error('SIGINT')) }
+  return { parts, written, clock, stop: () => abort.abort(new Error('SIGINT')) }
 }
 
 /** Waits until the server was asked for this as often. */

@@ -35,8 +35,8 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   does: 'templates: of a Dockerfile, or built-in ones',
   notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
-"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker or mcp-gateway. --full puts in all that it
-can hold.
+"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker, mcp-gateway or pytorch
+(which downloads about 3 GB). --full puts in all that it can hold.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's
@@ -121,6 +121,7 @@ async function addBuiltIn(
   const client = await connectAdmin()
   const made = await client.addBuiltIn(name!, flags.has('full'))
   const say = (line: string) => print(plainLines(line), json)
+  if (made.note) say(made.note)
   const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, []))
   return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`

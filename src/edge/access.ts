@@ -18,7 +18,7 @@ import { isSignedFor } from './signed-file.ts'
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
 
 /** True for routes of the agent that nobody outside may reach, whatever the credentials. */
-export function leadsToInternalRoute({ port, path }: SandboxDestination): boolean {
+export function leadsToInternalRoute({ port, path }: Pick<SandboxDestination, 'port' | 'path'>): boolean {
   return port === envdPort && isInternalAgentPath(path)
 }
 
@@ -32,6 +32,16 @@ export function rejectionOf(
   const given = headers[header.trafficToken]
   if (given === undefined || given === '') return trafficTokenMissing(sandboxID)
   return isSame(String(given), trafficToken) ? null : trafficTokenWrong(sandboxID)
+}
+
+/** The route of the sandbox whose agent has this token. It grants nothing: the agent checks the token itself. */
+export function routeOfToken<R extends Pick<Route, 'agentToken'>>(
+  token: string,
+  routes: Iterable<R>,
+): R | undefined {
+  const given = digest(token)
+  for (const route of routes) if (timingSafeEqual(given, digest(route.agentToken))) return route
+  return undefined
 }
 
 /**
@@ -85,6 +95,7 @@ function withoutQuery(path: string): string {
 
 /** Hashes first, so that the time of the comparison reveals neither content nor length. */
 function isSame(given: string, expected: string): boolean {
-  const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))
 }
+
+const digest = (text: string) => createHash('sha256').update(text).digest()

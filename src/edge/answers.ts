@@ -29,6 +29,23 @@ export const sandboxNotFound = (sandboxId: string): EdgeAnswer => ({
   json: { sandboxId, message: 'The sandbox was not found', code: 502 },
 })
 
+/** For a request that an access token alone leads to a sandbox. */
+export const noSandboxOfToken: EdgeAnswer = {
+  status: 502,
+  title: 'Sandbox Not Found',
+  json: { message: 'The sandbox was not found', code: 502 },
+}
+
+export const tokenOfOtherNode: EdgeAnswer = {
+  status: 421,
+  title: 'This sandbox is on another machine',
+  json: {
+    message:
+      'No running sandbox of this machine has this access token, and the request does not name its sandbox. Update the client, or use a domain',
+    code: 421,
+  },
+}
+
 export const portClosed = (sandboxId: string, port: number): EdgeAnswer => ({
   status: 502,
   title: 'Port Not Open',

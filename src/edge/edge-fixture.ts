@@ -19,7 +19,7 @@ export type Sandbox = {
   remove(): void
 }
 
-type SandboxOptions = { sandboxID?: string; trafficToken?: string } & Pick<
+type SandboxOptions = { sandboxID?: string; trafficToken?: string; agentToken?: string } & Pick<
   Route,
   'maskHost' | 'tlsPorts' | 'hostToken'
 >
@@ -63,11 +63,11 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
     routes,
     sockets,
     close: () => edge.close(),
-    sandbox({ sandboxID = `isandbox${++made}`, trafficToken, ...ingress } = {}) {
+    sandbox({ sandboxID = `isandbox${++made}`, trafficToken, ...more } = {}) {
       const ports = new Map<number, number>()
       const runID = `run-${++made}`
       const endpoint = (port: number) => ({ host: '127.0.0.1', port: ports.get(port) ?? closedPort })
-      routes.set({ sandboxID, runID, endpoint, agentToken, trafficToken: trafficToken ?? null, ...ingress })
+      routes.set({ sandboxID, runID, endpoint, agentToken, trafficToken: trafficToken ?? null, ...more })
       return {
         sandboxID,
         map: (port, realPort) => void ports.set(port, realPort),

@@ -13,15 +13,17 @@ import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
-import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
+import { leadsToInternalRoute, neverReachesSandbox, rejectionOf, routeOfToken } from './access.ts'
 import {
   type EdgeAnswer,
   internalRoute,
   invalidRequest,
+  noSandboxOfToken,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
   standsStill,
+  tokenOfOtherNode,
   tooManyConnections,
   unknownSignature,
 } from './answers.ts'
@@ -118,6 +120,16 @@ export function createEdge(options: EdgeOptions): Edge {
 const defaultRetryWaitsMs = [100, 200, 400, 400, 400]
 
 type Target = SandboxDestination & { route: Route }
+
+/** For requests on a shared host whose sandbox was found by a secret of its agent. */
+const toAgent = (route: Route, path: string): Target => ({
+  kind: 'sandbox',
+  sandboxID: route.sandboxID,
+  port: envdPort,
+  path,
+  ownHost: null,
+  route,
+})
 
 class SandboxEdge {
   #routes: RouteTable
@@ -258,7 +270,14 @@ class SandboxEdge {
         if (!route) return unknownSignature
         const held = this.#heldAnswer(route)
         if (held) return held
-        return { kind: 'sandbox', sandboxID: route.sandboxID, port: envdPort, path, ownHost: null, route }
+        return toAgent(route, path)
+      }
+      case 'token': {
+        const { token, path } = destination
+        if (leadsToInternalRoute({ port: envdPort, path })) return internalRoute(path)
+        const route = routeOfToken(token, this.#routes.values())
+        if (!route) return this.#peers ? tokenOfOtherNode : noSandboxOfToken
+        return this.#heldAnswer(route) ?? toAgent(route, path)
       }
       case 'rejected':
         return invalidRequest(destination.reason)

@@ -3,7 +3,7 @@
  * a hostile head can at most name another sandbox ID, and that sandbox guards itself.
  */
 import { isIP } from 'node:net'
-import { header } from '../contract/constants.ts'
+import { envdPort, header } from '../contract/constants.ts'
 
 export type RequestHead = { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
 
@@ -24,6 +24,8 @@ export type Destination =
   | SandboxDestination
   /** A signed file URL on a host that names no sandbox: only the signature identifies the sandbox. */
   | { kind: 'signed-file'; path: string }
+  /** A request for an agent that names no sandbox: only its access token identifies the sandbox. */
+  | { kind: 'token'; token: string; path: string }
   /** A browser's preflight for the routing headers, which does not contain them. */
   | { kind: 'preflight' }
   | { kind: 'rejected'; reason: string }
@@ -33,7 +35,7 @@ const api: Destination = { kind: 'api' }
 /**
  * The routing rule. Two Host headers are rejected. A Host whose first label starts with a number and a dash
  * is a sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing
- * headers are ignored. On shared hosts the routing headers apply. Forwarding headers (X-Forwarded-Host and
+ * headers are ignored. On shared hosts the routing headers apply; without them an access token does. Forwarding headers (X-Forwarded-Host and
  * such) and the authority of an absolute request target never select a sandbox: a target that contradicts
  * Host is rejected.
  */
@@ -43,8 +45,9 @@ export function destinationOf(head: RequestHead, domain: string | null): Destina
   const name = hostName(found.host)
   if (isSandboxHost(name, domain)) return fromHost(head, found.host, name)
   if (isSharedHost(name, domain)) {
-    if (found.ids > 0 || found.ports > 0) return fromHeaders(head, found)
+    if (found.ids > 0 || found.ports > 0) return isForApi(head, found) ? api : fromHeaders(head, found)
     if (head.method === 'OPTIONS' && found.preflight) return { kind: 'preflight' }
+    if (found.token !== '') return fromToken(head, found)
   }
   if (isSignedFile(head)) return { kind: 'signed-file', path: head.url ?? '' }
   if (domain !== null && name === `sandbox.${domain}`) return rejected('Invalid host')
@@ -63,11 +66,22 @@ type Found = {
   ids: number
   port: string
   ports: number
+  /** Empty if there is none, or if it does not have the form of an agent's token. */
+  token: string
   preflight: boolean
 }
 
 function scan(rawHeaders: string[]): Found {
-  const found: Found = { host: '', hosts: 0, sandboxID: '', ids: 0, port: '', ports: 0, preflight: false }
+  const found: Found = {
+    host: '',
+    hosts: 0,
+    sandboxID: '',
+    ids: 0,
+    port: '',
+    ports: 0,
+    token: '',
+    preflight: false,
+  }
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const spelled = rawHeaders[i]!
     // Compares the length first: this runs for every header of every request, including API calls.
@@ -84,6 +98,8 @@ function scan(rawHeaders: string[]): Found {
     } else if (name === header.sandboxPort) {
       found.port = value
       found.ports++
+    } else if (name === header.accessToken) {
+      if (/^[0-9a-f]{64}$/.test(value)) found.token = value
     } else if (name === 'access-control-request-headers') {
       found.preflight ||= value.toLowerCase().includes(header.sandboxID)
     }
@@ -124,6 +140,20 @@ function fromHeaders(head: RequestHead, found: Found): Destination {
   const [sandboxID = '', client = 'none', ...more] = found.sandboxID.split('-')
   if (more.length > 0 || !isID(client)) return rejected('Invalid sandbox ID')
   return toSandbox(head, found.host, sandboxID, found.port, null)
+}
+
+/**
+ * Python's client from 2.7 to 2.26 sends the headers of the agent also with the API's connect. The agent has no
+ * such path.
+ */
+function isForApi({ url = '' }: RequestHead, { port }: Found): boolean {
+  return port === String(envdPort) && /^\/(?:v2\/)?sandboxes\/[a-z0-9-]+\/connect$/.test(url)
+}
+
+/** JavaScript's client from 2.7 to 2.14.0 names no sandbox in calls for files, Python's to 2.25 in none after a connect. */
+function fromToken(head: RequestHead, { host, token }: Found): Destination {
+  const path = originForm(head, host)
+  return path === null ? rejected('Invalid request target') : { kind: 'token', token, path }
 }
 
 function toSandbox(

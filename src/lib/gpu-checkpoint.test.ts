@@ -1,6 +1,7 @@
 /** Tests that the shipped program for GPU memory is built from its source, and that it calls the driver in the right order. */
 import assert from 'node:assert/strict'
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -78,6 +79,10 @@ suite('the program', () => {
     return { status, stdout, asked: readFileSync(notes, 'utf8').trim().split('\n').join(', ') }
   }
 
+  /** One that lives, since the program looks at that where the driver fails. */
+  const living = process.pid
+  const dead = spawnSync('true').pid
+
   test('prints the state of a process, and fails for one that does not use CUDA', () => {
     assert.deepEqual(run('--get-state --pid 7'), { status: 0, stdout: 'running\n', asked: '' })
     assert.equal(run('--get-state --pid 7', { STATE: '2' }).stdout, 'checkpointed\n')
@@ -91,15 +96,44 @@ suite('the program', () => {
   })
 
   test('lets the process continue if its memory cannot be moved, and says why', () => {
-    const { status, stdout, asked } = run('--toggle --pid 7', { FAILS: 'checkpoint' })
-    assert.deepEqual([status, asked], [1, 'lock 7, checkpoint 7, unlock 7'])
+    const { status, stdout, asked } = run(`--toggle --pid ${living}`, { FAILS: 'checkpoint' })
+    assert.deepEqual([status, asked], [1, `lock ${living}, checkpoint ${living}, unlock ${living}`])
     assert.equal(stdout, 'The driver cannot move the GPU memory of the process to the host: not supported\n')
-    assert.equal(run('--toggle --pid 7', { FAILS: 'lock' }).asked, 'lock 7')
+    assert.equal(run(`--toggle --pid ${living}`, { FAILS: 'lock' }).asked, `lock ${living}`)
+    assert.equal(run(`--toggle --pid ${living}`, { FAILS: 'restore', STATE: '2' }).status, 1)
+  })
+
+  test('has nothing to do for a process that has ended meanwhile', () => {
+    for (const [FAILS, STATE] of [
+      ['lock', '0'],
+      ['checkpoint', '0'],
+      ['restore', '2'],
+      ['unlock', '1'],
+    ] as const) {
+      const { status, stdout } = run(`--toggle --pid ${dead}`, { FAILS, STATE })
+      assert.deepEqual([status, stdout], [0, ''], FAILS)
+    }
+    assert.equal(run(`--toggle --pid ${dead}`, { STATE: '3' }).status, 0)
+  })
+
+  test('counts a process that nobody has waited for as ended', async () => {
+    // The shell starts it and never waits.
+    const shell = spawn('sh', ['-c', 'sleep 1000 & echo $!; exec sleep 1000'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    try {
+      const pid = Number(String((await once(shell.stdout, 'data'))[0]))
+      assert.equal(run(`--toggle --pid ${pid}`, { FAILS: 'checkpoint' }).status, 1)
+      process.kill(pid, 'SIGKILL')
+      assert.equal(run(`--toggle --pid ${pid}`, { FAILS: 'restore', STATE: '2' }).status, 0)
+    } finally {
+      shell.kill('SIGKILL')
+    }
   })
 
   test('reports what is wrong with the machine or with its arguments', () => {
     assert.equal(run('--toggle --pid 7', { NO_GPU: '1' }).stdout, 'The GPU cannot be used: no device\n')
     for (const args of ['--toggle', '--toggle --pid x', '--pid 7 --other']) assert.equal(run(args).status, 1)
-    assert.match(run('--toggle --pid 7', { STATE: '3' }).stdout, /An earlier move .* failed/)
+    assert.match(run(`--toggle --pid ${living}`, { STATE: '3' }).stdout, /An earlier move .* failed/)
   })
 })

@@ -3,6 +3,7 @@
  * filesystem. Each is made on first use and taken down at the end, also after Ctrl-C.
  */
 import { readdirSync, statSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
@@ -13,8 +14,11 @@ import { startDocker } from './contenders/docker.ts'
 import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
 import { startPodman } from './contenders/podman.ts'
 
-/** Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. */
-export type WarrenMode = 'cold' | 'trusting'
+/**
+ * Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. GPU: its
+ * sandboxes may have the machine's GPU, four of them at once, and all CPUs, as what is started by hand has.
+ */
+export type WarrenMode = 'cold' | 'trusting' | 'gpu'
 
 type Settings = Record<string, string>
 
@@ -25,7 +29,7 @@ export type BenchMachine = {
   /** One that remembers nothing and has made nothing ahead, for as long as the work takes. One of them at a time. */
   withNewWarren<T>(isolation: Isolation, work: (warren: Warren) => Promise<T>): Promise<T>
   /** The root folder of the base template. */
-  rootFolder(): Promise<string>
+  rootFolder(mode?: WarrenMode): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
   docker(): Promise<ContainerEngine | undefined>
   /** Docker and podman, as far as they are wanted and can start. */
@@ -51,6 +55,21 @@ const modes: Record<
   cold: { name: 'bench-cold', number: 220, settings: () => noWarmPool },
   trusting: { name: 'bench-trusting', number: 221, settings: trustSettings },
   new: { name: 'bench-new', number: 222 },
+  gpu: { name: 'bench-gpu', number: 223, settings: gpuSettings },
+}
+
+function gpuSettings(): Settings {
+  const cpuCount = String(Math.max(1, availableParallelism() & ~1))
+  return {
+    ...noWarmPool,
+    WARREN_GPUS: 'all',
+    WARREN_GPU_SHARE: '4',
+    WARREN_DEFAULT_CPU: cpuCount,
+    WARREN_MAX_CPU: cpuCount,
+    WARREN_DEFAULT_MEMORY_MB: '8192',
+    // The machines with cards of our trials have no network to fetch a base from.
+    ...(process.env.WARREN_BASE_IMAGE && { WARREN_BASE_IMAGE: process.env.WARREN_BASE_IMAGE }),
+  }
 }
 
 function startFor(isolation: Isolation, mode: keyof typeof modes): Promise<Warren> {
@@ -99,7 +118,7 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
         await stopWarren(warren)
       }
     },
-    rootFolder: async () => baseRoot(await machine.warren(options.isolations[0]!)),
+    rootFolder: async (mode) => baseRoot(await machine.warren(options.isolations[0]!, mode)),
     network: (number = 0) =>
       once(
         `network namespace ${number}`,

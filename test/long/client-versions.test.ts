@@ -29,9 +29,9 @@ const javaScript: Record<string, Needs> = {
   '1.13.2': 'a domain',
   '2.0.1': 'a domain',
   '2.6.4': 'a domain',
-  // From 2.7 to here it knows E2B_SANDBOX_URL, but calls for files do not say which sandbox they are for.
-  '2.14.0': 'a domain',
-  '2.14.1': 'nothing',
+  '2.7.0': 'nothing',
+  // Up to here calls for files do not say which sandbox they are for.
+  '2.14.0': 'nothing',
   '2.20.1': 'nothing',
   '2.35.3': 'nothing',
   '2.45.0': 'nothing',
@@ -46,10 +46,11 @@ const python: Record<string, Needs> = {
   '1.11.1': 'a domain',
   '2.0.0': 'a domain',
   '2.6.4': 'a domain',
-  // From 2.7 to 2.26 it knows E2B_SANDBOX_URL, but connects to a sandbox without saying to which.
-  '2.20.3': 'a domain',
-  '2.26.0': 'a domain',
-  '2.27.0': 'nothing',
+  '2.7.0': 'nothing',
+  // Up to 2.25.0 calls after a connect do not say which sandbox they are for.
+  '2.20.3': 'nothing',
+  // Up to here the connect itself seems to be for the sandbox.
+  '2.26.0': 'nothing',
   '2.35.0': 'nothing',
   '2.45.1': 'nothing',
   '2.63.0': 'nothing',

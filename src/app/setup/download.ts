@@ -40,7 +40,9 @@ export async function downloadPinned(
     await pipeline(Readable.fromWeb(response.body), counted, createWriteStream(path))
   } catch (error) {
     const why = silence.signal.aborted ? 'the server is silent' : reasonOf(error)
-    throw new AppError('unavailable', `${name} cannot be downloaded: ${why}.`, { cause: error })
+    throw new AppError('unavailable', `${name} cannot be downloaded: ${why}.${remedyFor(why)}`, {
+      cause: error,
+    })
   } finally {
     clearTimeout(timer)
   }
@@ -48,6 +50,11 @@ export async function downloadPinned(
     throw new AppError('unavailable', `The download of ${name} has the wrong checksum and is not used.`)
   }
 }
+
+const remedyFor = (why: string): string =>
+  /certificate/i.test(why)
+    ? ' If a proxy in your network inspects TLS, start Warren with WARREN_EXTRA_CA=host, which trusts what this machine trusts.'
+    : ''
 
 /** The reason of a failed fetch is in its cause. */
 function reasonOf(error: unknown): string {

@@ -40,6 +40,23 @@ describe('a sandbox with GPUs', () => {
     assert.equal((await service.create(team, asking('0'))).gpuCount, undefined)
   })
 
+  it('gets none of its template where its variables say so as to the runtime of the vendor', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores } = fixture
+    driver.gpus = two
+    const build = (await stores.templates.findReadyBuild('basetemplate', 'default'))!
+    await stores.templates.moveBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
+    const countWith = async (value: string, metadata = {}) => {
+      const envVars = { NVIDIA_VISIBLE_DEVICES: value }
+      const sandbox = await service.create(team, request({ metadata, envVars }))
+      await service.kill(team, sandbox.sandboxID)
+      return sandbox.gpuCount
+    }
+    assert.deepEqual([await countWith('none'), await countWith('void')], [undefined, undefined])
+    assert.equal(await countWith('void', { 'warren.gpus': '1' }), 1)
+    assert.equal(await countWith('all'), 1)
+  })
+
   it('is rejected if no sandbox can ever have as many GPUs', async () => {
     await using fixture = await openFixture()
     const { service, team, driver } = fixture

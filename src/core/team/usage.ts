@@ -10,6 +10,9 @@ export type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'
 
 export type TeamUsageSample = { at: number; concurrentSandboxes: number; sandboxStartRate: number }
 
+/** In milliseconds, both bounds inclusive. `now` is the present by which they were chosen. */
+export type UsagePeriod = { from: number; to: number; now: number }
+
 export class TeamUsage {
   readonly #metrics: TeamMetricStore
   readonly #clock: Clock
@@ -39,10 +42,9 @@ export class TeamUsage {
    * Oldest first. Times without a sample had no sandboxes. A period that includes the present ends with a
    * sample of this moment, so that a sandbox is seen before the next sample is due.
    */
-  async read({ teamID }: Team, from: number, to: number): Promise<TeamUsageSample[]> {
+  async read({ teamID }: Team, { from, to, now: at }: UsagePeriod): Promise<TeamUsageSample[]> {
     if (from > to) throw new AppError('invalid_argument', 'start is after end: give an earlier start')
     const samples = await this.#metrics.range(teamID, from, to)
-    const at = this.#clock.now()
     if (at < from || at > to) return samples.map(usageOf)
     const present = await this.#metrics.countNow(teamID, at - teamSampleEveryMs)
     if (present.concurrentSandboxes > 0) samples.push({ teamID, at, ...present })
@@ -53,15 +55,14 @@ export class TeamUsage {
   async highest(
     team: Team,
     name: TeamMetricName,
-    from: number,
-    to: number,
+    period: UsagePeriod,
   ): Promise<{ at: number; value: number }> {
     const named = ({ concurrentSandboxes, sandboxStartRate }: TeamUsageSample) =>
       name === 'concurrent_sandboxes' ? concurrentSandboxes : sandboxStartRate
-    const samples = await this.read(team, from, to)
+    const samples = await this.read(team, period)
     return samples
       .map((sample) => ({ at: sample.at, value: named(sample) }))
-      .reduce((best, each) => (each.value > best.value ? each : best), { at: to, value: 0 })
+      .reduce((best, each) => (each.value > best.value ? each : best), { at: period.to, value: 0 })
   }
 }
 

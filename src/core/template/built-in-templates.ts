@@ -23,6 +23,8 @@ export type BuiltInRecipe = {
   sizes: BuildSizes
   /** Approximate build time. */
   seconds: number
+  /** What to know before it is built, such as its size. */
+  note?: string
   request(options: { full: boolean }): Promise<StartRequest & { files?: { hash: string; archive: Buffer } }>
 }
 
@@ -69,6 +71,10 @@ export class BuiltInTemplates {
         `The template '${recipe.alias}' is being built with its usual contents; request the full contents when it is ready`,
       )
     })
+  }
+
+  noteOf(name: string): string | undefined {
+    return this.#recipe(name).note
   }
 
   /** The progress of the last build. */

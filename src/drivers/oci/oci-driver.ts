@@ -50,6 +50,7 @@ import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
+import { finishGpuRestore } from './snapshot/gpu-memory.ts'
 import {
   exportSnapshot,
   type FetchFiles,
@@ -172,7 +173,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     signal?.throwIfAborted()
     const record = await this.#live.find(handle)
     if (!record) return 'gone'
-    await untilRestored(this.#context.layout.sandbox(record.sandboxID), signal)
+    const finish = () => finishGpuRestore(this.#context, record)
+    await untilRestored(this.#context.layout.sandbox(record.sandboxID), finish, signal)
     // The note is read before the processes are checked, because it is removed after they have ended. An unreadable
     // note matters only if the processes live.
     const [note] = await Promise.allSettled([readFrozenNote(this.#context, record.sandboxID)])

@@ -2,7 +2,7 @@
 import { dataPaths } from '../../../src/app/data-folder.ts'
 import { findRunsc } from '../../../src/app/setup/gvisor.ts'
 import type { Isolation } from '../../support/warren.ts'
-import type { BenchMachine } from '../bench-machine.ts'
+import type { BenchMachine, WarrenMode } from '../bench-machine.ts'
 import { type RawRuntime, type RawSlot, rawRuntime } from './raw-runtime.ts'
 import type { StartedAgent } from './warren.ts'
 
@@ -21,10 +21,11 @@ export async function rawSlot(
   isolation: Isolation,
   { platform }: Pick<StartedAgent, 'platform'>,
   network = 0,
+  mode?: WarrenMode,
 ): Promise<RawSlot> {
-  const slot = { rootFolder: await machine.rootFolder(), network: await machine.network(network) }
+  const slot = { rootFolder: await machine.rootFolder(mode), network: await machine.network(network) }
   if (isolation === 'container') return { ...slot, command: ['runc'] }
-  const { dataFolder } = await machine.warren(isolation)
+  const { dataFolder } = await machine.warren(isolation, mode)
   const runsc = findRunsc(dataPaths(dataFolder).runtimes)
   if (!runsc || !platform) throw new Error('this Warren has no gVisor')
   // On the platform that Warren chose, and with the files where Warren has them: in the host's overlay.

@@ -9,6 +9,7 @@ import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import http from 'node:http'
 import { join } from 'node:path'
 import { agentPort } from '../../../src/core/ports/agent.ts'
+import { gpuMount } from '../../../src/drivers/oci/device/driver-files.ts'
 import { delay } from '../../../src/lib/clock.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
 import { cacheFolder } from '../../support/warren.ts'
@@ -72,6 +73,10 @@ export type Bundle = HeldContainer & {
   checkpoint(memoryFolder: string, ...options: string[]): Promise<void>
   /** Instead of `run`: restores a checkpoint. */
   restore(memoryFolder: string, ...options: string[]): Promise<void>
+  /** Ends when all memory is read back, that of a GPU too. */
+  awaitRestore(): Promise<void>
+  /** Runs a program to its end. */
+  execAsRoot(options: readonly string[], words: readonly string[]): Promise<void>
 }
 let bundles = 0
 
@@ -101,7 +106,8 @@ export async function openBundle(
   const [root, upper, workdir] = ['root', 'upper', 'work'].map((part) => join(folder, part))
   const logFile = join(folder, 'log')
   const call = [...command, '--root', join(folder, 'state'), '--log', logFile]
-  for (const layer of [root!, workdir!, join(upper!, process.mount?.destination ?? '')]) {
+  const mountPoints = [process.mount?.destination ?? '', ...(process.gpu ? [gpuMount] : [])]
+  for (const layer of [root!, workdir!, ...mountPoints.map((path) => join(upper!, path))]) {
     await mkdir(layer, { recursive: true })
   }
   await writeFile(join(folder, 'config.json'), JSON.stringify(rawSpec(root!, process, network.namespacePath)))
@@ -118,6 +124,11 @@ export async function openBundle(
       callRuntime([...call, 'checkpoint', ...options, '--image-path', memory, id], logFile),
     restore: (memory, ...options) =>
       start('restore', '--detach', '--background', ...options, '--image-path', memory),
+    awaitRestore: () => callRuntime([...call, 'wait', '--restore', id], logFile),
+    execAsRoot: async (options, words) => {
+      const [program, ...args] = [...call, 'exec', ...options, id, ...words]
+      await runCommand(program!, args, { timeoutMs: 300_000 })
+    },
     async exec(words) {
       const [program, ...args] = [...call, 'exec', '--user', '1000:1000', '--env', 'HOME=/home/user', id]
       return (await runCommand(program!, [...args, ...words])).stdout

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Sandbox } from 'e2b'
+import { gpuMount } from '../../../src/drivers/oci/device/driver-files.ts'
 import { agentMount } from '../../../src/drivers/oci/record/layout.ts'
 import type { Warren } from '../../support/warren.ts'
 import { type Contender, timed } from '../measure.ts'
@@ -40,8 +41,9 @@ export async function echo(sandbox: Sandbox): Promise<number> {
 export type StartedAgent = { process: ContainerProcess; runtime: string; platform: string | undefined }
 
 /** How Warren starts its agent, read off a living sandbox, so that a raw runtime can start the very same. */
-export async function startedAgent(warren: Warren): Promise<StartedAgent> {
-  const sandbox = await Sandbox.create('base', warren.client)
+export async function startedAgent(warren: Warren, gpus = 0): Promise<StartedAgent> {
+  const metadata = { 'warren.gpus': String(gpus) }
+  const sandbox = await Sandbox.create('base', { ...warren.client, ...(gpus > 0 && { metadata }) })
   try {
     const config = join(warren.dataFolder, 'sandboxes', sandbox.sandboxId, 'config.json')
     const spec = JSON.parse(await readFile(config, 'utf8')) as Spec
@@ -51,7 +53,9 @@ export async function startedAgent(warren: Warren): Promise<StartedAgent> {
     const words = processesOf(sandbox.sandboxId).map(argumentsOf)
     const sentry = words.find(([program]) => program?.startsWith('runsc-sandbox'))
     const platform = sentry?.find((word) => word.startsWith('--platform='))?.split('=')[1]
-    return { process: { args, env, mount }, runtime: warren.isolation, platform }
+    const files = spec.mounts.find(({ destination }) => destination === gpuMount)?.source
+    const gpu = files !== undefined && { gpu: { files, devices: spec.linux.devices ?? [] } }
+    return { process: { args, env, mount, ...gpu }, runtime: warren.isolation, platform }
   } finally {
     await sandbox.kill()
   }
@@ -60,4 +64,5 @@ export async function startedAgent(warren: Warren): Promise<StartedAgent> {
 type Spec = {
   process: { args: string[]; env: string[] }
   mounts: { source: string; destination: string }[]
+  linux: { devices?: object[] }
 }

@@ -22,7 +22,8 @@ export function addBuiltInTemplateRoute(app: Api, context: RouteContext): void {
       const { templateID, buildID } = await builtIns.make(request.params.name, {
         full: request.body.full ?? false,
       })
-      return reply.code(202).send({ templateID, buildID })
+      const note = builtIns.noteOf(request.params.name)
+      return reply.code(202).send({ templateID, buildID, ...(note !== undefined && { note }) })
     },
   )
 }

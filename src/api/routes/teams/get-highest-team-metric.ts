@@ -21,7 +21,7 @@ export function getHighestTeamMetricRoute(app: Api, context: RouteContext): void
     async (request) => {
       const team = requireNamedTeam(context.auth.teamOf(request), request.params.teamID)
       const period = usagePeriod(request.query, context)
-      const { at, value } = await context.usage.highest(team, request.query.metric, ...period)
+      const { at, value } = await context.usage.highest(team, request.query.metric, period)
       return { timestamp: dateTime(at), timestampUnix: Math.floor(at / 1000), value }
     },
   )

@@ -21,7 +21,7 @@ export function getTeamMetricsRoute(app: Api, context: RouteContext): void {
     },
     async (request) => {
       const team = requireNamedTeam(context.auth.teamOf(request), request.params.teamID)
-      const samples = await context.usage.read(team, ...usagePeriod(request.query, context))
+      const samples = await context.usage.read(team, usagePeriod(request.query, context))
       return samples.map(({ at, ...values }) => ({
         timestamp: dateTime(at),
         timestampUnix: Math.floor(at / 1000),

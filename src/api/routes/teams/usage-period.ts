@@ -1,4 +1,5 @@
 import type { Team } from '../../../core/team/team.ts'
+import type { UsagePeriod } from '../../../core/team/usage.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { RouteContext } from '../../context.ts'
 
@@ -10,13 +11,14 @@ const usualPeriodMs = 7 * 24 * 3_600_000
 export function usagePeriod(
   { start, end }: { start?: number; end?: number },
   { clock }: Pick<RouteContext, 'clock'>,
-): [from: number, to: number] {
+): UsagePeriod {
   for (const [name, seconds] of Object.entries({ start, end })) {
     if (seconds !== undefined && seconds * 1000 > Date.parse(latest))
       throw new AppError('invalid_argument', `${name} time cannot be after ${latest}`)
   }
-  const to = end === undefined ? clock.now() : end * 1000
-  return [start === undefined ? to - usualPeriodMs : start * 1000, to]
+  const now = clock.now()
+  const to = end === undefined ? now : end * 1000
+  return { from: start === undefined ? to - usualPeriodMs : start * 1000, to, now }
 }
 
 export function requireNamedTeam(team: Team, named: string): Team {

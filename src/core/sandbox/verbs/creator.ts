@@ -90,8 +90,8 @@ export class SandboxCreator {
   }
 
   /** Rejects if no sandbox of this machine can ever have as many GPUs. */
-  #gpusFor(build: TemplateBuild, { metadata }: CreateRequest): number {
-    const gpuCount = wantedGpus(build, metadata)
+  #gpusFor(build: TemplateBuild, { metadata, envVars }: CreateRequest): number {
+    const gpuCount = wantedGpus(build, metadata, envVars)
     const { gpus } = this.#parts.driver
     if (gpuCount > 0 && !gpus) throw errors.noGpusHere()
     if (gpus && gpuCount > gpus.mostPerSandbox) throw errors.tooManyGpus(gpuCount, gpus.mostPerSandbox)

@@ -29,10 +29,17 @@ describe('GPUs of sandboxes', () => {
     assert.equal(shares.free, 0)
   })
 
-  it('are the same ones that the sandbox had before, if those are free', () => {
-    const shares = new GpuShares(gpus, 1)
+  it('are those that the sandbox had before and no others, where their memory is restored', () => {
+    const shares = new GpuShares(gpus, 2)
     assert.deepEqual(ids(shares.take('one', 1, ['c'])), ['c'])
-    assert.deepEqual(ids(shares.take('two', 1, ['c'])), ['a'])
+    assert.deepEqual(ids(shares.take('two', 2, ['b', 'c'])), ['b', 'c'])
+    assert.throws(
+      () => shares.take('three', 2, ['a', 'c']),
+      (error) => isAppError(error, 'unavailable') && /other sandboxes have c\. Try again/.test(error.message),
+    )
+    assert.equal(shares.free, 3)
+    shares.release('one')
+    assert.deepEqual(ids(shares.take('three', 2, ['a', 'c'])), ['a', 'c'])
   })
 
   it('stay with sandboxes that an earlier process started', () => {

@@ -28,8 +28,12 @@ export class GpuShares {
     return this.#gpus.length
   }
 
-  /** Takes GPUs of `before` first, then the least shared ones. A sandbox never gets the same GPU twice. */
-  take(runID: string, count: number, before: readonly string[] = []): Gpu[] {
+  /**
+   * Takes the least shared GPUs; a sandbox never gets the same GPU twice. `before`: the GPUs whose memory is restored. The sandbox
+   * gets these and no others, because the driver restores memory to the card that it came from.
+   */
+  take(runID: string, count: number, before?: readonly string[]): Gpu[] {
+    if (before) return this.#takeAgain(runID, before)
     const free = this.#gpus.filter(({ id }) => this.#freeOf(id) > 0)
     if (free.length < count) {
       throw new AppError(
@@ -37,11 +41,28 @@ export class GpuShares {
         `${free.length} of this machine's ${this.#gpus.length} GPUs are free, and the sandbox needs ${count}.`,
       )
     }
-    const rank = ({ id }: Gpu) => (before.includes(id) ? this.#share : 0) + this.#freeOf(id)
-    const chosen = free.toSorted((a, b) => rank(b) - rank(a)).slice(0, count)
-    const ids = new Set(chosen.map(({ id }) => id))
-    this.#held.set(runID, [...ids])
-    return this.#gpus.filter(({ id }) => ids.has(id))
+    const chosen = free.toSorted((a, b) => this.#freeOf(b.id) - this.#freeOf(a.id)).slice(0, count)
+    return this.#give(
+      runID,
+      chosen.map(({ id }) => id),
+    )
+  }
+
+  #takeAgain(runID: string, ids: readonly string[]): Gpu[] {
+    const busy = ids.filter((id) => this.#freeOf(id) === 0)
+    if (busy.length > 0) {
+      throw new AppError(
+        'unavailable',
+        `The sandbox's GPU memory can only go back to the GPU that it came from, and other sandboxes have ${busy.join(', ')}. ` +
+          'Try again when they have ended, or start without memory.',
+      )
+    }
+    return this.#give(runID, ids)
+  }
+
+  #give(runID: string, ids: readonly string[]): Gpu[] {
+    this.#held.set(runID, ids)
+    return this.#gpus.filter(({ id }) => ids.includes(id))
   }
 
   /** Counts the GPUs of a sandbox that an earlier process started. New sandboxes may not be allowed on them any more. */

@@ -9,6 +9,9 @@ import { logFileName, pidFileName, startMark } from './runtime-files.ts'
 /** `direct`: bypass the page cache, which counts as the sandbox's own memory. */
 export type MemorySource = { folder: string; direct: boolean }
 
+/** Of a checkpoint that also moves the memory of GPUs. */
+export const gpuCheckpointFlag = '--cuda-checkpoint-path'
+
 const directFlag = (direct: boolean): string[] => (direct ? ['--direct'] : [])
 
 /**
@@ -67,7 +70,7 @@ export function checkpointArguments(
     ...['checkpoint', '--leave-running', '--compression=none', '--exclude-committed-zero-pages'],
     ...directFlag(direct),
     // gVisor calls it for every process that uses a GPU, before the checkpoint and again when the sandbox goes on.
-    ...(record.gpus ? ['--cuda-checkpoint-path', checkpointProgram] : []),
+    ...(record.gpus ? [gpuCheckpointFlag, checkpointProgram] : []),
     ...['--image-path', memoryFolder, record.sandboxID],
   ]
 }

@@ -40,12 +40,20 @@ export async function startedPid(folder: string): Promise<number | undefined> {
   return Number(ifPresentNow(() => readFileSync(join(folder, pidFileName), 'utf8')) ?? '') || undefined
 }
 
-/** A restore outlives its caller; the state of the sandbox is known only when the restore is over. */
-export async function untilRestored(folder: string, signal?: AbortSignal): Promise<void> {
+/**
+ * A restore outlives its caller; the state of the sandbox is known only when the restore is over. `finish`: what
+ * the caller would have done then.
+ */
+export async function untilRestored(
+  folder: string,
+  finish?: () => Promise<void>,
+  signal?: AbortSignal,
+): Promise<void> {
   if (!(await isRestoring(folder))) return
   while ((await findMarked([startMark(folder)])).some(({ args }) => args.includes('restore'))) {
     await delay(20, signal)
   }
+  await finish?.()
   await rm(join(folder, restoringName), { force: true })
 }
 

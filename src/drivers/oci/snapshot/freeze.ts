@@ -11,7 +11,8 @@ import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { readSnapshot, removeSnapshot } from './snapshot-folder.ts'
+import { lowerMemoryLimit } from './gpu-memory.ts'
+import { readSnapshot, removeSnapshot, untilGpuCheckpointEnds } from './snapshot-folder.ts'
 
 export type FrozenNote = {
   /** True if the runtime holds the processes, which a snapshot of memory needs; false if the host's kernel does. */
@@ -70,6 +71,7 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   if (await wasEndedBySnapshot(record, note)) {
     throw new AppError('conflict', `Sandbox ${record.sandboxID} has ended with its snapshot; stop it.`)
   }
+  if (record.gpus && note.save) await untilGpuCheckpointEnds(note.save.folder)
   // A thawed sandbox writes to the snapshot's disk, and an interrupted snapshot is incomplete: neither can be used.
   if (note.save && note.save.afterwards !== 'go-on') await removeSnapshot(note.save.folder)
   if (!note.byRuntime) await cgroups.thaw(layout.cgroup(record.sandboxID))
@@ -81,6 +83,8 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
     })
   }
   await rm(join(layout.sandbox(record.sandboxID), noteName), { force: true })
+  // A snapshot has raised it.
+  if (record.gpus && note.save) await lowerMemoryLimit(context, record)
 }
 
 /** True if the snapshot that was to end the sandbox is complete, even if its processes are still there, frozen. */

@@ -3,6 +3,7 @@
  * So the sandbox's memory limit is raised meanwhile; otherwise the kernel would kill the sandbox in the middle of a pause.
  */
 import { readFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
@@ -72,6 +73,20 @@ export async function untilGpusRestored(context: OciContext, record: SandboxReco
       cause: error,
     })
   }
+}
+
+/** What a start does once the restore is over, for one whose process has died meanwhile. */
+export async function finishGpuRestore(context: OciContext, record: SandboxRecord): Promise<void> {
+  if (!record.gpus) return
+  // It fails if the sandbox has ended, which whoever asks looks at next.
+  const isBack = await untilGpusRestored(context, record).then(
+    () => true,
+    () => false,
+  )
+  if (!isBack) return
+  // The limit may be that of the boot, below the usual one, or the one that was raised for the memory of the GPU.
+  await raiseMemory(context, record, totalmem())
+  await lowerMemoryLimit(context, record)
 }
 
 /** Available memory of the machine, or the rest of the limit of all sandboxes together if that is less. */

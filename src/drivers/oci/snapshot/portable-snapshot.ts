@@ -145,7 +145,7 @@ async function needsOf(origin: SandboxRecord, build: RuntimeBuild): Promise<Memo
 }
 
 function gpuNeeds({ model, driver, ids }: HeldGpus): string {
-  return JSON.stringify({ model, driver, ids: { length: ids.length } } satisfies GpuNeeds)
+  return JSON.stringify({ model, driver, ids } satisfies GpuNeeds)
 }
 
 function cpuFeatures(): Promise<Set<string>> {

@@ -204,7 +204,8 @@ function assertMemoryFits(
   }
 }
 
-export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: { length: number } }
+/** Snapshots of earlier versions in an object store tell only how many they were. */
+export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: readonly string[] | { length: number } }
 
 /** Returns a sentence that says why memory that was used with these GPUs cannot be restored on this machine. */
 export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): string | undefined {
@@ -213,8 +214,13 @@ export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): str
   if (!gpus) return `${wanted}, and sandboxes have no GPU here.`
   if (gpus.machine.driver !== driver)
     return `${wanted}, and this machine has the driver ${gpus.machine.driver}.`
-  const alike = gpus.machine.gpus.filter((gpu) => gpu.model === model).length
-  return alike < ids.length ? `${wanted}, and this machine has ${alike} of that kind.` : undefined
+  const alike = gpus.machine.gpus.filter((gpu) => gpu.model === model)
+  if (alike.length < ids.length) return `${wanted}, and this machine has ${alike.length} of that kind.`
+  const isThere = (id: string) => alike.some((gpu) => gpu.id === id)
+  const isSame = Array.isArray(ids) && ids.every(isThere)
+  return isSame
+    ? undefined
+    : `${wanted}. It can only go back to the very same GPU, which this machine does not have.`
 }
 
 async function chooseDiskUse(

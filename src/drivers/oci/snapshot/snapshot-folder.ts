@@ -7,14 +7,16 @@ import { access, constants, mkdir, open, rename, rm, stat, writeFile } from 'nod
 import { dirname, join, resolve } from 'node:path'
 import type { SandboxSize, Snapshot } from '../../../core/ports/driver.ts'
 import { AppError } from '../../../lib/app-error.ts'
+import { delay } from '../../../lib/clock.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { copyMark } from '../disk/disk-files.ts'
 import { diskName, rootsOf } from '../disk/root-layers.ts'
-import { killMarked } from '../process/processes.ts'
+import { type ArgumentMark, findMarked, killMarked } from '../process/processes.ts'
 import { assertPlainPath, type Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readVersioned } from '../record/versioned-file.ts'
 import type { RuntimeBuild } from '../runtime/builds.ts'
+import { gpuCheckpointFlag } from '../runtime/runtime-commands.ts'
 
 export type SnapshotRecord = {
   version: 1
@@ -38,8 +40,12 @@ export const memoryName = 'memory'
 export const pagesName = 'pages.img'
 export const configName = 'config.json'
 const recordName = 'saved.json'
+const checkpointPollMs = 50
 
 export const partialOf = (folder: string): string => `${folder}.partial`
+
+/** Identifies the runtime's program that writes the memory of this snapshot. */
+const checkpointMark = (folder: string): ArgumentMark => ['--image-path', join(partialOf(folder), memoryName)]
 
 /** Only paths below the data folder are ours to write and remove. */
 export function assertOurs(layout: Layout, folder: string): string {
@@ -109,11 +115,22 @@ export function sizeOf({ cpuCount, memoryMB, diskMB, gpus }: SandboxRecord): San
   return { cpuCount, memoryMB, diskMB, ...(gpus && { gpuCount: gpus.ids.length }) }
 }
 
+/**
+ * A checkpoint outlives whoever asked for it. gVisor is lost if its sandbox is told to go on while a checkpoint moves GPU memory:
+ * for that it lets the sandbox run, and stops it again. So such a checkpoint is neither killed nor overtaken.
+ */
+export async function untilGpuCheckpointEnds(folder: string): Promise<void> {
+  const isUnderWay = async () =>
+    (await findMarked([checkpointMark(folder)])).some(({ args }) => args.includes(gpuCheckpointFlag))
+  while (await isUnderWay()) await delay(checkpointPollMs)
+}
+
 /** Removes the record first, so that a crash leaves nothing that counts as a snapshot. */
 export async function removeSnapshot(folder: string): Promise<void> {
   const partial = partialOf(folder)
   if (await isThere(partial)) {
-    await killMarked([copyMark(partial), ['--image-path', join(partial, memoryName)]])
+    await untilGpuCheckpointEnds(folder)
+    await killMarked([copyMark(partial), checkpointMark(folder)])
   }
   await rm(join(folder, recordName), { force: true })
   await Promise.all([folder, partial].map((path) => rm(path, { recursive: true, force: true })))

@@ -70,7 +70,6 @@ async function writeSnapshot(
     if (goesOn) await thaw(context, record)
     const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
     await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
-    if (goesOn && gpuBytes !== undefined) await lowerMemoryLimit(context, record)
   } catch (error) {
     const undo = options.standsStill
       ? noteFrozen(context, record, { byRuntime: true, save: null })
@@ -79,7 +78,7 @@ async function writeSnapshot(
       () => (options.standsStill ? 'it is still frozen' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
-    if (record.gpus) await lowerMemoryLimit(context, record).catch(() => {})
+    if (record.gpus && options.standsStill) await lowerMemoryLimit(context, record).catch(() => {})
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)
@@ -124,8 +123,8 @@ async function writeMemory(
   const [program, ...args] = checkpointArguments(layout, record, memory, direct)
   await allDone([
     runCommand(program!, args, {
-      ...(signal && { signal }),
-      ...(record.gpus && { timeoutMs: gpuMemoryLimitMs }),
+      // One that moves GPU memory must come to its end.
+      ...(record.gpus ? { timeoutMs: gpuMemoryLimitMs } : signal && { signal }),
     }),
     copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
   ])

@@ -7,21 +7,24 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { after, before, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it } from 'node:test'
+import { momentsOf } from '../../../../test/support/count-of.ts'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
-import { newSpec } from '../../driver-fixture.ts'
+import { listed, newSpec } from '../../driver-fixture.ts'
 import { findGpus } from '../device/find-gpus.ts'
 import { cardID, fakeDriver, fakeMachine } from '../device/gpu-fixture.ts'
 import type { MachineGpus } from '../device/gpus.ts'
 import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
+import { killMakerIn, makeGood } from './dying-maker.ts'
 import type { OciSuite } from './runtimes.ts'
 
 const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
 
-/** A file in the sandbox holds the state of a process; another one makes a step fail. */
-const library = `#include <stdio.h>
+/** The state of a process is a file in the sandbox; so is what makes a step fail, take its time, or lose its process. */
+const library = `#include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 static const char *state_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/tmp/state-%d", pid); return path; }
 int cuInit(unsigned flags) { return 0; }
@@ -33,10 +36,17 @@ int cuCheckpointProcessGetState(int pid, int *state) {
   return 0;
 }
 static int step(const char *name, int pid, int next) {
-  char fails[64];
+  char fails[64], dies[64];
   FILE *notes = fopen("/tmp/notes", "a");
   fprintf(notes, "%s ", name);
   fclose(notes);
+  if (access("/tmp/slow", F_OK) == 0) usleep(250000);
+  snprintf(dies, sizeof dies, "/tmp/dies-%s-%d", name, pid);
+  if (access(dies, F_OK) == 0) {
+    kill(pid, SIGKILL);
+    while (kill(pid, 0) == 0) usleep(10000);
+    return 1;
+  }
   snprintf(fails, sizeof fails, "/tmp/fails-%s", name);
   if (access(fails, F_OK) == 0) return 1;
   FILE *file = fopen(state_of(pid), "w");
@@ -50,10 +60,11 @@ int cuCheckpointProcessRestore(int pid, void *args) { return step("restore", pid
 int cuCheckpointProcessUnlock(int pid, void *args) { return step("unlock", pid, 0); }
 `
 
-/** A process that holds the card. */
-const hold = `setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; close $out;
+/** A process that holds the card. Prints its id. */
+const hold = `rm -f /tmp/held
+setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; print $out $$; close $out;
   sleep 1 while 1' </dev/null >/dev/null 2>&1 &
-while ! [ -e /tmp/held ]; do sleep 0.01; done`
+while ! [ -s /tmp/held ]; do sleep 0.01; done; cat /tmp/held`
 const notes = 'cat /tmp/notes; rm -f /tmp/notes'
 
 export const gpuMemorySuite: OciSuite = (runtime, open) => {
@@ -92,6 +103,10 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.close()
       rmSync(folder, { recursive: true })
       for (const node of made) rmSync(node, { force: true })
+    })
+
+    afterEach(async () => {
+      for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
     })
 
     const holding = async () => {
@@ -153,6 +168,50 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await take(handle, 'then', 'go-on')
       await bench.driver.stop(handle)
     })
+
+    it('of a process that dies while it is moved goes with it, and that of the others stays', async () => {
+      const handle = await holding()
+      const dying = (await bench.run(handle, hold)).trim()
+      const other = (await bench.run(handle, hold)).trim()
+      await bench.run(handle, `touch /tmp/dies-checkpoint-${dying}`)
+      const third = (await bench.run(handle, hold)).trim()
+      await bench.run(handle, `touch /tmp/dies-restore-${third}`)
+      await take(handle, 'some', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('some'), memory: true, keep: true }
+      const next = await bench.sandbox({ fromSnapshot })
+      const alive = (pid: string) => bench.run(next, `kill -0 ${pid} && cat /tmp/state-${pid}`)
+      assert.equal(await alive(other), '0')
+      for (const pid of [dying, third]) assert.match(await alive(pid), /No such process/)
+      await bench.driver.stop(next)
+    })
+
+    for (const verb of ['pause', 'snapshot'] as const) {
+      it(`is whole and on the GPU again, whenever the maker dies in a ${verb}, and no GPU stays taken`, async () => {
+        const first = await holding()
+        const sandboxID = String(first.data.sandboxID)
+        const pid = (await bench.run(first, 'cat /tmp/held')).trim()
+        const limit = limitOf(first)
+        await bench.run(first, 'touch /tmp/slow')
+        const folder = bench.snapshotFolder(`cut-off-${verb}`)
+        for (const afterMs of momentsOf({ short: 4, long: 20 }, verb === 'pause' ? 2600 : 1800)) {
+          await bench.driver.close()
+          await killMakerIn(bench, { verb, sandboxID, folder }, afterMs)
+          const handle = await makeGood(bench, sandboxID, folder)
+          const said = await bench.run(
+            handle,
+            `kill -0 ${pid} && { cat /tmp/state-${pid} 2>/dev/null || printf 0; }; echo; cat /tmp/notes 2>/dev/null`,
+          )
+          const [state, steps = ''] = said.split('\n')
+          assert.equal(state, '0', `after ${afterMs} ms: ${said}`)
+          assert.match(steps, /^(lock checkpoint restore unlock )*$/, `after ${afterMs} ms`)
+          assert.equal(limitOf(handle), limit, `after ${afterMs} ms`)
+          assert.equal(bench.driver.gpus?.free, 3, `after ${afterMs} ms`)
+          await bench.driver.removeSnapshot(folder)
+        }
+        for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
+        assert.equal(bench.driver.gpus?.free, 4)
+      })
+    }
 
     it('makes a start from the snapshot fail when it cannot move back to the card', async () => {
       const handle = await holding()

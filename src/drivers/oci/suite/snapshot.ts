@@ -1,7 +1,5 @@
 /** Tests of snapshots on a real machine: what survives inside, and what survives crashes, reboots and full disks. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { appendFile, copyFile, mkdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
@@ -16,7 +14,7 @@ import { createOciDriver } from '../oci-driver.ts'
 import { createLayout } from '../record/layout.ts'
 import { readSnapshot } from '../snapshot/snapshot-folder.ts'
 import { loopFiles, type OciBench } from './bench.ts'
-import type { SnapshotChildInput } from './snapshot-child.ts'
+import { killMakerIn, makeGood } from './dying-maker.ts'
 
 export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {
   const gvisor = runtime === 'runsc'
@@ -179,8 +177,8 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
         await bench.remember(first, 'in memory', 'in a file')
         for (const afterMs of momentsOf({ short: 3, long: 20 }, 900)) {
           await bench.driver.close()
-          await runChild(verb, sandboxID, afterMs)
-          const handle = await makeGood(sandboxID)
+          await killMakerIn(bench, { verb, sandboxID, folder }, afterMs)
+          const handle = await makeGood(bench, sandboxID, folder)
           const { memory, file } = await bench.recall(handle)
           assert.equal(file, 'in a file', `after ${afterMs} ms`)
           // A pause of a plain container has no memory, so its text in memory may be lost.
@@ -188,39 +186,6 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
           await bench.driver.removeSnapshot(folder)
         }
       })
-    }
-
-    async function runChild(
-      verb: SnapshotChildInput['verb'],
-      sandboxID: string,
-      afterMs: number,
-    ): Promise<void> {
-      const input: SnapshotChildInput = {
-        options: bench.options,
-        rootFolder: bench.rootFolder,
-        sandboxID,
-        folder,
-        verb,
-      }
-      const script = join(import.meta.dirname, 'snapshot-child.ts')
-      const child = spawn(process.execPath, [script, JSON.stringify(input)], {
-        stdio: ['ignore', 'pipe', 'inherit'],
-      })
-      await once(child.stdout, 'data')
-      await delay(afterMs)
-      child.kill('SIGKILL')
-      await once(child, 'exit')
-    }
-
-    /** Does what the domain does at its start with a sandbox whose verb was interrupted. */
-    async function makeGood(sandboxID: string): Promise<DriverHandle> {
-      const found = (await listed(bench.driver)).find((each) => each.sandboxID === sandboxID)
-      const state = found && (await bench.driver.recover(found.handle))
-      if (state === 'paused') await bench.driver.thaw(found!.handle)
-      if (state === 'paused' || state === 'running') return found!.handle
-      if (found) await bench.driver.stop(found.handle)
-      assert.ok(await bench.driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
-      return startFrom({ keep: false }, { sandboxID })
     }
 
     if (!gvisor) return
