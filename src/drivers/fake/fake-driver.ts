@@ -33,7 +33,13 @@ import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
 import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
-import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
+import {
+  type FakeSandbox,
+  type FakeSnapshot,
+  type FakeWorld,
+  freeAddress,
+  newFakeWorld,
+} from './fake-world.ts'
 
 export type FakeDriverOptions = {
   /** The endpoint of every port of every sandbox; a test may run a real server there. */
@@ -390,12 +396,6 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 }
 
 const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
-
-/** The lowest free number. A sandbox that is gone leaves its address to the next one, as on a real machine. */
-function freeAddress({ sandboxes }: FakeWorld): string {
-  const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
-  for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
-}
 
 const cannotBeRead = (name: string): AppError =>
   new AppError('unavailable', `The state of ${name} could not be read.`)
