@@ -31,15 +31,10 @@ import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
+import { freeAddress } from './fake-address.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
 import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
-import {
-  type FakeSandbox,
-  type FakeSnapshot,
-  type FakeWorld,
-  freeAddress,
-  newFakeWorld,
-} from './fake-world.ts'
+import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
   /** The endpoint of every port of every sandbox; a test may run a real server there. */
