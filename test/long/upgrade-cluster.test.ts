@@ -1,7 +1,7 @@
 /**
  * Two releases share one PostgreSQL and one object store: that of test/long/before-release.json, and one of this
  * tree with another version and one more migration. Clients use both, and nodes change from one to the other and
- * back under load.
+ * back under load. The nodes share one folder of runtimes and agents, so each has what the memory of the others needs.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
