@@ -182,7 +182,7 @@ async function busyAgent() {
   }
 }
 
-suite('isHealthy and hasOtherNetworks', () => {
+suite('isHealthy and findOtherNetworks', () => {
   test('is true for an agent that answers 204', async () => {
     const agent = await serve((_, response) => response.writeHead(204).end())
     assert.equal(await createAgentClient().isHealthy(agent), true)
@@ -197,24 +197,26 @@ suite('isHealthy and hasOtherNetworks', () => {
     assert.ok(performance.now() - asked < 50_000, 'a refusal is known at once')
   })
 
-  test('hasOtherNetworks is true only for 409, and the request carries the token', async () => {
+  test('findOtherNetworks shows the token, and takes nothing but an answer for one', async () => {
     const asked: unknown[] = []
     for (const [status, expected] of [
-      [409, true],
-      [204, false],
-      [404, false],
+      [409, 'some'],
+      [204, 'none'],
+      [404, 'none'],
+      [503, 'unknown'],
+      [401, 'unknown'],
     ] as const) {
       const agent = await serve((request, response) => {
         asked.push([request.url, request.headers['x-access-token']])
         response.writeHead(status).end()
       })
       const options = { withinMs: 60_000, signal: new AbortController().signal }
-      assert.equal(await createAgentClient().hasOtherNetworks(agent, 'secret', options), expected)
+      assert.equal(await createAgentClient().findOtherNetworks(agent, 'secret', options), expected)
     }
-    assert.deepEqual(asked, Array(3).fill(['/network-namespaces', 'secret']))
+    assert.deepEqual(asked, Array(5).fill(['/network-namespaces', 'secret']))
     const silent = await serve(() => {})
     const options = { withinMs: 200, signal: new AbortController().signal }
-    assert.equal(await createAgentClient().hasOtherNetworks(silent, 'secret', options), false)
+    assert.equal(await createAgentClient().findOtherNetworks(silent, 'secret', options), 'unknown')
   })
 
   test('waits for an agent that is too busy to take a connection at once', async () => {

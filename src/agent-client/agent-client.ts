@@ -1,6 +1,6 @@
 /** The control plane's calls to the agent inside a sandbox: hand over its identity, check its health. */
 import { header } from '../contract/constants.ts'
-import type { AgentIdentity, AgentPort, InitializeOptions } from '../core/ports/agent.ts'
+import type { AgentIdentity, AgentPort, InitializeOptions, OtherNetworks } from '../core/ports/agent.ts'
 import type { Endpoint } from '../core/ports/driver.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
@@ -33,7 +33,7 @@ export function createAgentClient(): AgentPort {
   return {
     initialize: (...given) => initialize(bootTimes, ...given),
     isHealthy,
-    hasOtherNetworks,
+    findOtherNetworks,
     run: runProcess,
     writeFile,
     followLogs: createLogFollower(),
@@ -87,14 +87,18 @@ async function isHealthy(
   return (await statusOf(agent, { method: 'GET', path: '/health', signal })) === 204
 }
 
-async function hasOtherNetworks(
+/** An agent without this route is from a time when root could not make network namespaces, so its sandbox has none. */
+const networksByStatus: Record<number, OtherNetworks> = { 204: 'none', 404: 'none', 409: 'some' }
+
+async function findOtherNetworks(
   agent: Endpoint,
   accessToken: string,
   { withinMs, signal: called }: { withinMs: number; signal: AbortSignal },
-): Promise<boolean> {
+): Promise<OtherNetworks> {
   const signal = AbortSignal.any([AbortSignal.timeout(withinMs), called])
   const headers = { [header.accessToken]: accessToken }
-  return (await statusOf(agent, { method: 'GET', path: '/network-namespaces', headers, signal })) === 409
+  const status = await statusOf(agent, { method: 'GET', path: '/network-namespaces', headers, signal })
+  return networksByStatus[status ?? 0] ?? 'unknown'
 }
 
 /** Undefined when no answer came. */

@@ -1,6 +1,6 @@
 /**
  * GET /network-namespaces: whether a thread has a network namespace other than the agent's. gVisor restores those without
- * their network, so the control plane asks before it saves memory.
+ * their network, so the control plane asks before it takes a snapshot of the memory.
  */
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -8,33 +8,38 @@ import { join } from 'node:path'
 /** The look is not interrupted, so it is bounded: with this many threads it takes a fraction of a second. */
 const threadsLooked = 10_000
 
-export function hasOtherNetworks(procFolder = '/proc', mostThreads = threadsLooked): boolean {
-  const own = networkOf(join(procFolder, 'self'))
-  let left = mostThreads
-  for (const pid of numbersIn(procFolder)) {
-    for (const thread of numbersIn(join(procFolder, pid, 'task'))) {
-      if (left-- === 0) return false
-      const network = networkOf(join(procFolder, pid, 'task', thread))
-      if (network !== undefined && network !== own) return true
+/** The codes of a process or thread that ended meanwhile. */
+const ended = ['ENOENT', 'ESRCH']
+
+/** `unknown` if there are more threads, or if the namespace of one could not be read. */
+export function findOtherNetworks(
+  procFolder = '/proc',
+  mostThreads = threadsLooked,
+): 'none' | 'some' | 'unknown' {
+  try {
+    const own = readlinkSync(join(procFolder, 'self/ns/net'))
+    let left = mostThreads
+    for (const pid of numbersIn(procFolder)) {
+      for (const thread of numbersIn(join(procFolder, pid, 'task'))) {
+        if (left-- === 0) return 'unknown'
+        const network = unlessEnded(() => readlinkSync(join(procFolder, pid, 'task', thread, 'ns/net')))
+        if (network !== undefined && network !== own) return 'some'
+      }
     }
-  }
-  return false
-}
-
-/** Empty for a process that ended meanwhile. */
-function numbersIn(folder: string): string[] {
-  try {
-    return readdirSync(folder).filter((name) => /^\d+$/.test(name))
+    return 'none'
   } catch {
-    return []
+    return 'unknown'
   }
 }
 
-/** Undefined for a thread that ended meanwhile. */
-function networkOf(folder: string): string | undefined {
+const numbersIn = (folder: string): string[] =>
+  unlessEnded(() => readdirSync(folder))?.filter((name) => /^\d+$/.test(name)) ?? []
+
+function unlessEnded<T>(read: () => T): T | undefined {
   try {
-    return readlinkSync(join(folder, 'ns/net'))
-  } catch {
-    return undefined
+    return read()
+  } catch (error) {
+    if (ended.includes((error as NodeJS.ErrnoException).code ?? '')) return undefined
+    throw error
   }
 }

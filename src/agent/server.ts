@@ -142,8 +142,9 @@ function createRoutes(parts: RouteParts): Record<'open' | 'guarded', Record<stri
         sendJSON(response, 200, await readMetrics(clock))
       },
       'GET /network-namespaces': async (_, response) => {
-        const { hasOtherNetworks } = await import('./network-namespaces.ts')
-        response.writeHead(hasOtherNetworks() ? 409 : 204, { 'cache-control': 'no-store' }).end()
+        const { findOtherNetworks } = await import('./network-namespaces.ts')
+        const status = { none: 204, some: 409, unknown: 503 }[findOtherNetworks()]
+        response.writeHead(status, { 'cache-control': 'no-store' }).end()
       },
       'GET /envs': (_, response) => sendJSON(response, 200, { ...identity.trustVars, ...identity.envVars }),
     },

@@ -1,7 +1,9 @@
 /** Templates and builds to wire. */
+import type { BuiltInTemplate } from '../contract/rest/built-in.ts'
 import type * as wire from '../contract/rest/template.ts'
 import { atLeast, type LogEntry } from '../core/ports/logs.ts'
 import type { BuildProgress } from '../core/template/build-service.ts'
+import type { ListedRecipe } from '../core/template/built-in-templates.ts'
 import { fullName } from '../core/template/catalog.ts'
 import type { TemplateBuild, TemplateSummary } from '../core/template/template.ts'
 import { dateTime } from './present.ts'
@@ -77,5 +79,49 @@ export function presentProgress(
         logEntries: lastEntries.map(presentLine),
       },
     }),
+  }
+}
+
+export function presentBuiltIn({ recipe, isReady, newest }: ListedRecipe): BuiltInTemplate {
+  const { name, alias, about, seconds, sizes, note } = recipe
+  const { cpuCount, memoryMB, diskMB, gpuCount } = sizes
+  return {
+    name,
+    alias,
+    about,
+    seconds,
+    cpuCount,
+    memoryMB,
+    diskSizeMB: diskMB,
+    ready: isReady,
+    ...(gpuCount && { gpuCount }),
+    ...(note !== undefined && { note }),
+    ...(newest && { build: presentNewest(newest) }),
+  }
+}
+
+function presentNewest(build: TemplateBuild): NonNullable<BuiltInTemplate['build']> {
+  const { templateID, buildID, status, createdAt, finishedAt, reason } = build
+  return {
+    templateID,
+    buildID,
+    status,
+    createdAt: dateTime(createdAt),
+    ...(finishedAt !== null && { finishedAt: dateTime(finishedAt) }),
+    ...(reason && { reason: reason.message }),
+  }
+}
+
+/** The server makes `base` at its start; nobody builds it. */
+export function presentBase({ build }: TemplateSummary): BuiltInTemplate {
+  const { cpuCount = 0, memoryMB = 0, diskMB = 0 } = build ?? {}
+  return {
+    name: 'base',
+    alias: 'base',
+    about: 'Debian with Python, Node, git and compilers. Sandboxes start from it unless they name another.',
+    cpuCount,
+    memoryMB,
+    diskSizeMB: diskMB,
+    ready: build !== null,
   }
 }

@@ -9,6 +9,7 @@ import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { gate, request, turning, until } from '../../test/support/domain.ts'
 import { loseSandbox } from '../../test/support/lost-sandbox.ts'
 import { hopHeader } from '../contract/constants.ts'
+import type { BuiltInTemplate } from '../contract/rest/built-in.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
@@ -192,6 +193,7 @@ test('a built-in template is built on one node, and every door shows its progres
   const recipe: BuiltInRecipe = {
     alias: 'thing-v1',
     name: 'thing',
+    about: 'A thing.',
     seconds: 90,
     sizes: { cpuCount: 1, memoryMB: 512, diskMB: 1024 },
     request: async () => ({
@@ -231,6 +233,16 @@ test('a built-in template is built on one node, and every door shows its progres
   assert.deepEqual(build, same)
   assert.deepEqual(made, ['one'])
   for (const node of [one, other]) assert.equal(await progress(node), 'building')
+  const ofTeams = '/built-in-templates'
+  for (const node of [one, other]) {
+    const [, listed] = (await (await node.call('GET', ofTeams)).json()) as BuiltInTemplate[]
+    assert.deepEqual([listed?.name, listed?.ready, listed?.build?.status], ['thing', false, 'building'])
+    const joined = await node.call('POST', `${ofTeams}/thing`, {})
+    assert.deepEqual([joined.status, await joined.json()], [202, build])
+    const followed = await (await node.call('GET', `${ofTeams}/thing`)).json()
+    assert.match(JSON.stringify(followed), /"status":"building".*Building template/)
+  }
+  assert.deepEqual(made, ['one'])
   held.open()
   for (const node of [one, other]) await until(async () => (await progress(node)) === 'error')
   assert.match((await create(other)).text, /is being built.*The previous attempt failed: .*no network/)

@@ -33,6 +33,7 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
   return {
     alias: 'code-interpreter-v1',
     name: 'code-interpreter',
+    about: 'Run code as in a notebook: Python with its usual packages, JavaScript, TypeScript and bash.',
     sizes: { cpuCount: 2, memoryMB: 2048, diskMB },
     seconds: 120,
     async request({ full }) {

@@ -13,6 +13,8 @@ import { randomHex } from '../lib/ids.ts'
 import { projectFolder } from './project-folder.ts'
 
 const sources = join(projectFolder, 'src/dashboard')
+/** The dashboard uses some of these files. */
+const library = join(projectFolder, 'src/lib')
 const packageFile = join(projectFolder, 'package.json')
 const layoutVersion = 1
 /** More takes seconds and saves a few percent. */
@@ -27,14 +29,16 @@ export async function openDashboard(folder: string): Promise<Dashboard> {
 
 async function keyOfSources(): Promise<string> {
   const hash = createHash('sha256').update(`${layoutVersion}\n`)
-  const entries = await readdir(sources, { recursive: true, withFileTypes: true })
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
+  const files = (await Promise.all([sources, library].map(filesIn))).flat()
   for (const file of [packageFile, ...files.sort()]) {
-    hash.update(`\n${file.slice(sources.length)}\n`).update(await readFile(file))
+    hash.update(`\n${file.slice(projectFolder.length)}\n`).update(await readFile(file))
   }
   return hash.digest('hex').slice(0, 32)
+}
+
+async function filesIn(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
 }
 
 /** Undefined if these sources were not bundled yet. */

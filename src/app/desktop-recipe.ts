@@ -30,6 +30,7 @@ export function desktopRecipe(diskMB: number): BuiltInRecipe {
   return {
     alias: 'desktop',
     name: 'desktop',
+    about: 'A screen with a mouse and a keyboard, a browser and an editor.',
     sizes: { cpuCount: 2, memoryMB: 4096, diskMB },
     seconds: 240,
     async request({ full }) {

@@ -36,6 +36,7 @@ export function dockerRecipe(diskMB: number): BuiltInRecipe {
   return {
     alias: 'docker',
     name: 'docker',
+    about: 'Docker and Compose inside the sandbox; under gVisor only.',
     sizes: { cpuCount: 2, memoryMB: 2048, diskMB },
     seconds: 120,
     async request({ full }) {

@@ -19,6 +19,7 @@ export function mcpGatewayRecipe(diskMB: number): BuiltInRecipe {
   return {
     alias: 'mcp-gateway',
     name: 'mcp-gateway',
+    about: 'Servers of the Model Context Protocol behind one port.',
     seconds: 120,
     sizes: { cpuCount: 2, memoryMB: 1024, diskMB },
     async request({ full }) {

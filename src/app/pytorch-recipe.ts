@@ -11,7 +11,7 @@ const furtherPackages = ['torchvision', 'torchaudio', 'transformers', 'accelerat
 const check = `python3 -c "import torch; print('PyTorch', torch.__version__, 'with CUDA', torch.version.cuda, float(torch.ones(8, 8).sum()))"`
 
 const size =
-  'PyTorch with its CUDA libraries: it downloads about 3 GB, takes about 7 GB of disk, and some 10 minutes.'
+  'PyTorch with its CUDA libraries: it downloads about 3 GB, takes about 6 GB of disk, and several minutes.'
 const noGpu =
   'Sandboxes have no GPU here (WARREN_GPUS), so those of this template compute on CPUs. Add it again once they have one.'
 
@@ -21,6 +21,7 @@ export function pytorchRecipe(diskMB: number, hasGpus: boolean): BuiltInRecipe {
   return {
     alias: 'pytorch',
     name: 'pytorch',
+    about: 'The code interpreter with PyTorch and its CUDA libraries.',
     sizes: {
       cpuCount: 4,
       memoryMB: 8192,

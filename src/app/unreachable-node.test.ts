@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
-import { gate, turning, until } from '../../test/support/domain.ts'
+import { gate, request, turning, until } from '../../test/support/domain.ts'
 
 type Nodes = [ApiNode, ApiNode, ApiNode]
 type Cluster = Awaited<ReturnType<typeof openApiCluster>>
@@ -142,4 +142,50 @@ test('a create whose answer is lost after the sandbox ran is answered with that 
   assert.equal((await unended(opened.nodes)).length, 1)
   const extended = await one.call('POST', `/sandboxes/${sandboxID}/timeout`, { body: { timeout: 60 } })
   assert.equal(extended.status, 204)
+})
+
+/** What a create calls, in turn: the steps at which its answer may be lost. */
+async function createOf(node: ApiNode, atStep: (step: number) => Promise<void>): Promise<number> {
+  const { service, team, faults, driver } = node.fixture
+  let steps = 0
+  const hook = async () => atStep(steps++)
+  faults.before = hook
+  faults.after = hook
+  driver.beforeStarted = hook
+  await service.create(team, request(), claim).catch(() => {})
+  faults.before = () => {}
+  faults.after = () => {}
+  return steps
+}
+
+const claim = { key: 'attempt:1', requestHash: 'hash' }
+
+test('wherever a create is when its answer is lost, one sandbox runs in the end', async () => {
+  for (let lostAt = 0, steps = 1; lostAt < steps; lostAt++) {
+    await using cluster = await openApiCluster(['one', 'other'])
+    const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+    const { team, stores, clock } = other.fixture
+    let second: Promise<{ sandboxID: string }> | undefined
+    const first = createOf(one, async (step) => {
+      if (step !== lostAt) return
+      const lost = { teamID: team.teamID, key: claim.key, nodeID: 'one', at: clock.now() }
+      await stores.owners.giveUpCreate(lost)
+      second = other.fixture.service.create(team, request(), claim)
+      await second
+    })
+    steps = await turning(clock, first)
+    const { sandboxID } = await second!
+    const running = async () =>
+      (await Promise.all(cluster.nodes.map(({ fixture }) => fixture.driver.list())))
+        .flat()
+        .map((found) => found.sandboxID)
+    await until(async () => (await running()).length === 1)
+    assert.deepEqual(await running(), [sandboxID], `lost at step ${lostAt}`)
+    const rows = await unended(cluster.nodes)
+    assert.deepEqual(
+      rows.map((row) => [row.sandboxID, row.state]),
+      [[sandboxID, 'running']],
+      `lost at step ${lostAt}`,
+    )
+  }
 })

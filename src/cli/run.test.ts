@@ -82,7 +82,7 @@ test('a command may run longer than the first time of its sandbox, unless a time
   const limited = fakeSides()
   const short = runSingle(runCommand, ['--timeout', '90', '--', 'make'], limited.parts)
   await until('/process.Process/CloseStdin')
-  assert.deepEqual((asked[0]?.body as { timeout: number }).timeout, 90)
+  assert.deepEqual((asked[0]!.body as { timeout: number }).timeout, 90)
   limited.clock.advance(60_000)
   const other = await nextShell()
   other.end(connectFrame({ event: { end: { exitCode: 0, exited: true } } }))

@@ -4,7 +4,7 @@ import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts
 import { AppError, errorText } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { DockerfileError } from '../lib/dockerfile/instructions.ts'
-import { parseDockerfile } from '../lib/dockerfile/parse.ts'
+import { parseDockerfile, waitForStart } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
 import { namedValues, positiveNumber, UsageError } from './arguments.ts'
@@ -17,8 +17,6 @@ import type { Given, VerbTable } from './verbs.ts'
 const command = 'warren template'
 const pollEveryMs = 200
 const largestDockerfile = 1024 * 1024
-/** The clients' ready command for a start command without one. */
-const waitForStart = 'sleep 20'
 
 /** Prints lines while the command runs; `aside` is standard error. */
 export type Print = (line: string, aside: boolean) => void

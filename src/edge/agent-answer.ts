@@ -1,6 +1,6 @@
 /**
  * Tells clients of the agent why a request for a living sandbox fails. They take 502, 503 and 504 for a sandbox that
- * is gone, and any 429 in a call of the Connect protocol as well. So each kind of request gets an answer that its
+ * is gone, and so does the JavaScript client with a plain 429 in a call. So each kind of request gets an answer that its
  * client tells as it is meant (docs/cluster.md has the list).
  */
 import type { IncomingMessage } from 'node:http'

@@ -67,10 +67,26 @@ export const ours: readonly Operation[] = [
     call: 'POST /admin/built-in-templates/{name}',
     does: 'make a template that Warren knows',
     body: 'full',
-    answers: { 202: 'templateID* buildID*' },
+    answers: { 202: 'templateID* buildID* note' },
   },
   {
     call: 'GET /admin/built-in-templates/{name}',
+    does: 'follow how it is made',
+    query: 'logsOffset limit level',
+    answers: { 200: shape.buildStatus },
+  },
+  {
+    call: 'GET /built-in-templates',
+    does: 'list base and the templates that Warren knows',
+    answers: { 200: shape.each(shape.builtIn) },
+  },
+  {
+    call: 'POST /built-in-templates/{name}',
+    does: 'make a template that Warren knows and that is not there yet',
+    answers: { 202: 'templateID* buildID* note' },
+  },
+  {
+    call: 'GET /built-in-templates/{name}',
     does: 'follow how it is made',
     query: 'logsOffset limit level',
     answers: { 200: shape.buildStatus },

@@ -81,6 +81,10 @@ export const buildStatus = [
   `templateID* buildID* status* logs* logEntries* ${under('logEntries[].', buildLog)}`,
   `reason reason.message* reason.step reason.logEntries* ${under('reason.logEntries[].', buildLog)}`,
 ].join(' ')
+export const builtIn = [
+  'name* alias* about* cpuCount* memoryMB* diskSizeMB* gpuCount note seconds ready* build',
+  'build.templateID* build.buildID* build.status* build.createdAt* build.finishedAt build.reason',
+].join(' ')
 
 export const volume = 'volumeID* name*'
 export const volumeAndToken = `${volume} token* domain`

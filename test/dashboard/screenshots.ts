@@ -22,6 +22,8 @@ const curvesMs = 25_000
 const sizes = { desktop: { width: 1360, height: 850 }, phone: { width: 390, height: 780 } }
 type Size = keyof typeof sizes
 
+const dockerfile = 'FROM e2bdev/base\nRUN pip install pandas openpyxl\nENV REPORTS=/home/user/reports\n'
+
 type View = {
   name: string
   path: string
@@ -127,6 +129,16 @@ try {
     { name: 'connect', path: `${sandbox}/connect` },
     { name: 'paused', path: `sandboxes/${paused.sandboxId}/terminal` },
     { name: 'templates', path: 'templates' },
+    {
+      name: 'new-template',
+      path: 'templates',
+      prepare: async (page) => {
+        await page.getByRole('button', { name: 'New template' }).click()
+        await page.getByRole('dialog').getByRole('button', { name: 'Dockerfile' }).click()
+        await page.getByRole('dialog').getByLabel('Name').fill('report-tools')
+        await page.getByRole('dialog').getByLabel('Dockerfile').fill(dockerfile)
+      },
+    },
     { name: 'template', path: `templates/${templateID}` },
     { name: 'snapshots', path: 'snapshots' },
     { name: 'volume', path: `volumes/${volumeID}` },

@@ -8,6 +8,7 @@ import { pageSuite } from '../dashboard/page-suite.ts'
 import { phoneSuite } from '../dashboard/phone-suite.ts'
 import { sandboxSuite } from '../dashboard/sandbox-suite.ts'
 import { teamSuite } from '../dashboard/team-suite.ts'
+import { templateSuite } from '../dashboard/template-suite.ts'
 import { anyIsolation, joinWarren } from '../support/warren.ts'
 
 describe('the dashboard', () => {
@@ -17,6 +18,7 @@ describe('the dashboard', () => {
 
   sandboxSuite(dashboard)
   teamSuite(dashboard)
+  templateSuite(dashboard)
   keyboardSuite(dashboard)
   phoneSuite(dashboard)
   pageSuite(dashboard)

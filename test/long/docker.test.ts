@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox } from 'e2b'
+import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { elsewhere, internet, Outside, port } from '../../src/drivers/oci/suite/outside.ts'
 import { eventually } from '../support/eventually.ts'
 import { trustSettings } from '../support/host-authorities.ts'
 import { isolations, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
@@ -50,15 +52,22 @@ if (isolations.includes('gvisor')) {
   describe('Docker in a sandbox', { timeout: 1_200_000 }, () => {
     let warren: Warren
     let sandbox: Sandbox
+    let outside: Outside
     before(async () => {
       warren = await startWarren('gvisor', { settings: { ...trustSettings(), ...noWarmPool } })
       const added = addTemplate(warren)
       assert.equal(added.status, 0, added.stdout + added.stderr)
-      sandbox = await Sandbox.create('docker', { ...warren.client, timeoutMs: 3_600_000 })
+      outside = new Outside(instanceOf(warren.dataFolder))
+      await outside.open()
+      const network = { denyOut: [elsewhere] }
+      sandbox = await Sandbox.create('docker', { ...warren.client, timeoutMs: 3_600_000, network })
       await run('sudo apt-get update -qq && sudo apt-get install -qq -y busybox-static')
       await run(importImage)
     })
-    after(() => warren?.stop())
+    after(async () => {
+      await outside?.close()
+      await warren?.stop()
+    })
     const run = async (command: string, on = sandbox): Promise<string> => {
       const { stdout } = await on.commands.run(command, { timeoutMs: 300_000 })
       return stdout.trim()
@@ -81,7 +90,11 @@ if (isolations.includes('gvisor')) {
       await isText(warren, sandbox, 8081, 'built\n')
     })
 
-    it('holds containers to the egress policy of the sandbox', async () => {
+    const askOutside = (host: string) => `docker run --rm tiny nc -w 10 ${host} ${port} </dev/null`
+
+    it('lets containers out of their bridge, within the egress policy of the sandbox', async () => {
+      assert.match(await run(askOutside(internet)), /from/)
+      await assert.rejects(run(askOutside(elsewhere)))
       await assert.rejects(run('docker run --rm tiny nc -w 5 169.254.169.254 80 </dev/null'))
     })
 
@@ -118,6 +131,7 @@ if (isolations.includes('gvisor')) {
         await isText(warren, one, 8083, 'kept\n')
         assert.equal(await run('cat /mnt/file', one), 'kept')
         await eventually(async () => assert.equal(await run('docker run --rm tiny echo again', one), 'again'))
+        assert.match(await run(askOutside(internet), one), /from/)
       }
       await fork.kill()
     })

@@ -69,8 +69,8 @@ export class CallFaults {
     const drawn = (['fails', 'answer-lost', 'hangs'] as const).find((fault) =>
       faultRandom.chance(likely[fault] ?? 0),
     )
-    // By their contract these answer with true or false, and in time.
-    if (!this.areOn || method === 'isHealthy' || method === 'hasOtherNetworks') return undefined
+    // By their contract these answer, and in time.
+    if (!this.areOn || method === 'isHealthy' || method === 'findOtherNetworks') return undefined
     if (part === 'driver' && drawn === 'answer-lost' && !mayFailAfterwards.includes(method)) return undefined
     if (part === 'objects' && time.elapsedMs < this.objectsAreAwayUntilMs) return 'fails'
     if (part !== 'store') return drawn

@@ -37,7 +37,7 @@ export function newSimulatedAgent(world: FakeWorld): AgentPort {
       if (hasOwner !== false && envVars) memory.set(variablesKey, JSON.stringify(envVars))
     },
     isHealthy: async ({ host }) => at(host) !== undefined,
-    hasOtherNetworks: async () => false,
+    findOtherNetworks: async () => 'none',
     run: async () => ({ exitCode: 0, status: 'exit status 0' }),
     async writeFile() {},
     async *followLogs() {},

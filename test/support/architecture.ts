@@ -35,7 +35,7 @@ export const mayImport: Record<string, readonly string[]> = {
 }
 
 /** What the dashboard may run of other rooms. */
-const forBrowsers = ['src/lib/clock.ts']
+const forBrowsers = ['src/lib/clock.ts', 'src/lib/dockerfile/parse.ts']
 
 const withoutPackages: Record<string, string> = {
   core: 'the domain must run and be tested with nothing around it',

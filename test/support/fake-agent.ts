@@ -1,5 +1,11 @@
 /** An agent that runs no process: what it was asked for can be read, and what it answers is a knob. */
-import type { AgentCommand, AgentPort, CommandEnd, CommandOutput } from '../../src/core/ports/agent.ts'
+import type {
+  AgentCommand,
+  AgentPort,
+  CommandEnd,
+  CommandOutput,
+  OtherNetworks,
+} from '../../src/core/ports/agent.ts'
 import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeSandbox } from '../../src/drivers/fake/fake-world.ts'
 import { finish } from '../../src/images/phases/scripts.ts'
@@ -16,8 +22,8 @@ export type FakeAgent = AgentPort & {
   authorities: string[]
   fail: Error | undefined
   healthy: boolean
-  /** Whether it says that a process has a network of its own. */
-  otherNetworks: boolean
+  /** What it says of processes with a network of their own. */
+  otherNetworks: OtherNetworks
   /** Commands that were run, and how each ends. */
   ran: string[]
   commands: AgentCommand[]
@@ -44,7 +50,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
     authorities: [],
     fail: undefined,
     healthy: true,
-    otherNetworks: false,
+    otherNetworks: 'none',
     ran: [],
     runs: async () => ({ exitCode: 0, status: 'exit status 0' }),
     finishEnds: { exitCode: 0, status: 'exit status 0' },
@@ -57,7 +63,7 @@ export function createFakeAgent(driver: FakeDriver): FakeAgent {
       agent.secured.push(identity.secure ?? true)
     },
     isHealthy: async () => agent.healthy,
-    hasOtherNetworks: async () => agent.otherNetworks,
+    findOtherNetworks: async () => agent.otherNetworks,
     commands: [],
     written: [],
     async run({ host }, _token, command, { signal, onOutput }) {

@@ -34,7 +34,7 @@ export function tracedStores(stores: Stores, tracer: Tracer): Stores {
 
 /** Excludes following a log, which lasts as long as its sandbox. */
 export function tracedAgent(agent: AgentPort, tracer: Tracer): AgentPort {
-  return traced(agent, 'agent', tracer, ['initialize', 'isHealthy', 'hasOtherNetworks', 'run', 'writeFile'])
+  return traced(agent, 'agent', tracer, ['initialize', 'isHealthy', 'findOtherNetworks', 'run', 'writeFile'])
 }
 
 export function tracedAdmission(admission: Admission, tracer: Tracer): Admission {

@@ -3,7 +3,7 @@ import { type Static, Type } from 'typebox'
 import { LogLevel, Milliseconds } from './logs.ts'
 import { bodyOrNone, DateTime, optionalOrNull, PageLimit, PlainText } from './shared.ts'
 
-const BuildStatus = Type.Union([
+export const BuildStatus = Type.Union([
   Type.Literal('waiting'),
   Type.Literal('building'),
   Type.Literal('ready'),

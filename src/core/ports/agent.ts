@@ -41,20 +41,20 @@ export type InitializeOptions = {
   signal?: AbortSignal
 }
 
+/** Network namespaces besides that of the sandbox. `unknown` if the agent did not say in time. */
+export type OtherNetworks = 'none' | 'some' | 'unknown'
+
 export interface AgentPort {
   /** Waits until the agent answers, then hands over its identity or the parts of it that change. */
   initialize(agent: Endpoint, identity: Partial<AgentIdentity>, options: InitializeOptions): Promise<void>
   /** Also false if `signal` aborts first. */
   isHealthy(agent: Endpoint, options?: { withinMs?: number; signal?: AbortSignal }): Promise<boolean>
-  /**
-   * True if a thread inside has its own network namespace. Also false if the agent does not answer in time, or if it is
-   * older than this server and does not know the question.
-   */
-  hasOtherNetworks(
+  /** Whether a thread inside has its own network namespace. */
+  findOtherNetworks(
     agent: Endpoint,
     accessToken: string,
     options: { withinMs: number; signal: AbortSignal },
-  ): Promise<boolean>
+  ): Promise<OtherNetworks>
   /**
    * Resolves with the end of the command. If `signal` aborts, nobody listens any more, but the command keeps
    * running. Rejects with `unprocessable` and the agent's message if the command could not be started.

@@ -9,6 +9,7 @@ import type { BuildStatus } from './template.ts'
 const recipe: BuiltInRecipe = {
   alias: 'thing-v1',
   name: 'thing',
+  about: 'A thing.',
   seconds: 90,
   sizes: { cpuCount: 2, memoryMB: 2048, diskMB: 1024 },
   request: async ({ full }) => ({
@@ -127,6 +128,38 @@ describe('built-in templates', () => {
       [['some'], ['all']],
     )
     await assert.rejects(builtIns.make('nothing', { full: false }), /It has: thing\./)
+  })
+})
+
+describe('the list of templates that Warren makes by itself', () => {
+  it('tells the state of each, and lets a team build what is missing and nothing else', async () => {
+    await using world = await openBuiltIns()
+    const { builtIns, clock } = world.fixture
+    const state = async () => {
+      const [{ isReady, newest } = assert.fail()] = await builtIns.list()
+      return [isReady, newest?.status, newest?.reason?.message.includes('no network')]
+    }
+    assert.deepEqual(await state(), [false, undefined, undefined])
+    const first = await builtIns.makeMissing('thing')
+    assert.deepEqual(await state(), [false, 'building', undefined])
+    assert.deepEqual(await builtIns.makeMissing('thing'), first)
+    world.knobs.fails = true
+    world.hold.open()
+    await world.status('error')
+    assert.deepEqual(await state(), [false, 'error', true])
+    world.knobs.fails = false
+    clock.advance(1000)
+    await builtIns.makeMissing('thing')
+    await world.status('ready')
+    assert.deepEqual(await state(), [true, 'ready', undefined])
+    await assert.rejects(builtIns.makeMissing('thing'), failsWith('permission_denied'))
+    world.knobs.fails = true
+    clock.advance(1000)
+    await builtIns.make('thing', { full: true })
+    await world.status('error')
+    assert.deepEqual(await state(), [true, 'error', true])
+    await assert.rejects(builtIns.makeMissing('thing'), /Only the operator/)
+    await assert.rejects(builtIns.makeMissing('nothing'), /It has: thing\./)
   })
 })
 

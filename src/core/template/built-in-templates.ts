@@ -20,6 +20,8 @@ export type BuiltInRecipe = {
   alias: string
   /** The name that the operator uses. */
   name: string
+  /** Says in one sentence what sandboxes of the template can do. */
+  about: string
   sizes: BuildSizes
   /** Approximate build time. */
   seconds: number
@@ -43,6 +45,9 @@ export type BuiltInTemplatesParts = {
 const retryFailedAfterMs = 10 * 60_000
 
 export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
+
+/** A recipe with its state: whether sandboxes can start from it, and its newest build, finished or not. */
+export type ListedRecipe = { recipe: BuiltInRecipe; isReady: boolean; newest: TemplateBuild | undefined }
 
 type StartedBuild = BuiltInBuild & { isFull: boolean }
 
@@ -73,6 +78,23 @@ export class BuiltInTemplates {
     })
   }
 
+  /**
+   * What any team may do: start the build that a first use would start. Rejects if the template is built
+   * already, because only the operator replaces a template of all teams.
+   */
+  async makeMissing(name: string): Promise<BuiltInBuild> {
+    const { recipe, isReady } = await this.#stateOf(this.#recipe(name))
+    if (!isReady) return this.make(name, { full: false })
+    throw new AppError(
+      'permission_denied',
+      `The template '${recipe.alias}' is built already. Only the operator can build it again, with \`warren template add ${name}\`.`,
+    )
+  }
+
+  async list(): Promise<ListedRecipe[]> {
+    return Promise.all(this.#parts.recipes.map((recipe) => this.#stateOf(recipe)))
+  }
+
   noteOf(name: string): string | undefined {
     return this.#recipe(name).note
   }
@@ -87,11 +109,7 @@ export class BuiltInTemplates {
 
   /** The newest build of the template on any node, finished or not. */
   async newestBuild(name: string): Promise<TemplateBuild | undefined> {
-    const { catalog, templates } = this.#parts
-    const owner = await this.#parts.owner()
-    const template = await catalog.findOfAny(owner, this.#recipe(name).alias)
-    if (template?.teamID !== owner.teamID) return undefined
-    return (await templates.read(owner, template.templateID, { limit: 1 })).builds[0]
+    return (await this.#stateOf(this.#recipe(name))).newest
   }
 
   /**
@@ -148,6 +166,15 @@ export class BuiltInTemplates {
     await builds.start(owner, templateID, build.buildID, request)
     this.#last.set(recipe.alias, { ...found, isFull: full })
     return found
+  }
+
+  async #stateOf(recipe: BuiltInRecipe): Promise<ListedRecipe> {
+    const { catalog, templates } = this.#parts
+    const owner = await this.#parts.owner()
+    const template = await catalog.findOfAny(owner, recipe.alias)
+    if (template?.teamID !== owner.teamID) return { recipe, isReady: false, newest: undefined }
+    const { summary, builds } = await templates.read(owner, template.templateID, { limit: 1 })
+    return { recipe, isReady: summary.build !== null, newest: builds[0] }
   }
 
   #statusOf = async ({ templateID, buildID }: BuiltInBuild): Promise<BuildProgress> =>

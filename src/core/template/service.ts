@@ -38,6 +38,13 @@ export class TemplateService {
     return { summary, builds: await templates.listBuilds(template.templateID, page) }
   }
 
+  /** The template that every team gets by this name. Undefined if there is none. */
+  async readPublic(alias: string): Promise<TemplateSummary | undefined> {
+    const { templates, catalog } = this.#parts
+    const template = await catalog.findPublic(alias)
+    return template && templates.summaryOf(template.templateID)
+  }
+
   /** With `promote` the template also gets its name without the namespace. */
   async setPublic(
     team: Team,

@@ -5,6 +5,7 @@ import { curvePath } from './curve.ts'
 import { joinPath, sortEntries, textOf, trailOf } from './file-paths.ts'
 import { ago, bytes, duration, megabytes, permissions, plainText, quantile, sizeOf } from './format.ts'
 import { LogTail } from './log-tail.ts'
+import { emptyTemplateForm, templateRequests } from './new-template.ts'
 import { parseLines, parsePairs } from './pairs.ts'
 import { parseListening, parseProcesses } from './proc-text.ts'
 import { matches, rank } from './search.ts'
@@ -189,5 +190,38 @@ describe('the log of a build', () => {
         ['RUN b', 2000],
       ],
     )
+  })
+})
+
+describe('the form of a new template', () => {
+  const form = { ...emptyTemplateForm, name: ' mine ' }
+
+  it('becomes the requests of an image, with credentials only where some are given', () => {
+    const image = { ...form, image: ' python:3.13 ' }
+    assert.deepEqual(templateRequests(image), {
+      request: { name: 'mine' },
+      start: { fromImage: 'python:3.13', steps: [], startCmd: null, readyCmd: null },
+    })
+    const more = { ...image, user: 'me', password: 'p', cpuCount: '2', memoryMB: '512', startCmd: 'serve' }
+    const { request, start } = templateRequests(more)
+    assert.deepEqual(request, { name: 'mine', cpuCount: 2, memoryMB: 512 })
+    assert.deepEqual(start.fromImageRegistry, { type: 'registry', username: 'me', password: 'p' })
+    assert.deepEqual([start.startCmd, start.readyCmd], ['serve', 'sleep 20'])
+  })
+
+  it('becomes the steps of a Dockerfile, and is rejected with the line that needs files', () => {
+    const pasted = { ...form, source: 'dockerfile' as const, image: 'ignored' }
+    const dockerfile = 'FROM a\nLABEL warren.gpus=1\nRUN make\nUSER me\nWORKDIR /srv\nCMD ["serve"]'
+    const { request, start } = templateRequests({ ...pasted, dockerfile, readyCmd: 'true' })
+    assert.deepEqual([request.gpuCount, start.fromImage, start.readyCmd], [1, 'a', 'true'])
+    assert.match(start.startCmd ?? '', /serve/)
+    assert.deepEqual(start.steps?.[2], { type: 'RUN', args: ['make'] })
+    for (const [text, problem] of [
+      ['FROM a\nCOPY x /y', /line 2: COPY and ADD need files/],
+      ['FROM a\nNONSENSE', /line 2/],
+      ['RUN a', /FROM must come first/],
+    ] as const) {
+      assert.throws(() => templateRequests({ ...pasted, dockerfile: text }), problem)
+    }
   })
 })

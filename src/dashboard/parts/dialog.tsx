@@ -30,8 +30,10 @@ export function Dialog({ title, onClose, children, wide }: DialogProps) {
   const element = useModal(onClose)
   const titleID = useId()
   useLayoutEffect(() => {
-    // The browser would choose the button that closes it.
-    element.current?.querySelector<HTMLElement>('form :is(input, select, textarea)')?.focus()
+    // The browser would choose the button that closes it. That is right before something that cannot be undone.
+    element.current
+      ?.querySelector<HTMLElement>('form :is(input, select, textarea, button.primary[type=submit])')
+      ?.focus()
   }, [])
   const closeOutside = (event: MouseEvent) => {
     if (event.target === element.current) onClose()

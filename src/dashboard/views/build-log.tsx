@@ -1,14 +1,18 @@
+/** The log of a build as it comes, with the time of each step and why it failed. */
+import { useEffect, useRef } from 'preact/hooks'
 import type { BuildLogEntry, BuildStatusAnswer, TemplateBuild } from '../../contract/rest/template.ts'
 import { stepsOf } from '../browser/build-steps.ts'
 import { clockTime, plainText, shortDuration } from '../browser/format.ts'
 import { type Live, now, useLive } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
-import { Card, Loaded } from '../parts/layout.tsx'
+import { Loaded } from '../parts/layout.tsx'
 
 const pageSize = 100
 /** More lines of a build than a person reads here. */
 const mostEntries = 3000
 const everyMs = 1500
+/** So near the end, in pixels, the reader wants to see what comes. */
+const nearEnd = 40
 
 type BuildRead = { entries: BuildLogEntry[]; problem: string | undefined }
 
@@ -17,16 +21,21 @@ async function readBuild(path: string, team: string | undefined, known: BuildLog
   const entries = [...known]
   for (;;) {
     const query = `logsOffset=${entries.length}&limit=${pageSize}`
-    const { logEntries, reason } = await ask<BuildStatusAnswer>(`${path}/status?${query}`, { team })
+    const { logEntries, reason } = await ask<BuildStatusAnswer>(`${path}?${query}`, { team })
     entries.push(...logEntries)
     if (logEntries.length < pageSize || entries.length >= mostEntries)
       return { entries, problem: reason?.message }
   }
 }
 
-export function BuildLog(props: { build: TemplateBuild; templateID: string; team: string | undefined }) {
-  const { build, templateID, team } = props
-  const path = `/templates/${encodeURIComponent(templateID)}/builds/${build.buildID}`
+type BuildLogProps = {
+  build: Pick<TemplateBuild, 'buildID' | 'status' | 'finishedAt'>
+  /** Answers with the status and the log of the build. */
+  path: string
+  team: string | undefined
+}
+
+export function BuildLog({ build, path, team }: BuildLogProps) {
   const isGoing = build.status === 'building' || build.status === 'waiting'
   const live: Live<BuildRead> = useLive<BuildRead>(
     `build ${build.buildID} ${isGoing}`,
@@ -35,30 +44,51 @@ export function BuildLog(props: { build: TemplateBuild; templateID: string; team
   )
   const endedAt = build.finishedAt ? Date.parse(build.finishedAt) : now()
   return (
-    <Card title={`Log of build ${build.buildID.slice(0, 8)}`}>
-      <Loaded live={live}>
-        {({ entries, problem }) => (
-          <>
-            {problem !== undefined && <p class="problem">{problem}</p>}
-            <Steps entries={entries} endedAt={endedAt} />
-            {entries.length === 0 ? (
-              <p class="faint">This build has no log.</p>
-            ) : (
-              // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
-              <div class="log short" role="log" aria-label="Log of the build" tabIndex={0}>
-                {entries.map(({ timestamp, level, message }, at) => (
-                  <div class="entry" key={at}>
-                    <time dateTime={timestamp}>{clockTime(timestamp)}</time>
-                    <span class={`level ${level}`}>{level}</span>
-                    <span class="message">{plainText(message)}</span>
-                  </div>
-                ))}
-              </div>
-            )}
-          </>
-        )}
-      </Loaded>
-    </Card>
+    <Loaded live={live}>
+      {({ entries, problem }) => (
+        <>
+          {problem !== undefined && <p class="problem wrapped">{plainText(problem)}</p>}
+          <Steps entries={entries} endedAt={endedAt} />
+          {entries.length === 0 ? (
+            <p class="faint">{isGoing ? 'Nothing is logged yet.' : 'This build has no log.'}</p>
+          ) : (
+            <Entries entries={entries} follows={isGoing} />
+          )}
+        </>
+      )}
+    </Loaded>
+  )
+}
+
+/** While the build is going, the newest entry stays in sight, unless the reader has scrolled up. */
+function Entries({ entries, follows }: { entries: readonly BuildLogEntry[]; follows: boolean }) {
+  const box = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  useEffect(() => {
+    if (follows && isAtEnd.current) box.current?.scrollTo({ top: box.current.scrollHeight })
+  }, [entries.length, follows])
+  const scrolled = () => {
+    const { scrollHeight, scrollTop, clientHeight } = box.current!
+    isAtEnd.current = scrollHeight - scrollTop - clientHeight < nearEnd
+  }
+  return (
+    <div
+      class="log short"
+      ref={box}
+      onScroll={scrolled}
+      role="log"
+      aria-label="Log of the build"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by the keyboard
+      tabIndex={0}
+    >
+      {entries.map(({ timestamp, level, message }, at) => (
+        <div class="entry" key={at}>
+          <time dateTime={timestamp}>{clockTime(timestamp)}</time>
+          <span class={`level ${level}`}>{level}</span>
+          <span class="message">{plainText(message)}</span>
+        </div>
+      ))}
+    </div>
   )
 }
 

@@ -1,4 +1,5 @@
 import { useState } from 'preact/hooks'
+import type { BuiltInTemplate } from '../../contract/rest/built-in.ts'
 import type { Sandbox } from '../../contract/rest/sandbox.ts'
 import type { Template } from '../../contract/rest/template.ts'
 import { useLive } from '../browser/live.ts'
@@ -64,9 +65,13 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
   )
 }
 
-/** `base` is everybody's; those of the team come by their names. */
+/** Those that every team has, and those of the team, by their names. */
 async function templateNames(team: string): Promise<string[]> {
-  const templates = await askAll<Template>('/v2/templates', { team })
+  const [builtIns, templates] = await Promise.all([
+    ask<BuiltInTemplate[]>('/built-in-templates', { team }),
+    askAll<Template>('/v2/templates', { team }),
+  ])
   const ready = templates.filter(({ buildStatus }) => buildStatus === 'ready')
-  return [...new Set(['base', ...ready.map(({ names, templateID }) => names[0] ?? templateID)])]
+  const own = ready.map(({ names, templateID }) => names[0] ?? templateID)
+  return [...new Set(['base', ...builtIns.filter((one) => one.ready).map(({ alias }) => alias), ...own])]
 }

@@ -100,7 +100,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
             role="option"
             aria-selected={index === at}
             onClick={() => run(command)}
-            onMouseMove={() => setAt(index)}
+            // A list that changes under a mouse that stands still gives such events too.
+            onMouseMove={({ movementX, movementY }) => (movementX !== 0 || movementY !== 0) && setAt(index)}
           >
             <Icon name={command.icon} />
             <span class="cut">{command.text}</span>

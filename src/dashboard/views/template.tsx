@@ -24,6 +24,8 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
   const live = useLive(`template ${templateID}`, (signal) => ask<WithBuilds>(path, { team, signal }), everyMs)
   const [isStarting, setStarting] = useState(false)
   const [chosen, setChosen] = useState<string>()
+  const builds = live.data?.builds ?? []
+  const shown = builds.find(({ buildID }) => buildID === chosen) ?? builds[0]
   const remove = () =>
     confirmFirst(
       'Delete this template?',
@@ -79,13 +81,15 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
             <div class="columns">
               <div class="stack">
                 <Builds builds={template.builds} chosen={chosen} onChoose={setChosen} />
-                {template.builds.length > 0 && (
-                  <BuildLog
-                    key={chosen ?? template.builds[0]!.buildID}
-                    build={template.builds.find(({ buildID }) => buildID === chosen) ?? template.builds[0]!}
-                    templateID={templateID}
-                    team={team}
-                  />
+                {shown && (
+                  <Card title={`Log of build ${shown.buildID.slice(0, 8)}`}>
+                    <BuildLog
+                      key={shown.buildID}
+                      build={shown}
+                      path={`${path}/builds/${shown.buildID}/status`}
+                      team={team}
+                    />
+                  </Card>
                 )}
               </div>
               <div class="stack">

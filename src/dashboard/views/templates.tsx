@@ -1,15 +1,18 @@
 import { useState } from 'preact/hooks'
+import type { BuiltInTemplate } from '../../contract/rest/built-in.ts'
 import type { Template } from '../../contract/rest/template.ts'
 import { ago, fullTime, gpusText, sizeOf } from '../browser/format.ts'
-import { useNow } from '../browser/live.ts'
+import { useLive, useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
-import { CodeBlock } from '../parts/copy.tsx'
-import { Empty, ViewHead } from '../parts/layout.tsx'
+import { firstTeam } from '../parts/fields.tsx'
+import { Empty, Loaded, ViewHead } from '../parts/layout.tsx'
 import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
+import { BuiltIns } from './built-ins.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
+import { NewTemplateDialog } from './new-template.tsx'
 
 type TemplateRow = Template & { team: string }
 const everyMs = 4000
@@ -25,24 +28,33 @@ export async function setVisibility({ templateID, team }: TemplateRow, isPublic:
   tellDone(isPublic ? 'Every team may start it now.' : 'Only its team may start it now.')
 }
 
-const builtIns = `bin/warren template add code-interpreter   # run code as in a notebook
-bin/warren template add desktop            # a screen, a mouse and a keyboard
-bin/warren template build my-template      # from the Dockerfile of this folder`
-
 export function TemplatesView() {
   const live = useTeamList<Template>(
     'templates',
     (team, signal) => askAll('/v2/templates', { team, signal }),
     everyMs,
   )
+  const builtIns = useLive<BuiltInTemplate[]>(
+    'built-in templates',
+    (signal) => ask('/built-in-templates', { team: firstTeam(), signal }),
+    everyMs,
+  )
   const now = useNow(10_000)
-  const [starting, setStarting] = useState<TemplateRow>()
+  const [starting, setStarting] = useState<{ template: string; team: string | undefined }>()
+  const [isMaking, setMaking] = useState(false)
+  const teamOf = (templateID: string) => live.data?.find((row) => row.templateID === templateID)?.team
+  const ofWarren = new Set(builtIns.data?.map(({ build }) => build?.templateID))
+  const own = { ...live, data: live.data?.filter(({ templateID }) => !ofWarren.has(templateID)) }
   return (
     <div class="view">
-      <ViewHead title="Templates" note="What sandboxes start from." />
+      <ViewHead title="Templates" note="What sandboxes start from.">
+        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+          New template
+        </Button>
+      </ViewHead>
       <TeamList
         label="Templates"
-        live={live}
+        live={own}
         keyOf={({ templateID }) => templateID}
         columns={[
           {
@@ -101,7 +113,7 @@ export function TemplatesView() {
             icon="play"
             disabled={!canStart(row)}
             title={canStart(row) ? undefined : 'None of its builds is ready'}
-            onPress={() => setStarting(row)}
+            onPress={() => setStarting({ template: nameOf(row), team: row.team })}
           >
             Start
           </Button>
@@ -109,20 +121,24 @@ export function TemplatesView() {
         empty={
           <Empty icon="layers" title="No template of your own yet">
             <p>
-              Every team can start <code>base</code>. Build more from a Dockerfile or with{' '}
-              <code>Template.build()</code> of the client, or add one that Warren knows:
+              Press New template to build one from an image or a Dockerfile, build one that Warren knows
+              below, or use <code>Template.build()</code> of the client.
             </p>
-            <CodeBlock code={builtIns} label="Commands that make templates" />
           </Empty>
         }
       />
-      {starting && (
-        <NewSandboxDialog
-          template={nameOf(starting)}
-          team={starting.team}
-          onClose={() => setStarting(undefined)}
-        />
-      )}
+      <Loaded live={builtIns}>
+        {(rows) => (
+          <BuiltIns
+            rows={rows}
+            reload={builtIns.reload}
+            teamOf={teamOf}
+            onStart={(template) => setStarting({ template, team: undefined })}
+          />
+        )}
+      </Loaded>
+      {isMaking && <NewTemplateDialog onClose={() => setMaking(false)} />}
+      {starting && <NewSandboxDialog {...starting} onClose={() => setStarting(undefined)} />}
     </div>
   )
 }

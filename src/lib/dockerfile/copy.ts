@@ -1,5 +1,4 @@
 /** COPY and ADD: one step for each source, or a command that writes a heredoc to its place. */
-import { posix } from 'node:path'
 import type { Heredoc, Instruction } from './instructions.ts'
 import { shown } from './instructions.ts'
 import type { DockerStep } from './step.ts'
@@ -35,12 +34,23 @@ export function copySteps(instruction: Instruction, context: CopyContext): Docke
       refuse(`ADD would unpack ${shown(source)}: use COPY, and RUN tar -xf.`)
     }
     // Paths are relative to the build folder, and nothing outside of it can be copied.
-    const path = posix.normalize(source.replace(/^\/+/, '')).replace(/\/$/, '')
+    const path = normalized(source)
     if (source === '' || /^\.\.(?:\/|$)/.test(path)) {
       refuse(`'${shown(source)}' is not within the folder: copy the files there first.`)
     }
     return { type: 'COPY', args: [literal(path), target, owner, mode], line, source: path }
   })
+}
+
+/** Without `.` and empty parts; `..` stays only at the beginning. Not of node:path, because browsers run this too. */
+function normalized(path: string): string {
+  const parts: string[] = []
+  for (const part of path.split('/')) {
+    if (part === '' || part === '.') continue
+    if (part === '..' && parts.length > 0 && parts.at(-1) !== '..') parts.pop()
+    else parts.push(part)
+  }
+  return parts.join('/') || '.'
 }
 
 function ownerAndMode(keyword: string, flags: [string, string][], { values, refuse }: CopyContext) {

@@ -21,6 +21,9 @@ export type DockerTemplate = {
   notes: string[]
 }
 
+/** The clients' ready command for a start command without one. */
+export const waitForStart = 'sleep 20'
+
 const passedOver: Record<string, string> = {
   EXPOSE: 'every port of a sandbox can be reached',
   MAINTAINER: 'templates have no labels',

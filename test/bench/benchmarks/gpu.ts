@@ -59,7 +59,7 @@ export async function gpu(machine: BenchMachine, { rounds }: { rounds: number })
     const onRound = (done: number) =>
       machine.say(`  ${heldGB} GB, round ${done} of ${Math.min(most, rounds)}`)
     const turns = { rounds: Math.min(most, rounds), warmUps: 0, pauseMs, signal: machine.signal, onRound }
-    rows.push(...(await takeTurns(contenders, turns)))
+    rows.push(...shown(machine, await takeTurns(contenders, turns)))
   }
   const title = `GPU: beside bare metal, at most ${rounds} rounds; with memory on it, at most ${sizes[0].most}`
   return {
@@ -91,10 +91,17 @@ async function speedRows(machine: BenchMachine, warren: Warren, rounds: number):
       },
     }
     const onRound = (done: number) => machine.say(`  speed, round ${done} of ${rounds}`)
-    return await takeTurns([outside, inside], { rounds, signal: machine.signal, onRound })
+    return shown(machine, await takeTurns([outside, inside], { rounds, signal: machine.signal, onRound }))
   } finally {
     await sandbox.kill()
   }
+}
+
+/** Prints rows at once: a machine with a card is lent for a short time, and 16 GB take minutes. */
+function shown(machine: BenchMachine, rows: Row[]): Row[] {
+  for (const { name, samples } of rows)
+    machine.say(`  ${name}: ${samples.map((sample) => sample.toFixed(1)).join(', ')} ms`)
+  return rows
 }
 
 function createContender(warren: Warren): Contender {

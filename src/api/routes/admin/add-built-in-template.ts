@@ -1,8 +1,8 @@
 import { BuiltInAnswer, BuiltInPath, BuiltInRequest } from '../../../contract/rest/built-in.ts'
 import { failures } from '../../../contract/rest/shared.ts'
+import { passOnToItsNode } from '../../built-in-node.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { adminSchema } from './admin-schema.ts'
-import { passOnToItsNode } from './built-in-node.ts'
 
 export function addBuiltInTemplateRoute(app: Api, context: RouteContext): void {
   const { auth, builtIns } = context

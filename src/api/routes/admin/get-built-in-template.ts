@@ -1,10 +1,10 @@
 import { BuiltInPath } from '../../../contract/rest/built-in.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import { BuildStatusAnswer, StatusQuery } from '../../../contract/rest/template.ts'
+import { passOnToItsNode } from '../../built-in-node.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { presentProgress } from '../../present-template.ts'
 import { adminSchema } from './admin-schema.ts'
-import { passOnToItsNode } from './built-in-node.ts'
 
 export function getBuiltInTemplateRoute(app: Api, context: RouteContext): void {
   const { auth, builtIns } = context

@@ -1,11 +1,14 @@
 import type { Api, RouteContext } from '../../context.ts'
 import { assignTagsRoute } from './assign-tags.ts'
+import { buildBuiltInRoute } from './build-built-in.ts'
 import { deleteTemplateRoute } from './delete-template.ts'
 import { getAliasRoute } from './get-alias.ts'
 import { getBuildLogsRoute } from './get-build-logs.ts'
 import { getBuildStatusRoute } from './get-build-status.ts'
+import { getBuiltInProgressRoute } from './get-built-in-progress.ts'
 import { getTemplateRoute } from './get-template.ts'
 import { getUploadLinkRoute } from './get-upload-link.ts'
+import { listBuiltInsRoute } from './list-built-ins.ts'
 import { listTagsRoute } from './list-tags.ts'
 import { listTemplatesRoute } from './list-templates.ts'
 import { listTemplatesV1Route } from './list-templates-v1.ts'
@@ -41,4 +44,7 @@ export function templateRoutes(app: Api, context: RouteContext): void {
   removeTagsRoute(app, context)
   listTagsRoute(app, context)
   deleteTemplateRoute(app, context)
+  listBuiltInsRoute(app, context)
+  buildBuiltInRoute(app, context)
+  getBuiltInProgressRoute(app, context)
 }

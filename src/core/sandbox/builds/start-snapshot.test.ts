@@ -72,7 +72,7 @@ describe('a template with a start command', () => {
     const { service, team, agent } = fixture
     const build = await withService(fixture)
     serving(fixture)
-    agent.otherNetworks = true
+    agent.otherNetworks = 'some'
     assert.equal(await fixture.prepare(build), undefined)
     agent.ran.length = 0
     await service.create(team, request())

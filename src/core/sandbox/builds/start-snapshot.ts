@@ -19,7 +19,7 @@ export type StartSnapshotParts = {
 }
 
 /**
- * If the driver cannot snapshot memory, or could not restore the service's, the service is only tried, because each
+ * If the driver cannot snapshot memory, or might not restore the service's, the service is only tried, because each
  * sandbox will start it. Returns undefined then, and if there is nothing to start.
  */
 export async function takeStartSnapshot(
@@ -35,7 +35,8 @@ export async function takeStartSnapshot(
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
       if (!build.startCmd || !snapshots.takesMemory) return undefined
       const asking = { withinMs: agentAnswersWithinMs, signal: options.signal }
-      if (await agent.hasOtherNetworks(sandbox.endpoint, sandbox.accessToken, asking)) return undefined
+      const networks = await agent.findOtherNetworks(sandbox.endpoint, sandbox.accessToken, asking)
+      if (networks !== 'none') return undefined
       await sandbox.snapshotAndEnd(name, true, options.signal)
       return { name, memory: true, sandboxID: sandbox.sandboxID }
     } finally {

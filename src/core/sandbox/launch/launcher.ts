@@ -2,7 +2,7 @@
 import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import { type AgentIdentity, type AgentPort, agentPort } from '../../ports/agent.ts'
+import { type AgentIdentity, type AgentPort, agentPort, type OtherNetworks } from '../../ports/agent.ts'
 import {
   canFreeze,
   type Driver,
@@ -293,14 +293,11 @@ export class SandboxLauncher {
     return agent.isHealthy(driver.endpoint(handle, agentPort), { withinMs: agentAnswersWithinMs, signal })
   }
 
-  /**
-   * True if a snapshot of the memory could not be restored whole, because a process has its own network namespace. Also
-   * false if the agent does not answer in time.
-   */
-  async hasOtherNetworks({ sandboxID, handle }: Sandbox, signal: AbortSignal): Promise<boolean> {
+  /** Whether a process has its own network namespace: a snapshot of the memory could not be restored whole. */
+  async findOtherNetworks({ sandboxID, handle }: Sandbox, signal: AbortSignal): Promise<OtherNetworks> {
     const { driver, agent, tokens } = this.#parts
     const options = { withinMs: agentAnswersWithinMs, signal }
-    return agent.hasOtherNetworks(driver.endpoint(handle!, agentPort), tokens.agent(sandboxID), options)
+    return agent.findOtherNetworks(driver.endpoint(handle!, agentPort), tokens.agent(sandboxID), options)
   }
 
   async thaw(handle: DriverHandle, signal?: AbortSignal): Promise<void> {

@@ -51,8 +51,8 @@ class TalkingAgent implements AgentPort {
   async isHealthy() {
     return true
   }
-  async hasOtherNetworks() {
-    return false
+  async findOtherNetworks() {
+    return 'none' as const
   }
 }
 

@@ -39,13 +39,26 @@ export const agentDoesNotAnswer = (sandboxID: string) =>
     { retry: { should: false } },
   )
 
+export const memoryNotKept = (sandboxID: string, networks: 'some' | 'unknown') =>
+  networks === 'some' ? hasOtherNetworks(sandboxID) : networksUnknown(sandboxID)
+
 /** Not a conflict: clients take that answer to a pause for "is paused already". */
-export const hasOtherNetworks = (sandboxID: string) =>
+const hasOtherNetworks = (sandboxID: string) =>
   new AppError(
     'unprocessable',
     `No snapshot of the memory of sandbox "${sandboxID}" was taken and the sandbox keeps running: a process in it has a network ` +
       'namespace of its own, which could not be restored. End such processes first (with Docker: stop the containers, or ' +
       'run them with --network=host), or do without the memory (keepMemory: false).',
+    { retry: { should: false } },
+  )
+
+/** Not retried by clients: the server has already waited. */
+const networksUnknown = (sandboxID: string) =>
+  new AppError(
+    'unavailable',
+    `No snapshot of the memory of sandbox "${sandboxID}" was taken and the sandbox keeps running: its agent did not say in time ` +
+      'whether a process has a network namespace of its own, which could not be restored. Try again when the sandbox is less ' +
+      'busy, or do without the memory (keepMemory: false).',
     { retry: { should: false } },
   )
 

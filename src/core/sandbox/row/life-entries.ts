@@ -37,6 +37,19 @@ export function resumedEntry({ startedAt, endAt }: Sandbox, memory: boolean): Lo
   }
 }
 
+export function memoryGivenUpEntry(at: number, networks: 'some' | 'unknown'): LogEntry {
+  const why =
+    networks === 'some'
+      ? 'a process has a network namespace of its own, which could not be restored'
+      : 'the agent does not say whether a process has a network namespace of its own'
+  return {
+    at,
+    level: 'warn',
+    message: `The time of the sandbox is over, and its memory cannot be kept: ${why}`,
+    fields: { logger: 'sandbox', event_type: 'sandbox_memory_given_up' },
+  }
+}
+
 export function memoryLostEntry(at: number, why: string): LogEntry {
   return {
     at,

@@ -57,14 +57,18 @@ describe('forking a sandbox', () => {
     assert.equal((await service.get(team, sandboxID)).state, 'running')
   })
 
-  it('is rejected while a process has a network of its own, as is a snapshot with memory', async () => {
+  it('is rejected while a process has a network of its own or may have one, as is a snapshot with memory', async () => {
     await using fixture = await openFixture()
     const { service, team, agent, driver } = fixture
     const { sandboxID } = await service.create(team, request())
-    agent.otherNetworks = true
-    const unprocessable = failsWith('unprocessable')
-    await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), unprocessable)
-    await assert.rejects(service.snapshot(team, sandboxID, snapshot), unprocessable)
+    for (const [networks, code] of [
+      ['some', 'unprocessable'],
+      ['unknown', 'unavailable'],
+    ] as const) {
+      agent.otherNetworks = networks
+      await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith(code))
+      await assert.rejects(service.snapshot(team, sandboxID, snapshot), failsWith(code))
+    }
     assert.equal((await service.get(team, sandboxID)).state, 'running')
     assert.equal(driver.world.snapshots.size, 0)
     await service.snapshot(team, sandboxID, { memory: false })

@@ -22,7 +22,7 @@ import type { VerbParts } from './verb-parts.ts'
 export type CopierParts = VerbParts & {
   templates: TemplateStore
   snapshots: SnapshotStore
-  launcher: Pick<SandboxLauncher, 'hasOtherNetworks'>
+  launcher: Pick<SandboxLauncher, 'findOtherNetworks'>
   /** Creates a sandbox within the limits of its team. */
   start: (team: Team, row: NewSandbox, build: TemplateBuild, snapshot: SnapshotRef) => Promise<Sandbox>
 }
@@ -118,9 +118,8 @@ export class SandboxCopier {
         // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
         // mounts.
         const keepsMemory = memory && snapshots.takesMemory && !(kept.lasting && parent.options.volumeMounts)
-        if (keepsMemory && (await launcher.hasOtherNetworks(parent, signal))) {
-          throw errors.hasOtherNetworks(sandboxID)
-        }
+        const networks = keepsMemory ? await launcher.findOtherNetworks(parent, signal) : 'none'
+        if (networks !== 'none') throw errors.memoryNotKept(sandboxID, networks)
         const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
         const taken = await snapshots.take(parent.handle!, name, options, signal)
         changes.isCheckpointed = true

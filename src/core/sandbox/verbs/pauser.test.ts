@@ -261,7 +261,7 @@ describe('pausing', () => {
     await using fixture = await openFixture()
     const { service, team, agent, routes, clock } = fixture
     const sandboxID = await running(fixture, { autoPause: true })
-    agent.otherNetworks = true
+    agent.otherNetworks = 'some'
     await assert.rejects(
       service.pause(team, sandboxID, wish),
       (error) => failsWith('unprocessable')(error) && /--network=host/.test((error as AppError).message),
@@ -274,6 +274,60 @@ describe('pausing', () => {
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
     await service.pause(team, sandboxID, { ...wish, memory: false })
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
+  })
+
+  it('with memory is rejected while the agent does not say whether a process has a network of its own', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, routes } = fixture
+    const sandboxID = await running(fixture)
+    agent.otherNetworks = 'unknown'
+    await assert.rejects(
+      service.pause(team, sandboxID, wish),
+      (error) => failsWith('unavailable')(error) && (error as AppError).retry?.should === false,
+    )
+    assert.ok(routes.get(sandboxID))
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    agent.otherNetworks = 'none'
+    await service.pause(team, sandboxID, wish)
+    assert.equal((await service.get(team, sandboxID)).snapshot?.memory, true)
+  })
+
+  for (const networks of ['some', 'unknown'] as const) {
+    it(`by itself is not dodged by a network of its own: memory is given up in the end (${networks})`, async () => {
+      await using fixture = await openFixture()
+      const { service, team, agent, clock } = fixture
+      const sandboxID = await running(fixture, { autoPause: true })
+      agent.otherNetworks = networks
+      for (let tries = 1; tries < 5; tries++) {
+        clock.advance(60_000)
+        const next = clock.now() + 60_000
+        await until(async () => (await service.get(team, sandboxID)).endAt === next)
+        assert.equal(await stateOf(fixture, sandboxID), 'running')
+      }
+      clock.advance(60_000)
+      await until(async () => (await stateOf(fixture, sandboxID)) === 'paused')
+      const { snapshot } = await service.get(team, sandboxID)
+      assert.deepEqual([snapshot?.memory, snapshot?.agentUnresponsive], [false, false])
+      await service.connect(team, sandboxID, timed)
+      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+    })
+  }
+
+  it('by itself counts only tries one after another', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, clock } = fixture
+    const sandboxID = await running(fixture, { autoPause: true })
+    agent.otherNetworks = 'some'
+    const tryOnce = async () => {
+      clock.advance(60_000)
+      const next = clock.now() + 60_000
+      await until(async () => (await service.get(team, sandboxID)).endAt === next)
+    }
+    for (let tries = 1; tries < 5; tries++) await tryOnce()
+    await service.setTimeout(team, sandboxID, 700_000)
+    clock.advance(640_000)
+    await tryOnce()
+    assert.equal(await stateOf(fixture, sandboxID), 'running')
   })
 
   it('happens automatically at the end of the timeout, if the client asked for it', async () => {

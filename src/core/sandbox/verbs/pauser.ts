@@ -6,15 +6,21 @@
 import type { Driver } from '../../ports/driver.ts'
 import type { SandboxLauncher } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
-import { pausedEntry } from '../row/life-entries.ts'
+import { memoryGivenUpEntry, pausedEntry } from '../row/life-entries.ts'
 import type { Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import { pauseSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
+import { MemoryTries } from './memory-tries.ts'
 import type { VerbParts } from './verb-parts.ts'
 
 /** Delay before the next automatic pause of a sandbox that could not be paused at the end of its timeout. */
 const autoPauseRetryMs = 60_000
+/**
+ * How often the automatic pause of a run is tried with its memory while a process may have a network namespace of its own.
+ * Then it is paused without its memory, or it would run for ever.
+ */
+const mostMemoryTries = 5
 
 export type PauserParts = VerbParts & {
   driver: Driver
@@ -34,6 +40,7 @@ export type PauseOptions = {
 
 export class Pauser {
   readonly #parts: PauserParts
+  readonly #memoryTries = new MemoryTries()
 
   constructor(parts: PauserParts) {
     this.#parts = parts
@@ -129,10 +136,8 @@ export class Pauser {
     if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
-    const memory = options.memory && snapshots.takesMemory
-    if (memory && isHealthy && !standsStill && (await launcher.hasOtherNetworks(row, signal))) {
-      throw errors.hasOtherNetworks(row.sandboxID)
-    }
+    let memory = options.memory && snapshots.takesMemory
+    if (memory && isHealthy && !standsStill) memory = await this.#canKeepMemory(row, options, signal)
     signal.throwIfAborted()
     launcher.closeRoute(row)
     const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
@@ -140,6 +145,20 @@ export class Pauser {
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
     if (!frozen) launcher.forget(handle)
     return { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
+  }
+
+  /** Rejects if the memory could not be restored. False if that has kept this run from its automatic pause for too long. */
+  async #canKeepMemory(row: Sandbox, { isAutomatic }: PauseOptions, signal: AbortSignal): Promise<boolean> {
+    const { launcher, clock, appendLog, log } = this.#parts
+    const { sandboxID, runID } = row
+    const networks = await launcher.findOtherNetworks(row, signal)
+    if (networks === 'none') return true
+    signal.throwIfAborted()
+    const isLast = isAutomatic && this.#memoryTries.add(runID, clock.now()) >= mostMemoryTries
+    if (!isLast) throw errors.memoryNotKept(sandboxID, networks)
+    appendLog(sandboxID, memoryGivenUpEntry(clock.now(), networks))
+    log.warn({ sandboxID, networks }, 'A sandbox whose time is over is paused without its memory.')
+    return false
   }
 
   async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {

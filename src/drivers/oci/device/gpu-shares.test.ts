@@ -48,5 +48,7 @@ describe('GPUs of sandboxes', () => {
     assert.deepEqual([shares.free, ids(shares.take('new', 1))], [2, ['b']])
     shares.release('old')
     assert.equal(shares.free, 2)
+    shares.forget()
+    assert.equal(shares.free, 3)
   })
 })

@@ -70,6 +70,11 @@ export class GpuShares {
     this.#held.set(runID, ids)
   }
 
+  /** Frees all GPUs. */
+  forget(): void {
+    this.#held.clear()
+  }
+
   release(runID: string): void {
     this.#held.delete(runID)
   }

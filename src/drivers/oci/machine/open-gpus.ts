@@ -9,6 +9,8 @@ export async function openGpus(
   present: readonly SandboxRecord[],
 ): Promise<void> {
   if (!gpus) return
+  // Another process may have had the sandboxes since this one knew them.
+  gpus.shares.forget()
   for (const { runID, gpus: held, ended } of present) {
     if (held && !ended) gpus.shares.adopt(runID, held.ids)
   }

@@ -205,6 +205,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
           assert.equal(state, '0', `after ${afterMs} ms: ${said}`)
           assert.match(steps, /^(lock checkpoint restore unlock )*$/, `after ${afterMs} ms`)
           assert.equal(limitOf(handle), limit, `after ${afterMs} ms`)
+          await bench.driver.open()
           assert.equal(bench.driver.gpus?.free, 3, `after ${afterMs} ms`)
           await bench.driver.removeSnapshot(folder)
         }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RouteContext } from '../../context.ts'
-import { exchangeOf } from '../../pass-on.ts'
+import type { RouteContext } from './context.ts'
+import { exchangeOf } from './pass-on.ts'
 
 /** Forwards the request to the node that builds or built the built-in template: it has the log. */
 export function passOnToItsNode({ builtIns, cluster }: RouteContext) {
