@@ -31,10 +31,8 @@ async function makeReleaseOf(commit: string, archive: string): Promise<void> {
   try {
     await git('worktree', 'add', '--detach', tree, commit)
     await bringPackages(tree)
-    const script =
-      'import { makeRelease } from "./src/app/release/make-release.ts"; await makeRelease("dist")'
-    const node = join(tree, 'bin/node')
-    await runCommand(node, ['--input-type=module', '-e', script], { cwd: tree, timeoutMs: makeWithinMs })
+    const options = { cwd: tree, timeoutMs: makeWithinMs }
+    await runCommand(join(tree, 'bin/node'), ['src/app/release/make-release.ts'], options)
     const { version } = JSON.parse(readFileSync(join(tree, 'package.json'), 'utf8')) as { version: string }
     mkdirSync(releases, { recursive: true })
     // Moved at the end, because another test may make the same.
