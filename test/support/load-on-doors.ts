@@ -32,6 +32,13 @@ const requests: readonly Request[] = [
       if ((await sandbox.files.read('/tmp/load')) !== 'written') throw new Error('another content')
     },
   },
+  {
+    name: 'stream',
+    run: async ({ client }, sandboxID) => {
+      const sandbox = await Sandbox.connect(sandboxID, client)
+      await sandbox.commands.run('for i in 1 2 3; do echo $i; sleep 1; done')
+    },
+  },
   { name: 'list', run: ({ client }) => Sandbox.list(client).nextItems() },
   {
     name: 'create',
