@@ -17,6 +17,7 @@ import { adminRoutes } from './routes/admin/routes.ts'
 import { dashboardRoutes } from './routes/dashboard/routes.ts'
 import { docsRoutes } from './routes/docs/routes.ts'
 import { eventRoutes } from './routes/events/routes.ts'
+import { databaseHealthRoute } from './routes/health/get-database.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { readyRoute } from './routes/health/get-ready.ts'
 import { mcpRoutes } from './routes/mcp/routes.ts'
@@ -67,6 +68,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
   healthRoute(app)
   readyRoute(app, context)
+  databaseHealthRoute(app, context)
   sandboxRoutes(app, context)
   listSnapshotsRoute(app, context)
   templateRoutes(app, context)

@@ -90,8 +90,15 @@ export type ApiParts = {
   ): Promise<{ status: number; type: string; body: string | Buffer }>
   /** Returns the metrics of this process in the text format of Prometheus. */
   renderMetrics(): Promise<{ contentType: string; text: string }>
-  /** Why requests cannot be served, as a sentence that clients may see. Undefined: they can. */
-  whyNotReady(): Promise<string | undefined>
+  health: {
+    /** Why this process serves no requests, as a sentence that clients may see. Undefined: it does. */
+    whyNotServing(): string | undefined
+    /**
+     * What is wrong with the database, to follow the words "The database". Undefined: it answers. Rejects never; answers
+     * after `waitMs` with what the check before found.
+     */
+    databaseProblem(waitMs?: number): Promise<string | undefined>
+  }
   /** Called after each answer. */
   onAnswered(answered: AnsweredRequest): void
   tokens: SandboxTokens

@@ -64,13 +64,36 @@ test('the metrics are for the operator, who may send the token as Prometheus doe
   }
 })
 
-test('a server can be alive and not ready', async () => {
+test('a server that closes is alive and not ready', async () => {
   let reason: string | undefined
-  await using api = await openApi({ whyNotReady: async () => reason })
+  await using api = await openApi({
+    health: { whyNotServing: () => reason, databaseProblem: async () => undefined },
+  })
   assert.deepEqual((await api.ask('GET', '/health/ready')).json(), { ready: true })
-  reason = 'The database does not answer.'
+  reason = 'The server is closing.'
   const answer = await api.ask('GET', '/health/ready', { headers: { 'x-api-key': undefined } })
   assert.equal(answer.status, 503)
   assert.deepEqual(answer.json(), { code: 503, message: reason })
   assert.equal((await api.ask('GET', '/health')).status, 200)
+})
+
+test('a server without its database is ready and names the outage, which has a check of its own', async () => {
+  let problem: string | undefined
+  await using api = await openApi({
+    health: { whyNotServing: () => undefined, databaseProblem: async () => problem },
+  })
+  const ask = async (path: string) => {
+    const { status, json } = await api.ask('GET', path, { headers: { 'x-api-key': undefined } })
+    return { status, body: json() }
+  }
+  assert.deepEqual(await ask('/health/database'), { status: 200, body: { ready: true } })
+  problem = 'cannot be reached since 2026-01-01T00:00:00.000Z'
+  assert.deepEqual(await ask('/health/ready'), {
+    status: 200,
+    body: { ready: true, conditions: { database: problem } },
+  })
+  assert.deepEqual(await ask('/health/database'), {
+    status: 503,
+    body: { code: 503, message: `The database ${problem}.` },
+  })
 })

@@ -8,7 +8,7 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 type Operation = { method: Method; path: string }
 
 /** Operations for load balancers and health checks. */
-const open = ['GET /health', 'GET /health/ready']
+const open = ['GET /health', 'GET /health/database', 'GET /health/ready']
 /** Whose links are signed: who has no signature gets 403, as from the object stores that clients know. */
 const signed = ['PUT /build-files/{teamID}/{hash}']
 /** What the operations want beside the id, so that none is rejected for its form. */

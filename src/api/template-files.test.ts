@@ -204,6 +204,8 @@ describe('the description of the API', () => {
     assert.deepEqual(listed.sort(), [
       'delete /templates/tags',
       'delete /templates/{templateID}',
+      'get /built-in-templates',
+      'get /built-in-templates/{name}',
       'get /templates',
       'get /templates/aliases/{alias}',
       'get /templates/{templateID}',
@@ -214,6 +216,7 @@ describe('the description of the API', () => {
       'get /v2/templates',
       'patch /templates/{templateID}',
       'patch /v2/templates/{templateID}',
+      'post /built-in-templates/{name}',
       'post /templates',
       'post /templates/tags',
       'post /templates/{templateID}',

@@ -114,7 +114,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     askWhyUnfit: createAskWhyUnfit(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
-  const held = new HeldRequests({ isBack: (peerID) => peers.isBack(peerID), clock })
+  const held = new HeldRequests({ look: (peerID) => peers.look(peerID), clock })
   const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
   const placer = new Placer({
     catalog: domain.catalog,

@@ -20,9 +20,9 @@ import type { OpenedPorts } from './ports.ts'
 import { projectFolder } from './project-folder.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
-import { Readiness } from './telemetry/readiness.ts'
 import { countRequests } from './telemetry/requests.ts'
 import { addServerGauges } from './telemetry/server-gauges.ts'
+import { ServerHealth } from './telemetry/server-health.ts'
 import { createRenderMetrics } from './telemetry/telemetry.ts'
 import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
@@ -49,7 +49,13 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
+  const health = new ServerHealth({
+    askStore: () => ports.stores.sandboxes.nextEnd('kill'),
+    clock: ports.clock,
+    log: ports.log,
+  })
   addServerGauges(measures, {
+    health,
     stores: ports.stores,
     routes: ports.routes,
     freeBytes: ports.freeBytes,
@@ -72,19 +78,14 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     log: ports.log,
   })
   const url = `${config.tlsCert ? 'https' : 'http'}://${reachableHost(config.host)}:${config.port}`
-  const readiness = new Readiness({
-    askStore: () => ports.stores.sandboxes.nextEnd('kill'),
-    clock: ports.clock,
-    log: ports.log,
-  })
-  const api = await openApi(parts, url, { ...requests, whyNotReady: () => readiness.whyNot() })
+  const api = await openApi(parts, url, { ...requests, health })
   closers.add('the API', () => api.close())
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   const sockets = inheritedSockets()
   let inner: Server | undefined
   closers.add('the doors', async () => {
-    readiness.close()
+    health.close()
     const closed = Promise.all([listener.close(closeGraceMs), inner && closeGently(inner, closeGraceMs)])
     // Requests under way may finish. Only the edge knows upgraded connections, for which the doors would wait.
     await Promise.race([closed, delay(finishWithinMs)])
@@ -135,7 +136,7 @@ function openListener(
 async function openApi(
   parts: ListenParts,
   url: string,
-  watched: Pick<ApiParts, 'onAnswered' | 'whyNotReady'>,
+  watched: Pick<ApiParts, 'onAnswered' | 'health'>,
 ): Promise<Api> {
   const { config, secrets, ports, domain, cluster, loneNode, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
@@ -160,7 +161,7 @@ async function openApi(
     clock,
     log,
     ...watched,
-    renderMetrics: createRenderMetrics(ports.telemetry.measures),
+    renderMetrics: createRenderMetrics(ports.telemetry.measures, log),
     secrets: ports.secrets,
     cluster,
     loneNode,

@@ -78,10 +78,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         return await work()
       } catch (error) {
         if (!(error instanceof NodeIsAway)) throw error
-        const { nodeID, goneForMs } = error
+        const { nodeID, goneForMs, isKnownAway } = error
         const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
         const signal = untilClosed(exchange)
-        if (!(await held.untilBack({ nodeID, goneForMs, since, bytes, signal }))) throw error
+        if (!(await held.untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }))) throw error
       }
     }
   }
@@ -165,7 +165,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     if (cause instanceof PeerNotReached || isSafe(request)) {
       const goneForMs = this.#parts.connections.goneForMs(node)
       const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
-      return new NodeIsAway({ nodeID, goneForMs }, message, { afterSeconds: retryAfterSeconds, cause })
+      return new NodeIsAway({ nodeID, goneForMs, isKnownAway: false }, message, {
+        afterSeconds: retryAfterSeconds,
+        cause,
+      })
     }
     const message = `Node ${nodeID} broke off before it answered. It may have carried out the request; look before you try again.`
     return new AppError('unavailable', message, {

@@ -1,22 +1,23 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
-import { type HeldRequest, HeldRequests } from './held-requests.ts'
+import { type HeldRequest, HeldRequests, type NodeCondition } from './held-requests.ts'
 
 function open() {
   const clock = new ManualClock()
-  const state = { isBack: false, looks: 0 }
+  const state = { condition: 'unreachable' as NodeCondition, looks: 0 }
   const held = new HeldRequests({
     clock,
-    isBack: async () => {
+    look: async () => {
       state.looks++
-      return state.isBack
+      return state.condition
     },
   })
   const wait = (nodeID = 'a', changes: Partial<HeldRequest> = {}) =>
     held.untilBack({
       nodeID,
       goneForMs: 0,
+      isKnownAway: false,
       since: clock.now(),
       bytes: 0,
       signal: new AbortController().signal,
@@ -36,7 +37,7 @@ test('all requests for a node share one look, and go on when it is back', async 
   const waiting = Array.from({ length: 50 }, () => wait())
   await advance(1000)
   assert.equal(state.looks, 5)
-  state.isBack = true
+  state.condition = 'back'
   await advance(200)
   assert.deepEqual([...new Set(await Promise.all(waiting))], [true])
 })
@@ -61,7 +62,7 @@ test('what is over the bounds in number or bytes does not wait', async () => {
   assert.equal(await wait('c', { bytes: 1 }), false)
   const rest = Array.from({ length: 244 }, () => wait('c'))
   assert.equal(await wait('d'), false)
-  state.isBack = true
+  state.condition = 'back'
   await advance(200)
   assert.deepEqual([...new Set(await Promise.all([...ofOne, ...ofOther, ...rest]))], [true])
   const again = wait('a', { bytes: 16 * 1024 * 1024 })
@@ -76,4 +77,15 @@ test('a client that disconnects is not waited for', async () => {
   gone.abort()
   await advance(400)
   assert.equal(await waiting, false)
+})
+
+test('a request goes on when its node turns out to be away, because another may take its sandbox over', async () => {
+  const { state, wait, advance } = open()
+  const [unsure, sure] = [wait(), wait('a', { isKnownAway: true })]
+  state.condition = 'away'
+  await advance(200)
+  assert.equal(await unsure, true)
+  state.condition = 'back'
+  await advance(200)
+  assert.equal(await sure, true)
 })

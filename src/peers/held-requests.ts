@@ -13,9 +13,12 @@ const mostRequestsPerNode = 500
 /** Of the bodies that were read already. */
 const mostBytes = 16 * 1024 * 1024
 
+/** `away`: by its row. `unreachable`: its row says that it lives. */
+export type NodeCondition = 'back' | 'away' | 'unreachable'
+
 export type HeldRequestsParts = {
-  /** Whether the node lives and can be reached. Never rejects. */
-  isBack: (nodeID: string) => Promise<boolean>
+  /** Never rejects. */
+  look: (nodeID: string) => Promise<NodeCondition>
   clock: Clock
   /** How long a node may be gone, and how long a request waits, at most. */
   withinMs?: number
@@ -25,6 +28,8 @@ export type HeldRequest = {
   nodeID: string
   /** How long the node has been gone. */
   goneForMs: number
+  /** The row said that the node is away. Otherwise the request goes on when it does: another node may answer then. */
+  isKnownAway: boolean
   /** When the request came. */
   since: number
   /** Length of the body, if it was read. */
@@ -35,7 +40,7 @@ export type HeldRequest = {
 
 export class HeldRequests {
   readonly #parts: HeldRequestsParts
-  readonly #looks = new JoinedWork<boolean>()
+  readonly #looks = new JoinedWork<NodeCondition>()
   readonly #countByNode = new Map<string, number>()
   #count = 0
   #bytes = 0
@@ -48,8 +53,11 @@ export class HeldRequests {
     return this.#parts.clock.now()
   }
 
-  /** False if the request is over a bound, if its time is over, or if its client has disconnected. */
-  async untilBack({ nodeID, goneForMs, since, bytes, signal }: HeldRequest): Promise<boolean> {
+  /**
+   * True if the request is to be tried again. False if it is over a bound, if its time is over, or if its client
+   * has disconnected.
+   */
+  async untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }: HeldRequest): Promise<boolean> {
     const { clock, withinMs = holdWithinMs } = this.#parts
     const ofNode = this.#countByNode.get(nodeID) ?? 0
     if (this.#count >= mostRequests || ofNode >= mostRequestsPerNode) return false
@@ -59,7 +67,8 @@ export class HeldRequests {
     try {
       while (clock.now() < until && !signal.aborted) {
         await sleep(clock, lookEveryMs)
-        if (await this.#looks.run(nodeID, () => this.#parts.isBack(nodeID))) return !signal.aborted
+        const condition = await this.#looks.run(nodeID, () => this.#parts.look(nodeID))
+        if (condition === 'back' || (condition === 'away' && !isKnownAway)) return !signal.aborted
       }
       return false
     } finally {

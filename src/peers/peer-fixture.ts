@@ -86,7 +86,7 @@ export class TestPeers {
       connections,
       reachability,
     })
-    const held = new HeldRequests({ isBack: (id) => watch.isBack(id), clock: systemClock, withinMs })
+    const held = new HeldRequests({ look: (id) => watch.look(id), clock: systemClock, withinMs })
     const forwarder = new ClusterForwarder({ membership, router, connections, held, log: silentLog })
     const answered: IncomingMessage[] = []
     const serve = async (exchange: HttpExchange): Promise<void> => {
@@ -146,7 +146,7 @@ export class TestPeers {
 
 /** For tests of nodes that are away: their requests are answered at once. */
 export const holdNothing = (): HeldRequests =>
-  new HeldRequests({ isBack: async () => false, clock: systemClock, withinMs: 0 })
+  new HeldRequests({ look: async () => 'unreachable', clock: systemClock, withinMs: 0 })
 
 export const answerWithName =
   (nodeID: string): Handler =>

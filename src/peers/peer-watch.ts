@@ -2,6 +2,7 @@
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { PeerTrouble, Reachability } from '../core/cluster/reachability.ts'
+import type { NodeCondition } from './held-requests.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
 /** A peer that was reached within this time is not tried again for the operator. */
@@ -40,13 +41,13 @@ export class PeerWatch {
     return others.flatMap((node) => reachability.troubleOf(node) ?? [])
   }
 
-  /** Whether the node lives and can be reached. Never rejects. */
-  async isBack(nodeID: string): Promise<boolean> {
+  /** Never rejects. */
+  async look(nodeID: string): Promise<NodeCondition> {
     const { membership, connections, reachability } = this.#parts
     const node = await membership.find(nodeID).catch(() => undefined)
-    if (!node || isAway(node)) return false
+    if (!node || isAway(node)) return 'away'
     if (reachability.troubleOf(node)) await connections.check(node)
-    return reachability.troubleOf(node) === undefined
+    return reachability.troubleOf(node) === undefined ? 'back' : 'unreachable'
   }
 
   async #check(peers: readonly Pick<ClusterNode, 'nodeID' | 'address'>[]): Promise<void> {

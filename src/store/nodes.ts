@@ -1,6 +1,6 @@
 import type { Kysely, Selectable } from 'kysely'
 import { awayAfterMs, type ClusterNode, type NodeFacts, type NodeStatus } from '../core/cluster/node.ts'
-import type { ForgottenNode, JoiningNode, NodeStore } from '../core/cluster/node-store.ts'
+import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../core/cluster/node-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { databaseNow } from './database-clock.ts'
 import { forgetNode } from './node-forgetting.ts'
@@ -57,15 +57,15 @@ export class SqlNodeStore implements NodeStore {
     nodeID,
     runID,
     load,
-  }: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<NodeStatus | undefined> {
+  }: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<RecordedSign | undefined> {
     const row = await this.#db
       .updateTable('nodes')
       .set({ load: JSON.stringify(load), seen_at: databaseNow(this.#db) })
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)
-      .returning('status')
+      .returning(['status', 'seen_at'])
       .executeTakeFirst()
-    return row?.status
+    return row && { status: row.status, databaseTime: row.seen_at }
   }
 
   async leave({ nodeID, runID }: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void> {

@@ -4,7 +4,7 @@
  */
 import { readdirSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
 import { trustSettings } from '../support/host-authorities.ts'
@@ -13,12 +13,14 @@ import type { ContainerEngine } from './contenders/container-engine.ts'
 import { startDocker } from './contenders/docker.ts'
 import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
 import { startPodman } from './contenders/podman.ts'
+import { shareTemplates, workSettings, workWarren } from './contenders/work-root.ts'
 
 /**
  * Cold: without a warm pool. Trusting: its sandboxes trust what this machine does, so that they can install. GPU: its
- * sandboxes may have the machine's GPU, four of them at once, and all CPUs, as what is started by hand has.
+ * sandboxes may have the machine's GPU, four of them at once, and all CPUs, as what is started by hand has. Work: its base
+ * template is the root of the benchmark `work`.
  */
-export type WarrenMode = 'cold' | 'trusting' | 'gpu'
+export type WarrenMode = 'cold' | 'trusting' | 'gpu' | 'work'
 
 type Settings = Record<string, string>
 
@@ -32,6 +34,8 @@ export type BenchMachine = {
   rootFolder(mode?: WarrenMode): Promise<string>
   /** Undefined where Docker is not wanted or cannot start. */
   docker(): Promise<ContainerEngine | undefined>
+  /** A Docker of its own with another root. */
+  dockerOn(rootFolder: string): Promise<ContainerEngine | undefined>
   /** Docker and podman, as far as they are wanted and can start. */
   engines(): Promise<ContainerEngine[]>
   /** A network namespace of its own for each number. */
@@ -55,6 +59,7 @@ const modes: Record<
   cold: { name: 'bench-cold', number: 220, settings: () => noWarmPool },
   trusting: { name: 'bench-trusting', number: 221, settings: trustSettings },
   new: { name: 'bench-new', number: 222 },
+  work: { name: workWarren, number: 218, settings: workSettings },
   gpu: { name: 'bench-gpu', number: 223, settings: gpuSettings },
 }
 
@@ -74,6 +79,7 @@ function gpuSettings(): Settings {
 
 function startFor(isolation: Isolation, mode: keyof typeof modes): Promise<Warren> {
   const { name, number, settings } = modes[mode]
+  if (mode === 'work') shareTemplates(isolation)
   return startWarren(isolation, {
     name,
     portOffset: number - 169,
@@ -103,6 +109,12 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
     made.push({ name, close: () => thing.then(close, () => undefined) })
     return thing
   }
+  const startEngine = (name: string, start: typeof startDocker, rootFolder: string) =>
+    once(
+      name,
+      () => start(rootFolder).catch((error) => leaveOut(name, error)),
+      async (engine) => engine?.close(),
+    )
   const machine: BenchMachine = {
     ...options,
     say,
@@ -126,16 +138,15 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
         (network) => network.close(),
       ),
     docker: async () => (await machine.engines()).find(({ name }) => name === 'docker'),
+    dockerOn: async (rootFolder) =>
+      options.docker ? startEngine(`Docker on ${basename(rootFolder)}`, startDocker, rootFolder) : undefined,
     async engines() {
       if (!options.docker) return []
       const rootFolder = await machine.rootFolder()
-      const start = (name: string, starting: typeof startDocker) =>
-        once(
-          name,
-          () => starting(rootFolder).catch((error) => leaveOut(name, error)),
-          async (engine) => engine?.close(),
-        )
-      const started = [await start('Docker', startDocker), await start('podman', startPodman)]
+      const started = [
+        await startEngine('Docker', startDocker, rootFolder),
+        await startEngine('podman', startPodman, rootFolder),
+      ]
       return started.filter((engine) => engine !== undefined)
     },
     async close() {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { repoFolder } from '../support/warren.ts'
-import { withFigures } from './publish.ts'
+import { withFigures, withWork } from './publish.ts'
 import type { KeptReport } from './report.ts'
 
 const readme = readFileSync(join(repoFolder, 'README.md'), 'utf8')
@@ -43,6 +43,23 @@ describe('the figures of the README', () => {
       lines[1]!,
       /\| 9\.9 s containers, 20 s gVisor, on 2 cores \| 1\.3 s, on their cloud \|.*\| 17 s, on the same 2 cores \|$/,
     )
+  })
+
+  it('of work inside a sandbox become those that were measured last', () => {
+    const job = 'pytest, 1,000 tests'
+    const page = withWork(
+      readme,
+      measured({
+        [`warren container · ${job}`]: 2_000,
+        [`warren gvisor · ${job}`]: 5_110,
+        [`docker · ${job}`]: 1_000,
+      }),
+    )
+    const lines = page.split('\n').filter((line) => !readme.includes(line))
+    assert.deepEqual(lines, [
+      `| ${job} | 2.0 s | 5.1 s | 1.0 s | 2.6 × | 5.1 × |`,
+      'The work of agents was measured on 2026-11-16: 2 cores, load 0.0, medians of 1.',
+    ])
   })
 
   it('stay unchanged if nothing was measured', () => {

@@ -1,10 +1,11 @@
 /**
  * Puts what was measured last into the project's pages: `bin/node test/bench/publish.ts`. It draws docs/benchmark.svg and
- * writes our figures and Docker's into the table of README.md. What was not measured stays as it is.
+ * writes our figures and Docker's into the tables of README.md and docs/figures.md. What was not measured stays as it is.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { repoFolder } from '../support/warren.ts'
+import { workJobs } from './benchmarks/work.ts'
 import { chartSvg } from './chart.ts'
 import { type KeptReport, medianOf, previousReport } from './report.ts'
 
@@ -55,6 +56,36 @@ function filled(text: string, { ours, docker }: Line, msOf: (contender: string) 
   return cells.join(' | ')
 }
 
+/** The tables of work inside a sandbox, whose lines begin with the names of jobs, and the sentence that says when. */
+export function withWork(page: string, kept: KeptReport): string {
+  return page
+    .split('\n')
+    .map((text) => {
+      if (text.startsWith(measuredOn)) return whenText(kept)
+      const job = Object.keys(workJobs).find((name) => text.startsWith(`| ${name} | `))
+      return job === undefined ? text : (workLine(job, kept.report) ?? text)
+    })
+    .join('\n')
+}
+
+const measuredOn = 'The work of agents was measured on '
+
+function whenText({ date, machine: { load, cpus }, report }: KeptReport): string {
+  const tries = Math.max(...report.rows.map(({ samples }) => samples.length))
+  const busy = load > cpus ? ' The machine was busy with other work, so the ratios are rough.' : ''
+  return `${measuredOn}${date.slice(0, 10)}: ${cpus} cores, load ${load.toFixed(1)}, medians of ${tries}.${busy}`
+}
+
+function workLine(job: string, report: KeptReport['report']): string | undefined {
+  const [container, gvisor, docker] = ['warren container', 'warren gvisor', 'docker'].map((contender) =>
+    medianOf(report, `${contender} · ${job}`),
+  ) as [number, number, number]
+  if (!Number.isFinite(container + gvisor + docker)) return undefined
+  const times = [container, gvisor, docker].map(duration)
+  const ratios = [gvisor / container, gvisor / docker].map((ratio) => `${ratio.toFixed(1)} ×`)
+  return `| ${[job, ...times, ...ratios].join(' | ')} |`
+}
+
 const duration = (ms: number): string =>
   ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
 
@@ -62,4 +93,8 @@ if (import.meta.main) {
   writeFileSync(join(repoFolder, 'docs/benchmark.svg'), chartSvg(previousReport))
   const [page, interactive] = [join(repoFolder, 'README.md'), previousReport('interactive')]
   if (interactive) writeFileSync(page, withFigures(readFileSync(page, 'utf8'), interactive))
+  const inside = previousReport('work')
+  for (const path of inside ? [page, join(repoFolder, 'docs/figures.md')] : []) {
+    writeFileSync(path, withWork(readFileSync(path, 'utf8'), inside!))
+  }
 }

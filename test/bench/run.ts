@@ -30,6 +30,7 @@ import { sandboxes } from './benchmarks/sandboxes.ts'
 import { services } from './benchmarks/services.ts'
 import { templates } from './benchmarks/templates.ts'
 import { transfer } from './benchmarks/transfer.ts'
+import { work } from './benchmarks/work.ts'
 import { chartSvg } from './chart.ts'
 import { beOnlyRun } from './only-run.ts'
 import { newRun, previousReport, type Report, reportText, saveRun, targetsText } from './report.ts'
@@ -62,6 +63,7 @@ const benchmarks: Record<string, Benchmark> = {
   'object-store': objectStore,
   hop,
   cluster,
+  work,
 }
 /** Only by name: they need a machine that few have. */
 const byName: Record<string, Benchmark> = { ...benchmarks, gpu }

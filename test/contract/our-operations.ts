@@ -9,7 +9,12 @@ export const ours: readonly Operation[] = [
     query: 'offset limit',
     answers: { 200: shape.each(shape.delivery) },
   },
-  { call: 'GET /health/ready', does: 'ask whether the server can serve', answers: { 200: 'ready*' } },
+  {
+    call: 'GET /health/ready',
+    does: 'ask whether the server can serve',
+    answers: { 200: 'ready* conditions conditions.database*' },
+  },
+  { call: 'GET /health/database', does: 'ask whether the database answers', answers: { 200: 'ready*' } },
   { call: 'GET /metrics', does: 'read the figures of the server', answers: { 200: '' } },
   { call: 'GET /admin/teams', does: 'list teams', answers: { 200: shape.each(shape.team) } },
   {

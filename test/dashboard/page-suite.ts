@@ -122,7 +122,8 @@ export function pageSuite(dashboard: DashboardFixture): void {
     await page.locator('main pre').first().hover()
     await page.getByRole('button', { name: 'Copy' }).first().click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()
-    assert.equal(await page.evaluate('navigator.clipboard.readText()'), 'eval "$(bin/warren env)"')
+    const copied = "bin/warren run -- sh -c 'echo hello from $(whoami)'"
+    assert.equal(await page.evaluate('navigator.clipboard.readText()'), copied)
     await page.evaluate(axeSource)
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })

@@ -53,6 +53,21 @@ const nodesAt = async (warren: Warren): Promise<ShownNode[]> =>
   (await (await asAdmin(warren, 'GET', '/nodes')).json()) as ShownNode[]
 const asAdmin = (warren: Warren, method: string, path: string, body?: object) =>
   warren.api(path, { method, key: null, headers: { 'X-Admin-Token': warren.adminToken }, body })
+
+/** The server stays in its load balancer, and says to the operator what is wrong, but not where the database is. */
+async function seesOutage(warren: Warren): Promise<void> {
+  await eventually(async () => {
+    const ready = await warren.api('/health/ready', { key: null })
+    assert.equal(ready.status, 200)
+    const { conditions } = (await ready.json()) as { conditions?: { database: string } }
+    assert.match(conditions?.database ?? '', /^cannot be reached since \S+Z$/)
+  })
+  assert.equal((await warren.api('/health/database', { key: null })).status, 503)
+  const metrics = await (await asAdmin(warren, 'GET', '/metrics')).text()
+  assert.match(metrics, /^warren_database_up 0$/m)
+  assert.match(metrics, /^warren_edge_routes \d+$/m)
+}
+
 /** For who is on the machine itself, which may be cut off. */
 async function statusAtOwnDoor({ machine, warren }: ClusterMember, path: string): Promise<number> {
   const curl = ['curl', '-s', '-m', '60', '-o', '/dev/null', '-w', '%{http_code}']
@@ -148,10 +163,13 @@ suite('three Warrens as three machines', () => {
       const rejected = await other.api('/v2/sandboxes')
       assert.equal(rejected.status, 503)
       assert.ok(Number(rejected.headers.get('retry-after')) > 0)
+      await seesOutage(other)
     } finally {
       for (const { database } of cluster.members) database.mend()
     }
     await eventually(async () => assert.equal((await other.api('/v2/sandboxes')).status, 200))
+    await eventually(async () => assert.equal((await other.api('/health/database')).status, 200))
+    assert.deepEqual(await (await other.api('/health/ready')).json(), { ready: true })
     await Promise.all([sandbox.kill(), elsewhere.kill()])
   })
 

@@ -38,7 +38,7 @@ for (const isolation of isolations) {
       assert.match(last, /'curl: \(60\) SSL certificate problem: .*WARREN_EXTRA_CA=host/)
       const pip = `pip install --retries 0 --index-url https://${inspectedHost}/simple thing`
       const withPip = await build('installs', pip)
-      assert.match(withPip.error, /CERTIFICATE_VERIFY_FAILED.*WARREN_EXTRA_CA=host/)
+      assert.match(withPip.error, /confirming the ssl certificate.*WARREN_EXTRA_CA=host/)
       const python = `import urllib.request as r; r.urlopen('${url}')`
       assert.match((await build('asks', `python3 -c "${python}"`)).error, /WARREN_EXTRA_CA=host/)
       assert.equal(world.carried, 0)

@@ -27,7 +27,7 @@ type OpenApiOptions = {
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
   loneNode?: (fixture: Fixture) => LoneNode
-} & Partial<Pick<ApiParts, 'answerDocs' | 'whyNotReady' | 'onAnswered' | 'log'>>
+} & Partial<Pick<ApiParts, 'answerDocs' | 'health' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
   version: '0',
@@ -98,7 +98,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
     answerDocs: options.answerDocs ?? (async () => assert.fail('nobody reads here')),
     renderMetrics: async () => ({ contentType: 'text/plain', text: 'warren_info 1\n' }),
-    whyNotReady: options.whyNotReady ?? (async () => undefined),
+    health: options.health ?? { whyNotServing: () => undefined, databaseProblem: async () => undefined },
     onAnswered: options.onAnswered ?? (() => {}),
     log: options.log ?? silentLog,
   })

@@ -21,3 +21,26 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- define "warren.servicePort" -}}
 {{ .Values.service.port | default (ternary 443 80 (ne .Values.tls.existingSecret "")) }}
 {{- end }}
+
+{{- /* How long the preStop hook takes at most. The last two commands of a drain may take 20 s each. */ -}}
+{{- define "warren.hookSeconds" -}}
+{{ add (int .Values.stopDelaySeconds) (ternary (add (int .Values.drainOnStop.seconds) 40) 0 .Values.drainOnStop.enabled) }}
+{{- end }}
+
+{{- /* What the JSON schema of the values cannot say. */ -}}
+{{- define "warren.check" -}}
+{{- if eq (int .Values.port) (int .Values.peerPort) }}
+{{- fail (printf "port and peerPort are both %d. Warren listens on both on the same machine: choose two ports." (int .Values.port)) }}
+{{- end }}
+{{- range $one := .Values.env }}
+{{- if hasKey $.Values.settings $one.name }}
+{{- fail (printf "%s is in settings and in env: remove one of them." $one.name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.drainOnStop.enabled (not .Values.objectStore.bucket) }}
+{{- fail "drainOnStop moves sandboxes through an object store: set objectStore.bucket, or drainOnStop.enabled=false." }}
+{{- end }}
+{{- if and .Values.networkPolicy.enabled (not .Values.networkPolicy.machines) }}
+{{- fail "networkPolicy.machines is empty: name the address ranges of Warren's machines, or they cannot reach one another." }}
+{{- end }}
+{{- end }}

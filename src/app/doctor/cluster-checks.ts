@@ -16,9 +16,10 @@ async function lookAtNodes(config: Config): Promise<Finding> {
   if (!server) return ok('the other machines are looked at while Warren runs')
   const nodes = await new AdminClient(server.access).listNodes()
   const problems = nodes.flatMap(({ id, problem }) => (problem === undefined ? [] : [`${id}: ${problem}`]))
-  if (problems.length === 0) return ok(`${nodes.length} nodes, each at an address of its own`)
+  if (problems.length === 0)
+    return ok(`${nodes.length} nodes, each at an address of its own and with the right time`)
   return fail(
     problems.join(' '),
-    'Correct WARREN_PEER_ADDRESS on the machine, or the network between the machines; see docs/cluster.md.',
+    'Correct WARREN_PEER_ADDRESS or the clock of the machine, or the network between the machines; see docs/cluster.md.',
   )
 }

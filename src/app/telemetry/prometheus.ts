@@ -2,13 +2,18 @@
  * The metrics of this process in the text format of Prometheus, together with prom-client's metrics of Node.
  */
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client'
-import type { Family, Gauge, Histogram, Measures } from '../../lib/measures.ts'
+import { withDeadline } from '../../lib/deadline.ts'
+import type { Log } from '../../lib/log.ts'
+import type { Family, Gauge, GaugeValue, Histogram, Measures } from '../../lib/measures.ts'
+
+/** Prometheus waits 10 s for an answer unless it is told otherwise. */
+const gaugeWithinMs = 5000
 
 export type RenderedMetrics = { contentType: string; text: string }
 
 type Value = { labels: Record<string, string | number>; value: number; metricName?: string }
 
-export function createPrometheus(measures: Measures): () => Promise<RenderedMetrics> {
+export function createPrometheus(measures: Measures, log: Log): () => Promise<RenderedMetrics> {
   const registry = new Registry()
   // Delays of the event loop, memory, CPU, garbage collection, open handles.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 20 })
@@ -27,10 +32,20 @@ export function createPrometheus(measures: Measures): () => Promise<RenderedMetr
   }
   for (const gauge of measures.gauges) {
     add(gauge.name, gauge.help, 'gauge', async () =>
-      (await gauge.read()).map(({ labels, value }) => ({ labels: named(gauge, labels), value })),
+      (await readGauge(gauge, log)).map(({ labels, value }) => ({ labels: named(gauge, labels), value })),
     )
   }
   return async () => ({ contentType: registry.contentType, text: await registry.metrics() })
+}
+
+/** A gauge that cannot be read has no values in this answer: while the database is away, the other metrics matter. */
+async function readGauge(gauge: Gauge, log: Log): Promise<readonly GaugeValue[]> {
+  try {
+    return await withDeadline(gaugeWithinMs, `${gauge.name} was not read in time`, async () => gauge.read())
+  } catch (error) {
+    log.debug({ err: error }, `The metric ${gauge.name} could not be read.`)
+    return []
+  }
 }
 
 function histogramValues(family: Family<Histogram>): Value[] {

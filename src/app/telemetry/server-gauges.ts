@@ -8,8 +8,10 @@ import type { WarmPool } from '../../core/sandbox/warm-pool/warm-pool.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Measures } from '../../lib/measures.ts'
 import type { Stores } from '../../store/stores.ts'
+import type { ServerHealth } from './server-health.ts'
 
 export type GaugeParts = {
+  health: Pick<ServerHealth, 'databaseProblem'>
   stores: Pick<Stores, 'sandboxes'>
   warm: Pick<WarmPool, 'count'>
   admission: Pick<Admission, 'waiting' | 'capacity'>
@@ -24,13 +26,19 @@ export type GaugeParts = {
 }
 
 export function addServerGauges(measures: Measures, parts: GaugeParts): void {
-  const { stores, warm, admission, routes, diskGuard, memoryGuard, gpus, freeBytes, version } = parts
+  const { health, stores, warm, admission, routes, diskGuard, memoryGuard, gpus, freeBytes, version } = parts
   const single = (value: number) => [{ labels: [], value }]
   measures.gauge({
     name: 'warren_info',
     help: 'Always 1; the label names the version of the server.',
     labelNames: ['version'],
     read: () => [{ labels: [version], value: 1 }],
+  })
+  measures.gauge({
+    name: 'warren_database_up',
+    help: '1 if the database answers, 0 if it cannot be reached.',
+    labelNames: [],
+    read: async () => single((await health.databaseProblem()) === undefined ? 1 : 0),
   })
   measures.gauge({
     name: 'warren_sandboxes',

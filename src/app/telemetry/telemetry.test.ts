@@ -10,9 +10,9 @@ import { Measures } from '../../lib/measures.ts'
 import { countDecisions, countTakes } from './counters.ts'
 import { OperationTracer } from './operation-tracer.ts'
 import { createPrometheus } from './prometheus.ts'
-import { Readiness } from './readiness.ts'
 import { countRequests } from './requests.ts'
 import { addServerGauges } from './server-gauges.ts'
+import { ServerHealth } from './server-health.ts'
 
 const answered = {
   requestID: 'r1',
@@ -47,7 +47,7 @@ test('operations are timed by outcome', async () => {
   }
   await assert.rejects(tracer.trace('driver.start', { 'warren.sandbox': 'ione' }, full), /full/)
   await assert.rejects(tracer.trace('driver.stop', {}, () => Promise.reject(new Error('x'))))
-  const { text, contentType } = await createPrometheus(measures)()
+  const { text, contentType } = await createPrometheus(measures, silentLog)()
   assert.match(contentType, /^text\/plain; version=0\.0\.4/)
   assert.match(text, /# TYPE warren_operation_seconds histogram/)
   for (const [operation, outcome] of [
@@ -63,7 +63,7 @@ test('operations are timed by outcome', async () => {
 })
 
 test("the metrics include the delay of Node's event loop and its memory", async () => {
-  const { text } = await createPrometheus(new Measures())()
+  const { text } = await createPrometheus(new Measures(), silentLog)()
   for (const name of ['nodejs_eventloop_lag_p99_seconds', 'process_resident_memory_bytes']) {
     assert.match(text, new RegExp(`^${name} \\d`, 'm'))
   }
@@ -79,7 +79,7 @@ test('requests are counted by route and by target', async () => {
   onFinished({ ...finished, status: 101, target: 'service' })
   countDecisions(measures)('dns', false)
   countTakes(measures)(true)
-  const { text } = await createPrometheus(measures)()
+  const { text } = await createPrometheus(measures, silentLog)()
   const expected = [
     'warren_api_request_seconds_count{method="GET",route="/v2/sandboxes",code="200"} 1',
     'warren_api_request_seconds_count{method="other",route="none",code="404"} 1',
@@ -110,26 +110,61 @@ test('the access log has lines for no request, for failed ones, or for all', () 
   }
 })
 
-test('a server whose database does not answer is not ready, and is not asked too often', async () => {
+test('a server whose database does not answer serves, and says since when it cannot be reached', async () => {
   const clock = new ManualClock()
   let asked = 0
-  let isBroken = true
-  const readiness = new Readiness({
+  let isBroken = false
+  const health = new ServerHealth({
     clock,
     log: silentLog,
     async askStore() {
       asked++
-      if (isBroken) throw new Error('no route to host')
+      if (isBroken) throw new Error('connect ECONNREFUSED 10.0.0.9:5432')
     },
   })
-  const answers = await Promise.all([readiness.whyNot(), readiness.whyNot()])
-  assert.deepEqual(answers, ['The database does not answer.', 'The database does not answer.'])
-  assert.equal(asked, 1)
+  assert.equal(await health.databaseProblem(), undefined)
+  isBroken = true
+  clock.advance(1000)
+  const problem = `cannot be reached since ${new Date(clock.now()).toISOString()}`
+  const answers = await Promise.all([health.databaseProblem(), health.databaseProblem()])
+  assert.deepEqual(answers, [problem, problem])
+  assert.equal(asked, 2, 'two requests at once are one query')
+  clock.advance(1000)
+  assert.equal(await health.databaseProblem(), problem, 'the time is that of the first failure')
+  assert.equal(health.whyNotServing(), undefined)
   isBroken = false
   clock.advance(1000)
-  assert.equal(await readiness.whyNot(), undefined)
-  readiness.close()
-  assert.equal(await readiness.whyNot(), 'The server is closing.')
+  assert.equal(await health.databaseProblem(), undefined)
+  health.close()
+  assert.equal(health.whyNotServing(), 'The server is closing.')
+})
+
+test('whoever cannot wait for a database that hangs gets the result of the check before', async () => {
+  const clock = new ManualClock()
+  const hanging = Promise.withResolvers<void>()
+  const health = new ServerHealth({ clock, log: silentLog, askStore: () => hanging.promise })
+  const answer = health.databaseProblem(500)
+  clock.advance(500)
+  assert.equal(await answer, undefined)
+  hanging.reject(new Error('the connection broke'))
+  assert.match((await health.databaseProblem())!, /^cannot be reached since /)
+})
+
+test('metrics that cannot be read are missing from the answer, and the others are there', async () => {
+  const measures = new Measures()
+  const failing = async () => {
+    throw new AppError('unavailable', 'The database cannot be reached.')
+  }
+  measures.gauge({ name: 'warren_sandboxes', help: 'x', labelNames: [], read: failing })
+  measures.gauge({
+    name: 'warren_database_up',
+    help: 'x',
+    labelNames: [],
+    read: () => [{ labels: [], value: 0 }],
+  })
+  const { text } = await createPrometheus(measures, silentLog)()
+  assert.match(text, /^warren_database_up 0$/m)
+  assert.doesNotMatch(text, /^warren_sandboxes/m)
 })
 
 test('the documentation of metrics and the Grafana dashboard use only metrics that exist', async () => {
@@ -140,6 +175,7 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
   countTakes(measures)
   let sums = 0
   addServerGauges(measures, {
+    health: { databaseProblem: async () => 'cannot be reached since 2026-01-01T00:00:00.000Z' },
     stores: {
       sandboxes: {
         countByState: async () => [{ state: 'running', count: 2 }],
@@ -165,7 +201,8 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
     memoryGuard: { heldCount: 1, counts: { stoodStill: 4, paused: 2, ended: 1 } },
     version: '1',
   })
-  const { text } = await createPrometheus(measures)()
+  const { text } = await createPrometheus(measures, silentLog)()
+  assert.match(text, /^warren_database_up 0$/m)
   assert.match(text, /^warren_sandboxes\{state="running"\} 2$/m)
   assert.match(text, /^warren_starts_waiting 3$/m)
   assert.match(text, /^warren_memory_free_bytes 536870912$/m)

@@ -32,10 +32,11 @@ async function openTraces(log: Log, closers: Closers): Promise<Tracer | undefine
 /** Loads prom-client at the first request for metrics; until then nothing watches the event loop. */
 export function createRenderMetrics(
   measures: Measures,
+  log: Log,
 ): () => Promise<{ contentType: string; text: string }> {
   let render: Promise<() => Promise<{ contentType: string; text: string }>> | undefined
   return async () => {
-    render ??= import('./prometheus.ts').then(({ createPrometheus }) => createPrometheus(measures))
+    render ??= import('./prometheus.ts').then(({ createPrometheus }) => createPrometheus(measures, log))
     return (await render)()
   }
 }

@@ -5,7 +5,7 @@ import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Membership } from './membership.ts'
 import { type ClusterNode, isAway, type NodeLoad, type NodeStatus } from './node.ts'
-import type { JoiningNode, NodeStore } from './node-store.ts'
+import type { JoiningNode, NodeStore, RecordedSign } from './node-store.ts'
 
 /** One row, by a clock that moves with every question. */
 class FakeNodes {
@@ -13,6 +13,9 @@ class FakeNodes {
   now = 0
   isGone = false
   lists = 0
+  readonly loads: NodeLoad[] = []
+  /** The clock of the database. */
+  time = () => 0
   listedID = 'n'
   /** What the other holder of the id does between two questions. */
   meanwhile = () => {}
@@ -24,11 +27,12 @@ class FakeNodes {
     return true
   }
 
-  async renew({ runID }: Pick<JoiningNode, 'runID'>): Promise<NodeStatus | undefined> {
+  async renew({ runID, load }: Pick<JoiningNode, 'runID' | 'load'>): Promise<RecordedSign | undefined> {
     if (this.isGone) throw new Error('no database')
     if (this.row?.runID !== runID) return undefined
     this.row.seenAt = this.now
-    return this.row.status
+    this.loads.push(load)
+    return { status: this.row.status, databaseTime: this.time() }
   }
 
   async find(): Promise<ClusterNode | undefined> {
@@ -58,6 +62,8 @@ const doNotWait = (_ms: number, action: () => void) => {
 function open(runID = 'mine') {
   const store = new FakeNodes()
   const clock = new ManualClock()
+  store.time = () => clock.now()
+  const warnings: string[] = []
   let forgotten = 0
   const membership = new Membership({
     nodes: store as unknown as NodeStore,
@@ -65,9 +71,9 @@ function open(runID = 'mine') {
     readLoad: async () => ({}) as NodeLoad,
     onForgotten: async () => void forgotten++,
     clock: { now: () => clock.now(), after: doNotWait },
-    log: silentLog,
+    log: { ...silentLog, warn: (_, message) => void warnings.push(message ?? '') },
   })
-  return { store, clock, membership, forgotten: () => forgotten }
+  return { store, clock, membership, warnings, forgotten: () => forgotten }
 }
 
 test('after a crash a node joins again as soon as its last sign of life is old enough', async () => {
@@ -166,4 +172,23 @@ test('a node that was absent before the database failed is absent afterwards', a
   assert.ok(isAway((await membership.nodes())[0]!))
   clock.advance(60_000)
   assert.ok(isAway((await membership.nodes())[0]!))
+})
+
+test('a wrong clock is logged at the start and told to the others, until it is right again', async () => {
+  const { store, clock, membership, warnings } = open()
+  let aheadMs = 3500
+  store.time = () => clock.now() - aheadMs
+  await membership.join()
+  assert.equal(warnings.length, 1)
+  assert.match(warnings[0]!, /^The clock of this machine is 3\.5 s ahead of the clock of the database/)
+  await membership.renew()
+  assert.deepEqual(
+    store.loads.map(({ clockOffsetMs }) => clockOffsetMs),
+    [undefined, 3500],
+  )
+  assert.equal(warnings.length, 1, 'it is logged once')
+  aheadMs = 0
+  await membership.renew()
+  await membership.renew()
+  assert.equal(store.loads.at(-1)?.clockOffsetMs, 0)
 })

@@ -7,6 +7,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
+import { clockOffsetMs, clockProblem } from './clock-offset.ts'
 import {
   awayAfterMs,
   type ClusterNode,
@@ -45,6 +46,7 @@ export class Membership {
   #known: readonly ClusterNode[] = []
   #readAt = Number.NEGATIVE_INFINITY
   #status: NodeStatus = 'ready'
+  #clockOffsetMs: number | undefined
   /** When the database answered last, and since when it has answered without a gap. */
   #answeredAt = Number.NEGATIVE_INFINITY
   #steadySince = Number.POSITIVE_INFINITY
@@ -93,12 +95,16 @@ export class Membership {
 
   /** Call this every `renewEveryMs`. */
   async renew(): Promise<void> {
-    const { nodes, self, readLoad, onForgotten, log } = this.#parts
-    const load = await readLoad()
-    const status = await nodes.renew({ ...self, load })
+    const { nodes, self, readLoad, onForgotten, clock, log } = this.#parts
+    const offset = this.#clockOffsetMs
+    const load = { ...(await readLoad()), ...(offset !== undefined && { clockOffsetMs: offset }) }
+    const askedAt = clock.now()
+    const sign = await nodes.renew({ ...self, load })
     this.#noteAnswer()
-    if (status !== undefined) {
-      this.#status = status
+    if (sign !== undefined) {
+      this.#status = sign.status
+      const { databaseTime } = sign
+      this.#noteClock(clockOffsetMs({ askedAt, databaseTime, answeredAt: clock.now() }))
       if (this.#isAsked) await this.#read()
       this.#isAsked = false
       return
@@ -142,6 +148,16 @@ export class Membership {
     if (known && (!isAway(known) || knownForMs < awayGoodForMs)) return known
     await this.#readSoon()
     return findIn(this.#known, nodeID)
+  }
+
+  /** Logs when the clock becomes wrong, which may be at the first sign of life, and when it is right again. */
+  #noteClock(offsetMs: number): void {
+    const { log } = this.#parts
+    const [before, problem] = [clockProblem(this.#clockOffsetMs), clockProblem(offsetMs)]
+    this.#clockOffsetMs = offsetMs
+    if (problem !== undefined && before === undefined) log.warn({ offsetMs }, problem)
+    if (problem === undefined && before !== undefined)
+      log.info({}, 'The clock of this machine is right again.')
   }
 
   #noteAnswer(): void {

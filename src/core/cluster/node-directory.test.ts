@@ -4,7 +4,8 @@ import { systemClock } from '../../lib/clock.ts'
 import type { ClusterNode } from './node.ts'
 import { NodeDirectory, type NodeDirectoryParts } from './node-directory.ts'
 
-const node = (nodeID: string, address: string, silentMs = 0) => ({ nodeID, address, silentMs }) as ClusterNode
+const node = (nodeID: string, address: string, silentMs = 0, clockOffsetMs = 0) =>
+  ({ nodeID, address, silentMs, load: { clockOffsetMs } }) as ClusterNode
 
 async function problems(
   nodes: ClusterNode[],
@@ -46,4 +47,11 @@ test('a node that the asked one cannot reach is shown with the reason, and only 
     'This node does not answer at y:1, as seen from the node that was asked.',
     undefined,
   ])
+})
+
+test('a living node whose clock is wrong is shown with the difference', async () => {
+  const nodes = [node('a', 'x:1', 0, -4200), node('b', 'y:1', 0, 1900), node('c', 'z:1', 60_000, 9000)]
+  const [first, ...others] = await problems(nodes)
+  assert.match(first!, /^The clock of this machine is 4\.2 s behind the clock of the database/)
+  assert.deepEqual(others, [undefined, undefined])
 })

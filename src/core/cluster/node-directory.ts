@@ -1,6 +1,7 @@
 /** The nodes as the operator sees and directs them. A Warren without a cluster is its only node. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { clockProblem } from './clock-offset.ts'
 import { awayAfterMs, type ClusterNode, isAway, type NodeStatus } from './node.ts'
 import type { ForgottenNode, NodeStore } from './node-store.ts'
 import type { OwnerStore } from './owner-store.ts'
@@ -85,6 +86,8 @@ function problemOf(
   const sentences = same.map((other) => sharesAddress(node, other.nodeID))
   const trouble = troubles.find((one) => one.nodeID === nodeID && one.address === address)
   if (trouble) sentences.push(`This node ${trouble.why}, as seen from the node that was asked.`)
+  const clock = clockProblem(node.load.clockOffsetMs)
+  if (clock !== undefined) sentences.push(clock)
   return sentences.length === 0 ? undefined : sentences.join(' ')
 }
 

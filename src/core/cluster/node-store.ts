@@ -3,6 +3,9 @@ import type { ClusterNode, NodeStatus } from './node.ts'
 
 export type JoiningNode = Pick<ClusterNode, 'nodeID' | 'runID' | 'address' | 'facts' | 'load'>
 
+/** `databaseTime`: when the database recorded the sign of life, by its own clock. */
+export type RecordedSign = { status: NodeStatus; databaseTime: number }
+
 /** Number of objects that ended with the forgotten node. */
 export type ForgottenNode = { sandboxes: number; builds: number; volumes: number }
 
@@ -10,7 +13,7 @@ export interface NodeStore {
   /** False if another process that gave a sign of life within `awayAfterMs` has this ID. */
   join(node: JoiningNode): Promise<boolean>
   /** Records a sign of life. Undefined if the node was forgotten or another process has its ID. */
-  renew(node: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<NodeStatus | undefined>
+  renew(node: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<RecordedSign | undefined>
   /** Called when the process ends: the node counts as away from now on, with its silence starting now. */
   leave(node: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void>
   find(nodeID: string): Promise<ClusterNode | undefined>

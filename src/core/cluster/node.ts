@@ -34,6 +34,8 @@ export type NodeLoad = {
   warmTemplates: readonly string[]
   /** Builds of other nodes whose layers and snapshots are on this node's disk. */
   buildsAtHand: readonly string[]
+  /** By how much its clock is ahead of the database's at least. Missing until it is known, or from an older version. */
+  clockOffsetMs?: number
 }
 
 export type ClusterNode = {

@@ -16,9 +16,11 @@ const retryMovedAfterSeconds = 1
 export class NodeIsAway extends AppError {
   readonly nodeID: string
   readonly goneForMs: number
+  /** Its row says so; otherwise this node could not reach it. */
+  readonly isKnownAway: boolean
 
   constructor(
-    { nodeID, goneForMs }: { nodeID: string; goneForMs: number },
+    { nodeID, goneForMs, isKnownAway }: { nodeID: string; goneForMs: number; isKnownAway: boolean },
     message: string,
     options: { afterSeconds: number; cause?: unknown },
   ) {
@@ -26,6 +28,7 @@ export class NodeIsAway extends AppError {
     super('unavailable', message, { cause, retry: { should: true, afterSeconds } })
     this.nodeID = nodeID
     this.goneForMs = goneForMs
+    this.isKnownAway = isKnownAway
   }
 }
 
@@ -179,7 +182,7 @@ export class RequestRouter {
     // A node that leaves counts as silent for `awayAfterMs` at once.
     const goneForMs = node ? node.silentMs - awayAfterMs : Number.POSITIVE_INFINITY
     return new NodeIsAway(
-      { nodeID, goneForMs },
+      { nodeID, goneForMs, isKnownAway: true },
       `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. Nothing is lost; it can be used ` +
         'again when the node is back. Try again later.',
       { afterSeconds: retryAwayAfterSeconds },

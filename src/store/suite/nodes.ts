@@ -63,8 +63,10 @@ async function joinedNodesAreListed({ nodes: one }: Stores, { nodes: other }: St
   assert.ok(silentMs >= 0 && silentMs < 60_000, `silent for ${silentMs} ms`)
   assert.ok(statusChangedAt > 0)
   const load = { ...node.load, sandboxes: 7 }
-  assert.equal(await one.renew({ ...node, load }), 'ready')
+  assert.equal((await one.renew({ ...node, load }))?.status, 'ready')
   assert.equal((await other.find('one'))?.load.sandboxes, 7)
+  const { databaseTime } = (await one.renew(node))!
+  assert.ok(Math.abs(databaseTime - Date.now()) < 60_000, `the database says ${databaseTime}`)
 }
 
 async function newProcessIsListed({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
@@ -86,7 +88,7 @@ async function livingNodesKeepTheirID({ nodes: one }: Stores, { nodes: other }: 
   assert.equal(await other.join(copy), false)
   assert.equal(await other.renew(copy), undefined)
   await other.leave(copy)
-  assert.equal(await one.renew(node), 'ready')
+  assert.equal((await one.renew(node))?.status, 'ready')
   await one.leave(node)
   assert.equal(await other.join(copy), true)
   assert.equal(await one.renew(node), undefined)
@@ -109,7 +111,7 @@ async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stor
   await one.join(node)
   assert.equal(await other.setStatus('one', 'draining'), true)
   assert.equal(await other.setStatus('none', 'draining'), false)
-  assert.equal(await one.renew(node), 'draining')
+  assert.equal((await one.renew(node))?.status, 'draining')
   await one.leave(node)
   await one.join(aNode('one'))
   assert.equal((await other.find('one'))?.status, 'draining')

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
-import { basename } from 'node:path'
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { findGpus } from './find-gpus.ts'
+import { findGpus, machineRoot } from './find-gpus.ts'
 import { cardID, fakeDriver, fakeMachine } from './gpu-fixture.ts'
 import type { MachineGpus, NoGpus } from './gpus.ts'
 
@@ -145,5 +147,19 @@ describe('the GPUs of a machine', () => {
     const machine = fakeMachine(1)
     machine.write('/etc/cdi/nvidia.yaml', 'kind: &anchor nvidia.com/gpu\n')
     assert.throws(() => findGpus(machine), /nvidia\.yaml cannot be read: line 1 is not plain.*--format=json/)
+  })
+})
+
+describe('the root of the machine', () => {
+  it('is that of its first process if Warren has another, and its own otherwise', (context) => {
+    const [own, machine] = [0, 1].map(() => mkdtempSync(join(tmpdir(), 'warren-root-'))) as [string, string]
+    context.after(() => {
+      for (const folder of [own, machine]) rmSync(folder, { recursive: true })
+    })
+    const first = join(own, 'first')
+    symlinkSync(machine, first)
+    assert.equal(machineRoot(own, first), first)
+    assert.equal(machineRoot(machine, first), machine)
+    assert.equal(machineRoot(own, join(own, 'unreadable')), own)
   })
 })

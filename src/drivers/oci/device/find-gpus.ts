@@ -18,7 +18,7 @@ export type GpuSources = {
 const sharedPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm', '/dev/nvidia-uvm-tools']
 /** Devices that every program needs to reach any GPU. */
 const neededPaths = ['/dev/nvidiactl', '/dev/nvidia-uvm']
-const cdiFolders = ['/etc/cdi', '/var/run/cdi']
+const cdiFolders = ['/etc/cdi', '/var/run/cdi', '/run/cdi']
 const libraryFolders = [
   '/usr/lib/x86_64-linux-gnu',
   '/usr/lib/aarch64-linux-gnu',
@@ -35,8 +35,25 @@ const libraryNames =
   /^lib(?:cuda|nvidia-(?:ml|ptxjitcompiler|nvvm\d*|gpucomp|opencl|allocator|cfg|compiler|fatbinaryloader|tileiras))\.so\./
 const programNames = ['nvidia-smi']
 
+/**
+ * Where the machine's own files are. On Kubernetes, Warren runs in a copy of its image beside the machine's first process
+ * (docs/decisions/0061-kubernetes.md), and the driver is installed on the machine. A container with process IDs of its own
+ * sees itself.
+ */
+export function machineRoot(own = '/', first = '/proc/1/root'): string {
+  try {
+    const [mine, machine] = [statSync(own), statSync(first)]
+    return mine.dev === machine.dev && mine.ino === machine.ino ? own : first
+  } catch {
+    // Only root may look there, and only root runs sandboxes.
+    return own
+  }
+}
+
 export const machineSources: GpuSources = {
-  root: '/',
+  get root() {
+    return machineRoot()
+  },
   deviceAt: (path) => deviceAt(path),
   knownFiles: () => [...linkedLibraries(), ...programsOnPath()],
 }
