@@ -4,7 +4,8 @@
  * kit is named after its contents and never changed: a running sandbox keeps the one it started with.
  */
 import { createHash } from 'node:crypto'
-import { access, chmod, mkdir, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
+import { access, chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { nodeFlags } from '../agent/node-flags.ts'
@@ -141,15 +142,16 @@ async function librariesOf(paths: string[]): Promise<string[]> {
   return [...found]
 }
 
-/** The Node binary is large and identified by its size and date; of the other files every byte counts. */
+/**
+ * Of every file each byte counts, and no date: two releases with the same agent have the same kit, and their
+ * snapshots fit each other.
+ */
 async function nameOf(bundle: Map<string, string>, files: Map<string, string>): Promise<string> {
   const hash = createHash('sha256').update(`${layoutVersion}\n${[...bundle.values()].join('\n')}`)
   for (const [name, path] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
     hash.update(`\n${name}\n`)
-    if (name === 'node') {
-      const { size, mtimeMs } = await stat(path)
-      hash.update(`${size} ${mtimeMs}`)
-    } else hash.update(await readFile(path))
+    // The Node binary has 120 MB.
+    for await (const piece of createReadStream(path, { highWaterMark: 1024 * 1024 })) hash.update(piece)
   }
   return hash.digest('hex').slice(0, 32)
 }

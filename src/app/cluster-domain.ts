@@ -3,11 +3,12 @@
  * domain.ts, it opens and starts nothing: the simulation joins its nodes in the same way.
  */
 import { Drainer } from '../core/cluster/drainer.ts'
-import type { HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
+import type { AskWhyUnfit, HandOver, OfferedSandbox } from '../core/cluster/hand-over.ts'
 import { takeOffered } from '../core/cluster/hand-over.ts'
 import type { Membership } from '../core/cluster/membership.ts'
 import { Owners } from '../core/cluster/owners.ts'
 import { RequestRouter } from '../core/cluster/request-router.ts'
+import { canExportSnapshots, type MemoryNeeds } from '../core/ports/driver.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomBelow } from '../lib/ids.ts'
 import type { Domain } from './domain.ts'
@@ -19,6 +20,8 @@ export type ClusterDomainParts = {
   membership: Membership
   /** Offers a sandbox to a peer. */
   handOver: HandOver
+  /** Asks a peer whether it can use the memory of a sandbox. */
+  askWhyUnfit: AskWhyUnfit
 }
 
 export type ClusterDomain = {
@@ -27,10 +30,12 @@ export type ClusterDomain = {
   router: RequestRouter
   /** Answers a draining peer's offer. */
   takeOffered: (offered: OfferedSandbox) => Promise<void>
+  /** Answers a draining peer's question. */
+  whyUnfit: (asked: { needs: MemoryNeeds }) => Promise<string | undefined>
 }
 
 export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
-  const { ports, domain, membership, handOver } = parts
+  const { ports, domain, membership, handOver, askWhyUnfit } = parts
   const { stores, driver, clock, log } = ports
   const { objectStorage, service, snapshots } = domain
   const drainer =
@@ -46,6 +51,9 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
       log,
       mover: objectStorage.mover,
       handOver,
+      askWhyUnfit,
+      readNeeds: async ({ handle }) =>
+        handle && canExportSnapshots(driver) ? driver.memoryNeeds(handle) : null,
       canMoveMemory: snapshots.takesMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
@@ -58,6 +66,10 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   return {
     drainer,
     router,
+    whyUnfit: async ({ needs }) =>
+      canExportSnapshots(driver)
+        ? driver.whyUnfit(needs)
+        : 'Its driver restores no memory of other machines.',
     async takeOffered(offered) {
       if (!objectStorage) throw new AppError('unavailable', 'This node has no object store.')
       await takeOffered(

@@ -21,7 +21,7 @@ import { HeldRequests } from '../peers/held-requests.ts'
 import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
-import { createAskForFile, createHandOver } from '../peers/peer-operations.ts'
+import { createAskForFile, createAskWhyUnfit, createHandOver } from '../peers/peer-operations.ts'
 import { createPeerServer } from '../peers/peer-server.ts'
 import { PeerWatch } from '../peers/peer-watch.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
@@ -60,6 +60,7 @@ export type Cluster = {
   /** Finds sandboxes of other nodes by signed file URLs. */
   files: FileSearch
   takeOffered: ClusterDomain['takeOffered']
+  whyUnfit: ClusterDomain['whyUnfit']
 }
 
 /** Undefined without a cluster. Rejects if this Warren may not join; the others have not seen it then. */
@@ -105,11 +106,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const peers = new PeerWatch({ membership, connections, reachability })
   const retry = () => peers.retry()
   closers.add('trying peers', repeatEvery(renewEveryMs, 'reach nodes that could not be reached', log, retry))
-  const { drainer, router, takeOffered } = joinClusterDomain({
+  const { drainer, router, takeOffered, whyUnfit } = joinClusterDomain({
     ports,
     domain,
     membership,
     handOver: createHandOver(connections),
+    askWhyUnfit: createAskWhyUnfit(connections),
   })
   if (drainer) startDraining(drainer, parts, closers)
   const held = new HeldRequests({ look: (peerID) => peers.look(peerID), clock })
@@ -133,7 +135,18 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const volumePlacer = new VolumePlacer({ membership, forwarder })
   const files = new FileSearch(membership, createAskForFile(connections))
   const placers = { placer, buildPlacer, volumePlacer }
-  return { nodeID, identity, membership, peers, forwarder, ...placers, everyNode, files, takeOffered }
+  return {
+    nodeID,
+    identity,
+    membership,
+    peers,
+    forwarder,
+    ...placers,
+    everyNode,
+    files,
+    takeOffered,
+    whyUnfit,
+  }
 }
 
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {

@@ -95,6 +95,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   if (cluster) {
     const operations: PeerOperations = {
       'take offered sandbox': cluster.takeOffered,
+      'say why memory is unfit': cluster.whyUnfit,
       'find signed file': async ({ method, path }) =>
         routeOfSignedFile(method, path, ports.routes.values())?.sandboxID,
     }

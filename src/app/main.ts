@@ -119,8 +119,9 @@ const commands: readonly Command[] = [
     does: 'how to bring this Warren to a newer release',
     run(args) {
       const isClone = existsSync(join(projectFolder, '.git'))
-      const { dataDir: dataFolder } = loadConfig()
-      return upgradeCommand(args, { version, folder: projectFolder, dataFolder, isClone })
+      const { dataDir: dataFolder, databaseUrl, peerAddress } = loadConfig()
+      const database = { hasPostgres: databaseUrl !== null, isInCluster: peerAddress !== null }
+      return upgradeCommand(args, { version, folder: projectFolder, dataFolder, isClone, ...database })
     },
   },
   {

@@ -87,8 +87,17 @@ test('a value that systemd would read otherwise is quoted in the file of setting
   )
 })
 
-test('the steps of an upgrade depend on the way Warren was installed', async () => {
-  const parts = { version: '1.2.3', folder: '/opt/warren', dataFolder: '/var/lib/warren' }
+test('the steps of an upgrade depend on the way Warren was installed, and on its database', async () => {
+  const paths = { version: '1.2.3', folder: '/opt/warren', dataFolder: '/var/lib/warren' }
+  const parts = { ...paths, hasPostgres: false, isInCluster: false }
+  assert.doesNotMatch(await upgradeCommand([], { ...parts, isClone: true }), /pg_dump/)
+  assert.match(await upgradeCommand([], { ...parts, isClone: true, hasPostgres: true }), /pg_dump .*\n3\./)
+  for (const steps of [
+    await upgradeCommand([], { ...parts, isClone: false, isInCluster: true }),
+    await upgradeCommand(['--cluster'], { ...parts, isClone: false }),
+  ])
+    assert.match(steps, /pg_dump.*load balancer.*systemctl restart warren.*pg_restore/s)
+  await assert.rejects(upgradeCommand(['--all'], { ...parts, isClone: false }), /warren upgrade --help/)
   assert.match(await upgradeCommand([], { ...parts, isClone: true }), /cd \/opt\/warren && git pull/)
   assert.match(await upgradeCommand([], { ...parts, isClone: false }), /sha256sum -c/)
 })

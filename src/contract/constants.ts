@@ -20,6 +20,9 @@ export const header = {
   idempotencyKey: 'idempotency-key',
 } as const
 
+/** Every header of the hop begins so. Nodes remove them all, so new ones are safe between two releases. */
+export const hopHeaderPrefix = 'warren-'
+
 /** What one Warren of a cluster tells another beside a request, or in place of an answer. */
 export const hopHeader = {
   clientAddress: 'warren-client-address',

@@ -108,10 +108,13 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
 
     it('imports without memory on request, and says why memory of another machine cannot be restored', async () => {
       const { driver } = bench
-      await save(await sandbox(), 'end')
+      const handle = await sandbox()
+      const needsWhileRunning = keepsMemory() ? await driver.memoryNeeds(handle) : null
+      await save(handle, 'end')
       const portable = await driver.exportSnapshot(folder)
       assert.equal(portable?.needs === null, !keepsMemory())
       if (portable?.needs) {
+        assert.deepEqual(portable.needs, needsWhileRunning)
         assert.equal(await driver.whyUnfit(portable.needs), undefined)
         assert.match((await driver.whyUnfit({ ...portable.needs, cpu: 'another' })) ?? '', /CPU/)
       }

@@ -3,11 +3,17 @@
  * removed from every request on both sides, so that neither a client nor a sandbox can set or see them.
  */
 import type { IncomingMessage } from 'node:http'
-import { hopHeader } from '../contract/constants.ts'
+import { hopHeader, hopHeaderPrefix } from '../contract/constants.ts'
 import type { NeededRoom } from '../core/cluster/forwarder.ts'
 import { originOf, tellOrigin } from '../lib/client-origin.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
-import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
+import {
+  answerHeaders,
+  type HeaderNames,
+  headerValue,
+  type OutgoingHead,
+  outgoingHead,
+} from '../lib/http-relay/headers.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { requestIDHeader, requestIDOf } from '../lib/request-id.ts'
 
@@ -21,7 +27,11 @@ const {
   attempt,
 } = hopHeader
 
-const ofHop: ReadonlySet<string> = new Set(Object.values(hopHeader))
+/**
+ * All names that begin so, also those that this version does not know. A client of this node could otherwise set
+ * a header that only a newer node reads.
+ */
+const ofHop: HeaderNames = { has: (name) => name.startsWith(hopHeaderPrefix) }
 
 export type Refusal = 'not the owner' | 'no room'
 
@@ -58,7 +68,8 @@ export function takeHop(request: IncomingMessage): void {
 }
 
 function parseRoom(text = ''): NeededRoom | undefined {
-  const [, cpuCount, memoryMB, gpuCount = 0] = /^(\d+) (\d+)(?: (\d+))?$/.exec(text) ?? []
+  // A newer node may add further numbers.
+  const [, cpuCount, memoryMB, gpuCount = 0] = /^(\d+) (\d+)(?: (\d+))?(?: |$)/.exec(text) ?? []
   if (memoryMB === undefined) return undefined
   return { cpuCount: Number(cpuCount), memoryMB: Number(memoryMB), gpuCount: Number(gpuCount) }
 }

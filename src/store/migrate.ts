@@ -1,4 +1,4 @@
-import { type Kysely, type Migration, Migrator, sql } from 'kysely'
+import { type Kysely, Migrator, sql } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
@@ -23,10 +23,11 @@ import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
 import * as gpus from './migrations/0025-gpus.ts'
 import * as olderClients from './migrations/0026-older-clients.ts'
+import { type SchemaStep, whyUnusable, withRequirement } from './schema-requirement.ts'
 import type { Tables } from './tables.ts'
 
 /** Ordered by name. A released migration is never changed, only followed by another. */
-export const migrationsWith = (vault: SecretVault): Record<string, Migration> => ({
+export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> => ({
   '0001-first-tables': firstTables,
   '0002-metrics': metrics,
   '0003-saved-states': savedStates,
@@ -52,21 +53,33 @@ export const migrationsWith = (vault: SecretVault): Record<string, Migration> =>
 })
 
 /**
- * Migrates the tables to those of this build, completely or not at all; leaves a database of a newer build
- * alone.
+ * Migrates the tables to those of this build, completely or not at all. Leaves a database of a newer build as it
+ * is, and rejects it if this build cannot work with it.
  */
-export async function migrate(db: Kysely<Tables>, known: Record<string, Migration>): Promise<void> {
-  const migrator = new Migrator({ db, provider: { getMigrations: async () => known } })
+export async function migrate(db: Kysely<Tables>, known: Record<string, SchemaStep>): Promise<void> {
+  const migrator = new Migrator({ db, provider: { getMigrations: async () => withRequirement(known) } })
   const { error } = await migrator.migrateToLatest()
   if (error === undefined) return
   if (isAppError(error)) throw error
   const executed = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db)
-  const unknown = executed.rows.map(({ name }) => name).filter((name) => !(name in known))
-  if (unknown.length > 0) {
+  const names = executed.rows.map(({ name }) => name)
+  const unknown = names.filter((name) => !(name in known))
+  const hasAll = Object.keys(known).every((name) => names.includes(name))
+  if (unknown.length > 0 && hasAll) {
+    const why = await whyUnusable(db, known)
+    if (why === undefined) return
     throw new AppError(
       'internal',
       `The database was last used by a newer Warren (it has ${unknown.join(', ')}, which this version does ` +
-        'not know); start that version or a later one, or restore a backup made before the upgrade',
+        `not know). ${why} Start the newer version, or restore a backup made before the upgrade`,
+      { cause: error },
+    )
+  }
+  if (unknown.length > 0) {
+    throw new AppError(
+      'internal',
+      `The database was used by another Warren: it has ${unknown.join(', ')}, which this version does not ` +
+        'know, and lacks tables or columns of this version. Start the version that used it last',
       { cause: error },
     )
   }

@@ -16,6 +16,7 @@ import { soleNode } from './owners.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
 import type { Stores } from './stores.ts'
+import { addsTable, olderWorksBesideNewer, tooOldIsRejected } from './suite/newer-build.ts'
 import { ownerSuite } from './suite/owners.ts'
 import { aSandbox, haveTemplate, insertTeam, vault } from './suite/rows.ts'
 import { networksAreSealed } from './suite/sealing.ts'
@@ -145,15 +146,30 @@ test('an invalid database URL is rejected with the expected form', async () => {
   })
 })
 
-test('a database of a newer build is rejected', options, async () => {
-  const url = await server.createDatabase()
-  const db = await openDatabase({ url, dataFolder, vault })
-  await migrate(db, { ...migrationsWith(vault), '9999-later': { up: async () => {} } })
-  await db.destroy()
-  await assert.rejects(openStores({ url, dataFolder, vault }), (error) => {
-    assert.ok(isAppError(error, 'internal'), String(error))
-    return error.message.includes('9999-later') && error.message.includes('newer Warren')
+for (const [title, body] of [
+  [
+    'an older Warren works, and starts again, beside a newer one whose migrations only expand',
+    olderWorksBesideNewer,
+  ],
+  ['a Warren that is older than a contracting migration allows is rejected', tooOldIsRejected],
+] as const) {
+  test(title, options, async () => {
+    const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
+    await body(db).finally(() => db.destroy())
   })
+}
+
+test('two builds that start at once both work with the database', options, async () => {
+  const url = await server.createDatabase()
+  const known = migrationsWith(vault)
+  const dbs = Array.from({ length: 4 }, () => new Kysely<Tables>({ dialect: postgresDialect(url) }))
+  const newer = { ...known, '9999-later': addsTable('expand') }
+  const started = await Promise.allSettled(dbs.map((db, index) => migrate(db, index % 2 ? newer : known)))
+  await Promise.all(dbs.map((db) => db.destroy()))
+  assert.deepEqual(
+    started.map(({ status }) => status),
+    dbs.map(() => 'fulfilled'),
+  )
 })
 
 test(

@@ -178,6 +178,7 @@ function joinNode(stores: Stores, nodeID: string, cluster: FakeCluster) {
     domain,
     membership,
     handOver,
+    askWhyUnfit: async () => undefined,
   })
   const placer = new Placer({
     ...domain,

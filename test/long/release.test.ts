@@ -1,6 +1,6 @@
 /**
- * A release starts where npm is of no use, and a newer one takes its data and its sandboxes over. The one before is that of
- * WARREN_TEST_RELEASE_BEFORE, an archive, or else of this very commit.
+ * A release starts where npm is of no use, and a newer one takes its data and its sandboxes over. The one before is made
+ * from the commit in before-release.json.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
@@ -10,6 +10,7 @@ import { basename, join } from 'node:path'
 import { after, test } from 'node:test'
 import { Sandbox } from 'e2b'
 import { makeRelease } from '../../src/app/release/make-release.ts'
+import { beforeRelease } from '../support/before-release.ts'
 import { anyIsolation, noWarmPool, startWarren } from '../support/warren.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-upgrade-'))
@@ -32,7 +33,7 @@ test('a newer release opens the data of the previous one, and its sandboxes keep
   const start = (keep: boolean) =>
     startWarren(anyIsolation, { name: 'upgrade', settings, keep, program: join(installed, 'bin/warren') })
 
-  unpack(process.env.WARREN_TEST_RELEASE_BEFORE ?? made.archive)
+  unpack(await beforeRelease())
   const before = await start(false)
   const paused = await Sandbox.create({ ...before.client, timeoutMs: 600_000 })
   await paused.files.write('/home/user/kept', 'from before')

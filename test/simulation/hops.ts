@@ -1,5 +1,5 @@
 /** How nodes of a history reach each other: as src/peers carries requests, but without a wire. */
-import type { HandOver } from '../../src/core/cluster/hand-over.ts'
+import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { isMoving } from '../../src/core/cluster/request-router.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import type { Ask } from './ledger.ts'
@@ -49,6 +49,15 @@ export async function reach(simulation: Simulation, from: SimulatedNode, nodeID:
   if (!isThere) throw new AppError('unavailable', `Node ${nodeID} did not answer; try again in a moment.`)
   return { node, core: node.core! }
 }
+
+export const askWhyUnfitFrom =
+  (simulation: Simulation, from: SimulatedNode): AskWhyUnfit =>
+  async ({ nodeID }, needs) => {
+    const { node, core } = await reach(simulation, from, nodeID)
+    const why = await core.whyUnfit({ needs })
+    if (simulation.areCutOff(from, node)) await reach(simulation, from, nodeID)
+    return why
+  }
 
 /** The answer may be lost though the other node does what it was asked for. */
 export const handOverFrom =

@@ -2,7 +2,7 @@
 
 import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-domain.ts'
 import { joinDomain } from '../../src/app/domain.ts'
-import type { HandOver } from '../../src/core/cluster/hand-over.ts'
+import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
@@ -103,6 +103,7 @@ export class SimulatedNode {
   died: Promise<void> = Promise.resolve()
   #die = () => {}
   readonly #handOverFrom: (node: SimulatedNode) => HandOver
+  readonly #askWhyUnfitFrom: (node: SimulatedNode) => AskWhyUnfit
   readonly #onUp: (node: SimulatedNode) => void
   readonly #onStarted: (sandboxID: string) => void
   readonly #onExitTold: (runID: string, process: number) => void
@@ -136,6 +137,7 @@ export class SimulatedNode {
     newProcess: () => number
     /** How it offers sandboxes to the others. */
     handOverFrom: (node: SimulatedNode) => HandOver
+    askWhyUnfitFrom: (node: SimulatedNode) => AskWhyUnfit
     /** Called when its first look at what is there is done. */
     onUp: (node: SimulatedNode) => void
     /** Called when a sandbox of it has started. */
@@ -158,6 +160,7 @@ export class SimulatedNode {
     this.#note = parts.note
     this.#newProcess = parts.newProcess
     this.#handOverFrom = parts.handOverFrom
+    this.#askWhyUnfitFrom = parts.askWhyUnfitFrom
     this.#onUp = parts.onUp
     this.#onExitTold = parts.onExitTold
     this.#onStarted = parts.onStarted
@@ -308,7 +311,13 @@ export class SimulatedNode {
     )
     const membership = this.#newMembership(wrapped, routes, clock)
     const ports = { stores: wrapped, driver, routes, clock, log }
-    const cluster = joinClusterDomain({ ports, domain, membership, handOver: this.#handOverFrom(this) })
+    const cluster = joinClusterDomain({
+      ports,
+      domain,
+      membership,
+      handOver: this.#handOverFrom(this),
+      askWhyUnfit: this.#askWhyUnfitFrom(this),
+    })
     return {
       ...domain,
       ...cluster,

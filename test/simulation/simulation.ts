@@ -6,7 +6,7 @@ import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
 import { startDueSoon } from './due-soon.ts'
 import { mayMove, noteCall, noteChange, wasExitTold, writeEarly } from './entry-changes.ts'
-import { handOverFrom } from './hops.ts'
+import { askWhyUnfitFrom, handOverFrom } from './hops.ts'
 import { Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
@@ -237,6 +237,7 @@ export class Simulation {
       webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),
+      askWhyUnfitFrom: (node) => askWhyUnfitFrom(this, node),
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),
       onUp: (node) => checkCopiesOf(this, node),
       onStarted: (sandboxID) => writeEarly(this, sandboxID),

@@ -84,6 +84,7 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
       ports: { ...domain, log: silentLog },
       domain,
       membership,
+      askWhyUnfit: async () => undefined,
       handOver: async () => assert.fail('nothing is handed over here'),
     })
     forwarder = new ClusterForwarder({ membership, router, connections, held: holdNothing(), log: silentLog })
@@ -117,6 +118,7 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
   })
   const operations: PeerOperations = {
     'take offered sandbox': async () => assert.fail('nothing is offered here'),
+    'say why memory is unfit': async () => undefined,
     'find signed file': async ({ method, path }) =>
       routeOfSignedFile(method, path, routes.values())?.sandboxID,
   }

@@ -17,8 +17,11 @@ export type ClusterMember = {
   /** Between the node and PostgreSQL. */
   database: SeverableLink
   machine: TestMachine
-  /** The same node again, with what it had; ends the old process by the signal first. */
-  restart(signal: 'stop' | 'crash'): Promise<void>
+  /**
+   * The same node again, with what it had; ends the old process by the signal first. A launcher of another
+   * release stays in use.
+   */
+  restart(signal: 'stop' | 'crash', program?: string): Promise<void>
   /** Starts the stopped node with these settings. */
   startWith(settings: Record<string, string>): Promise<void>
   /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
@@ -42,6 +45,8 @@ export type ClusterOptions = {
   count?: number
   /** For all nodes, which reach this process by the address. */
   settings?: (hostAddress: string) => Promise<Record<string, string>>
+  /** The launcher; that of this project unless given. */
+  program?: string
 }
 
 export async function startCluster(isolation: Isolation, options: ClusterOptions = {}): Promise<TestCluster> {
@@ -59,7 +64,13 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     ...(await options.settings?.(network.hostAddress)),
   }
   const start = (index: number) =>
-    startMember(isolation, index, { network, socket, database: url.pathname.slice(1), settings })
+    startMember(isolation, index, {
+      network,
+      socket,
+      database: url.pathname.slice(1),
+      settings,
+      ...(options.program && { program: options.program }),
+    })
   // The first alone, as on a cluster that grows: it makes the tables.
   const first = await Promise.allSettled([start(0)])
   const others = Array.from({ length: count - 1 }, (_, index) => start(index + 1))
@@ -98,13 +109,15 @@ type MemberParts = {
   socket: string
   database: string
   settings: Record<string, string>
+  program?: string
 }
 
 async function startMember(
   isolation: Isolation,
   index: number,
-  { network, socket, database: name, settings }: MemberParts,
+  { network, socket, database: name, settings, program: first }: MemberParts,
 ): Promise<ClusterMember> {
+  let program = first
   const machine = await network.addMachine(index)
   const database = await openLink({ path: socket }, network.hostAddress)
   const start = (keep: boolean, more: Record<string, string> = {}) =>
@@ -112,6 +125,7 @@ async function startMember(
       keep,
       name: `node-${index}`,
       machine,
+      ...(program && { program }),
       settings: {
         WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
         WARREN_PEER_ADDRESS: `${machine.address}:7443`,
@@ -126,8 +140,9 @@ async function startMember(
     nodeID,
     database,
     machine,
-    async restart(signal) {
+    async restart(signal, other) {
       await member.warren[signal]()
+      program = other ?? program
       member.warren = await start(true)
     },
     async startWith(more) {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { Drainer, type DrainerParts } from '../../src/core/cluster/drainer.ts'
-import { type HandOver, takeOffered } from '../../src/core/cluster/hand-over.ts'
+import { type AskWhyUnfit, type HandOver, takeOffered } from '../../src/core/cluster/hand-over.ts'
 import type { ClusterNode } from '../../src/core/cluster/node.ts'
 import { newFakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { ManualClock } from '../../src/lib/clock.ts'
@@ -16,6 +16,7 @@ const roomy = { freeCPU: 100, freeMemoryMB: 1e6, allocatedCPU: 0, allocatedMemor
 export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
   ({
     nodeID,
+    runID: `process of ${nodeID}`,
     status,
     silentMs: 0,
     load: { ...roomy, buildsAtHand: [] },
@@ -53,7 +54,8 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
       },
       offered,
     )
-  const peer = { handOver: take, asked: 0 }
+  const whyUnfit: AskWhyUnfit = (_node, needs) => other.driver.whyUnfit(needs)
+  const peer = { handOver: take, whyUnfit, asked: 0 }
   const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
     new Drainer({
       ...node.stores,
@@ -64,6 +66,8 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
       canMoveMemory,
       clock,
       drawBelow: () => 0,
+      readNeeds: () => node.driver.memoryNeeds(),
+      askWhyUnfit: (...question) => peer.whyUnfit(...question),
       handOver: (...offer) => {
         peer.asked++
         return peer.handOver(...offer)

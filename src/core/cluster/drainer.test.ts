@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { gate, until } from '../../../test/support/domain.ts'
-import { complaints, memoryOn, openDraining, startRunning } from '../../../test/support/draining.ts'
+import {
+  complaints,
+  describeNode,
+  memoryOn,
+  openDraining,
+  startRunning,
+} from '../../../test/support/draining.ts'
 import { AppError } from '../../lib/app-error.ts'
 
 test('a running sandbox of a draining node runs on another node, with its memory and until the same time', async (t) => {
@@ -110,15 +116,53 @@ test('a lost answer leaves one live copy of the sandbox, on the node that took i
   assert.equal(peer.asked, 1, 'the row says that nothing is left to do')
 })
 
-test('a sandbox whose memory no other node can use is not tried again', async (t) => {
+test('a sandbox whose memory no other node can use is not interrupted, and moves as soon as a node can', async (t) => {
   const { one, other, drainer, clock, peer } = await openDraining(t)
+  const { cpu } = other.driver.world
   other.driver.world.cpu = 'lesser'
   const sandboxID = await startRunning(one)
+  const { runID } = await one.service.get(one.team, sandboxID)
   await drainer.run()
+  assert.deepEqual([peer.asked, memoryOn(one, sandboxID)], [0, 'memory'])
+  assert.equal((await one.service.get(one.team, sandboxID)).runID, runID)
+  other.driver.world.cpu = cpu
   clock.advance(61_000)
   await drainer.run()
-  assert.equal(peer.asked, 1)
-  assert.equal(memoryOn(one, sandboxID), 'memory')
+  assert.equal(memoryOn(other, sandboxID), 'memory')
+})
+
+test('a node of an older release that rejects the memory is not offered the sandbox again until it restarts', async (t) => {
+  const { one, other, drainer, clock, peer, nodes } = await openDraining(t)
+  const { cpu } = other.driver.world
+  other.driver.world.cpu = 'lesser'
+  peer.whyUnfit = async () => undefined
+  const sandboxID = await startRunning(one)
+  for (let round = 0; round < 2; round++) {
+    await drainer.run()
+    clock.advance(61_000)
+  }
+  assert.deepEqual([peer.asked, memoryOn(one, sandboxID)], [1, 'memory'])
+  other.driver.world.cpu = cpu
+  nodes[1]!.runID = 'its next process'
+  await drainer.run()
+  assert.equal(memoryOn(other, sandboxID), 'memory')
+})
+
+test('the next node is asked if the best one cannot use the memory, whatever their versions', async (t) => {
+  const { one, other, drainer, peer, nodes, take } = await openDraining(t)
+  nodes[1]!.facts = { ...nodes[1]!.facts, version: '2' }
+  nodes.push({ ...describeNode('third', 'ready'), facts: { ...nodes[0]!.facts, version: '3' } })
+  const offeredTo: string[] = []
+  peer.whyUnfit = async ({ nodeID }) => (nodeID === 'other' ? undefined : 'It needs another runtime.')
+  peer.handOver = (node, ...rest) => {
+    offeredTo.push(node.nodeID)
+    return take(node, ...rest)
+  }
+  // The third node ranks first.
+  nodes[1]!.load = { ...nodes[1]!.load, allocatedCPU: 50 }
+  const sandboxID = await startRunning(one)
+  await drainer.run()
+  assert.deepEqual([offeredTo, memoryOn(other, sandboxID)], [['other'], 'memory'])
 })
 
 test('requests for a sandbox wait until its move has ended', async (t) => {

@@ -13,11 +13,12 @@ import type { Log } from '../../lib/log.ts'
 import type { SandboxMover } from '../object-storage/mover.ts'
 import type { PausedSandbox, StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
 import type { Uploader } from '../object-storage/uploader.ts'
+import type { MemoryNeeds } from '../ports/driver.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxService } from '../sandbox/service.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
-import type { HandOver } from './hand-over.ts'
+import type { AskWhyUnfit, HandOver } from './hand-over.ts'
 import type { Membership } from './membership.ts'
 import { type ClusterNode, isAway } from './node.ts'
 import { rankNodes } from './rank-nodes.ts'
@@ -43,11 +44,20 @@ export type DrainerParts = DepartureParts & {
   mover: Pick<SandboxMover, 'take'>
   service: Pick<SandboxService, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
+  askWhyUnfit: AskWhyUnfit
+  /** What the memory of a running sandbox needs of a machine. */
+  readNeeds: (row: Sandbox) => Promise<MemoryNeeds | null>
   /** True if snapshots of running sandboxes hold memory that other machines can use. */
   canMoveMemory: boolean
   drawBelow: (count: number) => number
   clock: Clock
   log: Log
+}
+
+type NodeDemand = {
+  withRoom: boolean
+  /** Null: there is no memory. */
+  needs: MemoryNeeds | null
 }
 
 type Step = { sandboxID: string; run: () => Promise<void> }
@@ -58,8 +68,8 @@ export class Drainer {
   readonly #moves = new JoinedWork<void>()
   /** For each sandbox the last problem that was logged, and when to try again. */
   readonly #problems = new Map<string, { text: string; retryAt: number }>()
-  /** Sandboxes whose memory another node cannot use. They are not moved again. */
-  readonly #unfit = new Set<string>()
+  /** For each sandbox the processes of nodes that were offered it and cannot use its memory. */
+  readonly #unfit = new Map<string, Set<string>>()
   #nextLookAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: DrainerParts) {
@@ -78,7 +88,7 @@ export class Drainer {
     const listed = new Set([...departures, ...moves].map(({ sandboxID }) => sandboxID))
     for (const sandboxID of this.#problems.keys())
       if (!listed.has(sandboxID)) this.#problems.delete(sandboxID)
-    for (const sandboxID of this.#unfit) if (!listed.has(sandboxID)) this.#unfit.delete(sandboxID)
+    for (const sandboxID of this.#unfit.keys()) if (!listed.has(sandboxID)) this.#unfit.delete(sandboxID)
   }
 
   /** Resolves when the sandbox is not being moved, or after `mostWaitMs`. */
@@ -151,10 +161,10 @@ export class Drainer {
   }
 
   async #move(seen: Sandbox): Promise<void> {
-    const { rows, canMoveMemory, clock } = this.#parts
-    if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs || this.#unfit.has(seen.sandboxID)) return
+    const { rows, canMoveMemory, clock, readNeeds } = this.#parts
+    if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs) return
     if (!(await rows.findStoredBuild(seen.buildID))) return
-    const node = await this.#nodeFor(seen, { withRoom: true })
+    const node = await this.#nodeFor(seen, { withRoom: true, needs: await readNeeds(seen) })
     const paused = await this.#pause(seen)
     if (paused) await this.#handOver(paused, async () => node)
   }
@@ -180,20 +190,21 @@ export class Drainer {
     const { sandboxes, rows } = this.#parts
     const row = await sandboxes.find(sandboxID)
     if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return
-    const mayMove = this.#goesOn() && !this.#unfit.has(sandboxID) && (await rows.findStoredBuild(row.buildID))
-    if (mayMove) await this.#handOver(row, () => this.#nodeFor(row, { withRoom: true }))
+    const mayMove = this.#goesOn() && (await rows.findStoredBuild(row.buildID))
+    const needs = async () => (await rows.findPaused(sandboxID))?.stored?.needs ?? null
+    if (mayMove)
+      await this.#handOver(row, async () => this.#nodeFor(row, { withRoom: true, needs: await needs() }))
     else await resumeDeparted(this.#parts, row)
   }
 
   /** If the hand-over fails, the sandbox continues here, unless the other node has its row by now. */
   async #handOver({ sandboxID, runID }: Sandbox, choose: () => Promise<ClusterNode>): Promise<void> {
-    const { uploader, handOver, membership } = this.#parts
+    const { uploader } = this.#parts
     try {
       const node = await choose()
       await uploader.storeSandbox({ sandboxID, runID })
-      await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal)
+      await this.#offer(node, { sandboxID, runID })
     } catch (error) {
-      if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
       await resumeDeparted(this.#parts, { sandboxID, runID })
       throw error
     }
@@ -223,33 +234,51 @@ export class Drainer {
 
   /** Leaves a paused sandbox that is not stored yet for a later round. */
   async #give(row: Sandbox): Promise<void> {
-    const { rows, handOver, membership } = this.#parts
-    const { sandboxID, runID, buildID } = row
-    if (this.#unfit.has(sandboxID)) return
-    if (!(await rows.findPaused(sandboxID))?.stored || !(await rows.findStoredBuild(buildID))) return
-    const node = await this.#nodeFor(row, { withRoom: false })
-    await handOver(node, { sandboxID, runID, nodeID: membership.nodeID }, this.#closing.signal).catch(
-      (error) => {
-        if (isAppError(error, 'unprocessable')) this.#unfit.add(sandboxID)
-        throw error
-      },
-    )
+    const { rows } = this.#parts
+    const { sandboxID, buildID } = row
+    const stored = (await rows.findPaused(sandboxID))?.stored
+    if (!stored || !(await rows.findStoredBuild(buildID))) return
+    const node = await this.#nodeFor(row, { withRoom: false, needs: stored.needs })
+    await this.#offer(node, row)
   }
 
-  async #nodeFor(row: Sandbox, { withRoom }: { withRoom: boolean }): Promise<ClusterNode> {
-    const { membership, drawBelow } = this.#parts
-    const { templateID, cpuCount, memoryMB, gpuCount = 0, buildID } = row
-    const nodes = await membership.nodes()
-    const self = nodes.find(({ nodeID }) => nodeID === membership.nodeID)
-    const like = nodes.filter(({ facts }) => facts.version === self?.facts.version)
+  async #offer(node: ClusterNode, sandbox: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<void> {
+    const { handOver, membership } = this.#parts
+    const { sandboxID, runID } = sandbox
+    const offered = { sandboxID, runID, nodeID: membership.nodeID }
+    await handOver(node, offered, this.#closing.signal).catch((error) => {
+      const known = this.#unfit.get(sandboxID) ?? new Set()
+      if (isAppError(error, 'unprocessable')) this.#unfit.set(sandboxID, known.add(node.runID))
+      throw error
+    })
+  }
+
+  /**
+   * Asks each candidate whether it can use the memory, because nothing else tells: two releases may have the same
+   * runtime and agent, and a node keeps those of earlier releases.
+   */
+  async #nodeFor(row: Sandbox, { withRoom, needs }: NodeDemand): Promise<ClusterNode> {
+    const { membership, askWhyUnfit, drawBelow } = this.#parts
+    const { templateID, cpuCount, memoryMB, gpuCount = 0, buildID, sandboxID } = row
+    const unfit = this.#unfit.get(sandboxID)
+    const nodes = (await membership.nodes()).filter(({ runID }) => !unfit?.has(runID))
     const sizes = { cpuCount, memoryMB, gpuCount }
     const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
-    const sentTo = () => ({ cpuCount: 0, memoryMB: 0 })
-    const [best] = rankNodes(like, demand, { sentTo, drawBelow })
-    if (best && (best.hasRoom || !withRoom)) return best.node
+    const ranked = rankNodes(nodes, demand, { sentTo: () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow })
+    let why: string | undefined
+    for (const { node, hasRoom } of ranked) {
+      if (withRoom && !hasRoom) continue
+      // A node that does not answer is not the target, whatever it can restore.
+      const asked = needs ? askWhyUnfit(node, needs, this.#closing.signal).catch(errorText) : undefined
+      const reason = await asked
+      if (reason === undefined) return node
+      why ??= reason
+    }
     throw new AppError(
       'unavailable',
-      'No other node of this kind and version has capacity for the sandbox now.',
+      why === undefined
+        ? 'No other node of this kind has capacity for the sandbox now.'
+        : `No other node with capacity can use the memory of the sandbox. ${why}`,
     )
   }
 }

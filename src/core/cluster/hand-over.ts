@@ -3,6 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxMover } from '../object-storage/mover.ts'
 import type { StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
+import type { MemoryNeeds } from '../ports/driver.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { ClusterNode } from './node.ts'
 
@@ -20,6 +21,16 @@ export type OfferedSandbox = {
 
 /** Resolves when the other node owns the sandbox and, if it is to run again, has resumed it. */
 export type HandOver = (node: ClusterNode, offered: OfferedSandbox, signal: AbortSignal) => Promise<void>
+
+/**
+ * Asks a node why memory with these needs cannot be restored there. Undefined: it can, or the node does not say
+ * before it is offered the sandbox.
+ */
+export type AskWhyUnfit = (
+  node: ClusterNode,
+  needs: MemoryNeeds,
+  signal: AbortSignal,
+) => Promise<string | undefined>
 
 export type TakerParts = DepartureParts & {
   rows: Pick<StoredBytesStore, 'findPaused'>

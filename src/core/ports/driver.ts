@@ -318,6 +318,8 @@ export interface CanExportSnapshots {
    * for certain. Rejects with `unprocessable` if the snapshot can be used on this machine only.
    */
   exportSnapshot(folder: string): Promise<PortableSnapshot | undefined>
+  /** The needs that a snapshot of the sandbox's memory would have now. */
+  memoryNeeds(handle: DriverHandle): Promise<MemoryNeeds>
   /** Why memory with these needs cannot be used on this machine, as a sentence. Undefined: it can. */
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined>
   /**

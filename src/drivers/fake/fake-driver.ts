@@ -31,6 +31,7 @@ import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { untilAborted } from '../../lib/until-aborted.ts'
+import { freeAddress } from './fake-address.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
 import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
@@ -250,6 +251,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     return { files: filesOf(content), note: { spec, needs }, needs }
   }
 
+  async memoryNeeds(): Promise<MemoryNeeds> {
+    return { cpu: this.world.cpu }
+  }
+
   async whyUnfit({ cpu }: MemoryNeeds): Promise<string | undefined> {
     return cpu === this.world.cpu ? undefined : `It needs the CPU ${cpu}.`
   }
@@ -386,12 +391,6 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 }
 
 const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
-
-/** The lowest free number. A sandbox that is gone leaves its address to the next one, as on a real machine. */
-function freeAddress({ sandboxes }: FakeWorld): string {
-  const taken = new Set([...sandboxes.values()].map(({ handle }) => handle.data.address))
-  for (let number = 1; ; number++) if (!taken.has(`fake-${number}`)) return `fake-${number}`
-}
 
 const cannotBeRead = (name: string): AppError =>
   new AppError('unavailable', `The state of ${name} could not be read.`)

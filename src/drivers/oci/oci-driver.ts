@@ -51,7 +51,13 @@ import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { finishGpuRestore } from './snapshot/gpu-memory.ts'
-import { exportSnapshot, type FetchFiles, importSnapshot, whyUnfit } from './snapshot/portable-snapshot.ts'
+import {
+  exportSnapshot,
+  type FetchFiles,
+  importSnapshot,
+  memoryNeeds,
+  whyUnfit,
+} from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-folder.ts'
 import { takeSnapshot } from './snapshot/take-snapshot.ts'
 import { measure, measureDisks, measureMemory } from './stats.ts'
@@ -271,6 +277,10 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     const path = assertOurs(this.#context.layout, folder)
     await this.#dismantling.get(path)
     return exportSnapshot(this.#context, path)
+  }
+
+  memoryNeeds(handle: DriverHandle): Promise<MemoryNeeds> {
+    return this.#live.withAlive(handle, (record) => memoryNeeds(this.#context, record))
   }
 
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined> {

@@ -4,12 +4,12 @@ import type { Socket } from 'node:net'
 import { holdReading } from '../node-internals/held-message.ts'
 import { noteSpent } from '../node-internals/spent-buffers.ts'
 import { type ChunkPacer, tinyBytes } from './chunk-pacer.ts'
-import { trailerPairs } from './headers.ts'
+import { type HeaderNames, trailerPairs } from './headers.ts'
 import { readLittleAtOnce } from './upstream-socket.ts'
 
 export type BodyFlowOptions = {
   /** Names of trailers that do not cross; null: none cross. */
-  ownTrailers: ReadonlySet<string> | null
+  ownTrailers: HeaderNames | null
   pacer: ChunkPacer
 }
 
@@ -121,7 +121,7 @@ function flushHeads(): void {
   }
 }
 
-function addTrailers(sink: Sink, rawTrailers: readonly string[], own: ReadonlySet<string>): void {
+function addTrailers(sink: Sink, rawTrailers: readonly string[], own: HeaderNames): void {
   try {
     sink.addTrailers(trailerPairs(rawTrailers, own))
   } catch {

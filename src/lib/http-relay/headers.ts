@@ -24,9 +24,12 @@ export class MalformedHead extends Error {
   }
 }
 
+/** Names in lower case. */
+export type HeaderNames = Pick<ReadonlySet<string>, 'has'>
+
 export type OutgoingHeadOptions = {
-  /** Names in lower case, Host among them, that the proxy writes itself or keeps to itself. */
-  own: ReadonlySet<string>
+  /** Names, Host among them, that the proxy writes itself or keeps to itself. */
+  own: HeaderNames
   /** Keep Expect: the client waits for the far side's own 100. */
   awaitsContinue: boolean
   upgrade: boolean
@@ -90,7 +93,7 @@ export function answerHeaders(
   return headers
 }
 
-export function trailerPairs(raw: readonly string[], own: ReadonlySet<string>): [string, string][] {
+export function trailerPairs(raw: readonly string[], own: HeaderNames): [string, string][] {
   const pairs: [string, string][] = []
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]!.toLowerCase()

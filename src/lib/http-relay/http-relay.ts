@@ -15,7 +15,7 @@ import { BodyFlow } from './body-flow.ts'
 import { takeBulk } from './bulk.ts'
 import type { ChunkPacer } from './chunk-pacer.ts'
 import { discardBody } from './discard-body.ts'
-import { headerValue, headText, type OutgoingHead } from './headers.ts'
+import { type HeaderNames, headerValue, headText, type OutgoingHead } from './headers.ts'
 import { relayInterimAnswers } from './interim-answers.ts'
 import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 
@@ -41,7 +41,7 @@ export type RelayOptions = HttpExchange & {
   /** `keepsTrailers`: the answer may announce trailers. */
   answerHeaders(raw: readonly string[], keepsTrailers: boolean): string[]
   /** Names of trailers that do not cross; null: none cross. */
-  ownTrailers: ReadonlySet<string> | null
+  ownTrailers: HeaderNames | null
   /** Shared by all messages of the same peer. */
   pacer: ChunkPacer
   /** Answers a client that has no answer yet that the far side gives none. */

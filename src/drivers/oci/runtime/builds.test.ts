@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { describeBuild, restoresHostname } from './builds.ts'
+import { describeBuild, findBuild, findBuildByHash, restoresHostname } from './builds.ts'
 
 describe('a build of gVisor', () => {
   it('is identified by the hash of all its bytes', async (t) => {
@@ -14,6 +14,25 @@ describe('a build of gVisor', () => {
     writeFileSync(join(folder, 'runsc'), bytes)
     const { sha256, size } = await describeBuild(join(folder, 'runsc'))
     assert.deepEqual([sha256, size], [createHash('sha256').update(bytes).digest('hex'), bytes.length])
+  })
+
+  it('of an earlier release is found beside the current one, also for a snapshot of another machine', async (t) => {
+    const folder = mkdtempSync(join(tmpdir(), 'warren-builds-'))
+    t.after(() => rmSync(folder, { recursive: true, force: true }))
+    const put = (version: string) => {
+      const path = join(folder, `runsc-${version}`, 'runsc')
+      mkdirSync(dirname(path))
+      writeFileSync(path, `of version ${version}`)
+      return path
+    }
+    const [older, current] = [put('1'), put('2')]
+    mkdirSync(join(folder, 'runsc-that-is-being-built'))
+    const build = await describeBuild(older)
+    assert.equal(await findBuildByHash(build.sha256, current), older)
+    assert.equal(await findBuild({ ...build, path: '/elsewhere/runsc', mtimeMs: 1 }, current), older)
+    rmSync(older)
+    assert.equal(await findBuildByHash(build.sha256, current), undefined)
+    await assert.rejects(findBuild({ ...build, path: '/elsewhere/runsc' }, current), /another build/)
   })
 
   it('restores hostnames if its binary has the function for it, and only then', async (t) => {

@@ -3,7 +3,8 @@
  * gVisor does not report it: builds made by Go all have the same version.
  */
 import { createHash } from 'node:crypto'
-import { open, stat } from 'node:fs/promises'
+import { open, readdir, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
@@ -27,9 +28,12 @@ export async function describeBuild(path: string): Promise<RuntimeBuild> {
   return build
 }
 
-/** Returns the path of that build: its old path, or the current one if it is the same build. */
+/**
+ * Returns the path of that build: its old path, the current one if it is the same build, or one that an earlier
+ * Warren left beside it.
+ */
 export async function findBuild(build: RuntimeBuild, current: string): Promise<string> {
-  for (const path of [build.path, current]) {
+  for (const path of [build.path, ...(await buildsAround(current))]) {
     const now = await ifPresent(stat(path))
     if (!now || now.size !== build.size) continue
     if (path === build.path && now.mtimeMs === build.mtimeMs) return path
@@ -40,6 +44,25 @@ export async function findBuild(build: RuntimeBuild, current: string): Promise<s
     `The snapshot was taken by another build of the runtime, which is no longer at ${build.path} ` +
       `(SHA-256 ${build.sha256.slice(0, 12)}…). Restore that build, or start without memory: the files are complete.`,
   )
+}
+
+/** The path of the build with this hash, if it is on this machine. */
+export async function findBuildByHash(sha256: string, current: string): Promise<string | undefined> {
+  for (const path of await buildsAround(current))
+    if ((await describeBuild(path)).sha256 === sha256) return path
+  return undefined
+}
+
+/** The current build first. Each build has a folder of its own, and those of earlier releases are kept. */
+async function buildsAround(current: string): Promise<string[]> {
+  const [program, parent] = [basename(current), dirname(dirname(current))]
+  const names = (await ifPresent(readdir(parent))) ?? []
+  const others: string[] = []
+  for (const name of names.filter((one) => one.startsWith(`${program}-`))) {
+    const path = join(parent, name, program)
+    if (path !== current && (await ifPresent(stat(path)))) others.push(path)
+  }
+  return [current, ...others]
 }
 
 /**

@@ -4,7 +4,7 @@
  * with all features that its programs have seen, and the same agent kit.
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { MemoryNeeds, PortableSnapshot, Snapshot } from '../../../core/ports/driver.ts'
 import type { PackNote, PackTarget } from '../../../core/ports/object-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
@@ -12,7 +12,7 @@ import { ifPresent } from '../../../lib/if-present.ts'
 import type { OciContext } from '../context/context.ts'
 import { diskName, layerName, layerNumbers } from '../disk/root-layers.ts'
 import type { HeldGpus, SandboxRecord } from '../record/records.ts'
-import { describeBuild } from '../runtime/builds.ts'
+import { describeBuild, findBuildByHash, type RuntimeBuild } from '../runtime/builds.ts'
 import { candidatePlatforms } from '../runtime/platforms.ts'
 import { type GpuNeeds, untilUnmounted, whyGpusUnfit } from './restore.ts'
 import {
@@ -49,7 +49,7 @@ export async function exportSnapshot(
   if (record.shared) await untilUnmounted(join(folder, diskName))
   const memory = record.build !== null && !(await isConsumed(folder))
   const portable = portableRecord(context, memory ? record : { ...record, build: null })
-  const needs = memory ? await needsOf(portable) : null
+  const needs = memory ? await needsOf(portable.origin, record.build!) : null
   const names = [
     diskName,
     ...layerNumbers(record.origin).map(layerName),
@@ -62,13 +62,19 @@ export async function exportSnapshot(
   }
 }
 
+/** The needs of a snapshot of this sandbox. */
+export async function memoryNeeds(context: OciContext, record: SandboxRecord): Promise<MemoryNeeds> {
+  const build = await describeBuild(record.runtimeBinary)
+  return needsOf(portableRecord(context, { version: 1, origin: record, shared: false, build }).origin, build)
+}
+
 export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise<string | undefined> {
   const { runtime, platform, build = '', cpu = '', agentFolder = '', gpu } = needs
   if (runtime !== context.runtime.flavour.runtime) {
     return `It was taken by ${runtime}, and sandboxes run under ${context.runtime.flavour.runtime} here.`
   }
-  if ((await describeBuild(context.runtime.binary)).sha256 !== build) {
-    return `It was taken by another build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) than the one on this machine.`
+  if ((await findBuildByHash(build, context.runtime.binary)) === undefined) {
+    return `It was taken by a build of ${runtime} (SHA-256 ${build.slice(0, 12)}…) that is not on this machine.`
   }
   const features = await cpuFeatures()
   const missing = cpu.split(' ').filter((feature) => feature !== '' && !features.has(feature))
@@ -81,7 +87,7 @@ export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise
   const isKitHere = await ifPresent(access(localPath(context, agentFolder)).then(() => true))
   return isKitHere
     ? undefined
-    : 'It was taken by another version of Warren, whose agent is not on this machine.'
+    : `It needs an agent that is not on this machine (${basename(agentFolder).slice(0, 12)}…).`
 }
 
 /** The disk gets its final name when everything is there. */
@@ -126,12 +132,12 @@ function readNote(note: PackNote): ExportNote {
 }
 
 /** Programs in memory may have seen every feature of the CPU, and continue to use it. */
-async function needsOf({ origin, build }: SnapshotRecord): Promise<MemoryNeeds> {
+async function needsOf(origin: SandboxRecord, build: RuntimeBuild): Promise<MemoryNeeds> {
   const { runtime, platform, agentFolder, gpus } = origin
   return {
     runtime,
     agentFolder,
-    build: build!.sha256,
+    build: build.sha256,
     ...(platform !== null && { platform }),
     cpu: [...(await cpuFeatures())].join(' '),
     ...(gpus && { gpu: gpuNeeds(gpus) }),
