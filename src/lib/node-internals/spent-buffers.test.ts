@@ -19,8 +19,12 @@ test('after every four mebibytes of buffers the young generation is collected, a
     for (let turns = 0; turns < 3; turns++) await turn()
     return kinds.splice(0)
   }
-  // Begins with an empty young generation, so that garbage of the test itself does not fill it.
-  await seenAfter(4 * mebibyte)
+  // Begins with an empty young generation, so that garbage of the test itself does not fill it. If V8 has marked the whole
+  // heap for its own reasons by then, it finishes that with a full collection in place of the requested one.
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const [kind] = await seenAfter(4 * mebibyte)
+    if (kind === constants.NODE_PERFORMANCE_GC_MINOR) break
+  }
   assert.deepEqual(await seenAfter(3 * mebibyte), [])
   assert.deepEqual(await seenAfter(mebibyte), [constants.NODE_PERFORMANCE_GC_MINOR])
   assert.deepEqual(await seenAfter(mebibyte), [])
