@@ -34,7 +34,7 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   notes: `"list" shows the templates of the team. "delete" takes a name or an id.
 
 "add" makes a template that Warren knows by itself: code-interpreter, desktop, docker, mcp-gateway or pytorch
-(which downloads about 3 GB). --full puts in all that it can hold.
+(which downloads about 3 GB). --full installs every optional part of it.
 "build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
 
   --name NAME             the template's name, or NAME:TAG; else the folder's
@@ -43,7 +43,7 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
   --memory N              memory of its sandboxes, in MiB
   --build-arg NAME=VALUE  the value of an ARG; may be given several times
   --start-cmd COMMAND     instead of ENTRYPOINT and CMD; '' for none
-  --ready-cmd COMMAND     ends with 0 once the start command is ready; else 20 seconds are waited
+  --ready-cmd COMMAND     ends with 0 once the start command is ready; without it, the build waits 20 seconds
   --no-cache              carry out every step, also what ran before
   --json                  the result as JSON; the log goes to standard error
 

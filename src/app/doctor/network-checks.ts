@@ -67,5 +67,5 @@ export const networkChecks: readonly MachineCheck[] = [
   { name: 'nftables', look: tryNftables },
   { name: 'forwarding', look: lookAtForwarding },
   { name: 'port', look: lookAtPort },
-  { name: 'TLS authorities', look: lookAtAuthorities },
+  { name: 'authorities', look: lookAtAuthorities },
 ]
