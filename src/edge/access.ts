@@ -34,16 +34,6 @@ export function rejectionOf(
   return isSame(String(given), trafficToken) ? null : trafficTokenWrong(sandboxID)
 }
 
-/** The route of the sandbox whose agent has this token. It grants nothing: the agent checks the token itself. */
-export function routeOfToken<R extends Pick<Route, 'agentToken'>>(
-  token: string,
-  routes: Iterable<R>,
-): R | undefined {
-  const given = digest(token)
-  for (const route of routes) if (timingSafeEqual(given, digest(route.agentToken))) return route
-  return undefined
-}
-
 /**
  * The token to show the agent for a client that is older than tokens. Undefined if the request shows a token
  * of its own, or if its host name does not have the client ID that stands for the token.

@@ -13,7 +13,7 @@ import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
-import { leadsToInternalRoute, neverReachesSandbox, rejectionOf, routeOfToken } from './access.ts'
+import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
 import {
   type EdgeAnswer,
   internalRoute,
@@ -275,7 +275,7 @@ class SandboxEdge {
       case 'token': {
         const { token, path } = destination
         if (leadsToInternalRoute({ port: envdPort, path })) return internalRoute(path)
-        const route = routeOfToken(token, this.#routes.values())
+        const route = this.#routes.ofToken(token)
         if (!route) return this.#peers ? tokenOfOtherNode : noSandboxOfToken
         return this.#heldAnswer(route) ?? toAgent(route, path)
       }

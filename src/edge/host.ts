@@ -35,9 +35,9 @@ const api: Destination = { kind: 'api' }
 /**
  * The routing rule. Two Host headers are rejected. A Host whose first label starts with a number and a dash
  * is a sandbox host: it must then be exactly `{port}-{sandboxID}[-{clientID}].{anything}`, and routing
- * headers are ignored. On shared hosts the routing headers apply; without them an access token does. Forwarding headers (X-Forwarded-Host and
- * such) and the authority of an absolute request target never select a sandbox: a target that contradicts
- * Host is rejected.
+ * headers are ignored. On shared hosts the routing headers apply; without them an access token does.
+ * Forwarding headers (X-Forwarded-Host and such) and the authority of an absolute request target never select
+ * a sandbox: a target that contradicts Host is rejected.
  */
 export function destinationOf(head: RequestHead, domain: string | null): Destination {
   const found = scan(head.rawHeaders)

@@ -73,6 +73,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   async #holding<T>(exchange: HttpExchange, asked: Asked, work: () => Promise<T>): Promise<T> {
     const { held } = this.#parts
     const since = held.now()
+    let signal: AbortSignal | undefined
     for (;;) {
       try {
         return await work()
@@ -80,7 +81,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         if (!(error instanceof NodeIsAway)) throw error
         const { nodeID, goneForMs, isKnownAway } = error
         const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
-        const signal = untilClosed(exchange)
+        signal ??= untilClosed(exchange)
         if (!(await held.untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }))) throw error
       }
     }

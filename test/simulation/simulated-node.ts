@@ -12,11 +12,11 @@ import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
-import type { Log } from '../../src/lib/log.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
+import { notedLog } from './noted-log.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
@@ -274,7 +274,7 @@ export class SimulatedNode {
     const wrapped = Object.fromEntries(stores) as Stores
     disks.beforeReleased = () => this.#calls.parkOrFail(process, 'volumes')
     const routes = new RouteTable()
-    const log = this.#log()
+    const log = notedLog(this.name, this.#note)
     const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
     const domain = joinDomain(
       {
@@ -350,7 +350,7 @@ export class SimulatedNode {
     return new Membership({
       nodes: stores.nodes,
       clock,
-      log: this.#log(),
+      log: notedLog(this.name, this.#note),
       self: { nodeID: this.name, runID: newUUID(), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: () => closeForgottenRoutes({ stores, routes }),
@@ -389,16 +389,5 @@ export class SimulatedNode {
     driver.beforeSnapshot = slowSnapshotsMs ? () => this.#calls.park(process, slowSnapshotsMs) : parkOrFail
     if (this.#plan.profile) driver.beforeEnforced = parkOrFail
     return driver
-  }
-
-  #log(): Log {
-    const say = (level: string) => (values: object, message: string) => {
-      const { err, ...rest } = values as { err?: Error }
-      this.#note(
-        () =>
-          `${this.name} log ${level}: ${message} ${JSON.stringify(rest)}${err ? ` (${err.message})` : ''}`,
-      )
-    }
-    return { debug: say('debug'), info: () => {}, warn: say('warn'), error: say('error') }
   }
 }

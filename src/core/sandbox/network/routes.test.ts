@@ -25,6 +25,23 @@ it('a route is added and removed once per run, however often it is set', () => {
   assert.deepEqual(seen, ['+1', '-1', '+2', '-2'])
 })
 
+it('a route is found by the token of its agent as long as it is there', () => {
+  const routes = new RouteTable()
+  routes.set(route('1'))
+  routes.set({ ...route('1'), sandboxID: 'ib', agentToken: 'u' })
+  assert.equal(routes.ofToken('t')?.sandboxID, 'ia')
+  assert.equal(routes.ofToken('u')?.sandboxID, 'ib')
+  assert.equal(routes.ofToken('v'), undefined)
+  routes.set(route('2'))
+  assert.equal(routes.ofToken('t')?.runID, '2')
+  routes.set({ ...route('2'), agentToken: 'w' })
+  assert.equal(routes.ofToken('t'), undefined)
+  assert.equal(routes.ofToken('w')?.runID, '2')
+  routes.remove('ia', '2')
+  assert.equal(routes.ofToken('w'), undefined)
+  assert.equal(routes.ofToken('u')?.sandboxID, 'ib')
+})
+
 it('a run that is frozen is marked until it is thawed or its route is removed, and no other run is', () => {
   const routes = new RouteTable()
   routes.set(route('1'))

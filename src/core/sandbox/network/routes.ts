@@ -1,4 +1,5 @@
 /** The target of each running sandbox's traffic. The service writes the table, the edge reads it; no I/O. */
+import { createHash } from 'node:crypto'
 import type { Endpoint } from '../../ports/driver.ts'
 
 export type Route = {
@@ -30,6 +31,8 @@ export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'
 
 export class RouteTable {
   #routes = new Map<string, Route>()
+  /** By the hash of the agent's token, so that the time of a lookup says nothing about other tokens. */
+  #ofToken = new Map<string, Route>()
   /** By sandbox: runs that are frozen for now, and why. */
   #held = new Map<string, { runID: string; why: string }>()
   #onAdd = new Set<(route: Route) => void>()
@@ -39,11 +42,18 @@ export class RouteTable {
     return this.#routes.get(sandboxID)
   }
 
+  /** The route of the sandbox whose agent has this token. It grants nothing: the agent checks the token itself. */
+  ofToken(token: string): Route | undefined {
+    return this.#ofToken.get(hashOf(token))
+  }
+
   /** If the run already has a route, only its target changes. The route of an earlier run is removed first. */
   set(route: Route): void {
     const before = this.#routes.get(route.sandboxID)
     if (before && before.runID !== route.runID) this.remove(route.sandboxID, before.runID)
+    if (before) this.#ofToken.delete(hashOf(before.agentToken))
     this.#routes.set(route.sandboxID, route)
+    this.#ofToken.set(hashOf(route.agentToken), route)
     if (before?.runID === route.runID) return
     for (const watcher of this.#onAdd) watcher(route)
   }
@@ -54,6 +64,7 @@ export class RouteTable {
     const route = this.#routes.get(sandboxID)
     if (!route || route.runID !== runID) return
     this.#routes.delete(sandboxID)
+    this.#ofToken.delete(hashOf(route.agentToken))
     for (const watcher of this.#onRemove) watcher(route)
   }
 
@@ -88,3 +99,5 @@ export class RouteTable {
     return this.#routes.values()
   }
 }
+
+const hashOf = (token: string): string => createHash('sha256').update(token).digest('hex')
