@@ -115,6 +115,33 @@ test('a snapshot in quarantine on one node is recovered and deleted through the 
   assert.equal((await one.call('POST', `/admin/quarantine/${snapshotName}/recover`)).status, 401)
 })
 
+test('a lost volume whose disk is on one node is recovered through the door of another', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const made = await other.call('POST', '/volumes', { body: { name: 'data' } })
+  const { volumeID } = (await made.json()) as { volumeID: string }
+  const node = aNode('other')
+  await one.fixture.stores.nodes.join(node)
+  await one.fixture.stores.nodes.leave(node)
+  await one.fixture.stores.nodes.forget('other', 1, 0)
+  assert.equal((await one.call('GET', `/volumes/${volumeID}`)).status, 404)
+  await other.fixture.volumes.reconcile()
+  const path = '/admin/lost-volumes'
+  const [entry] = (await (await one.callAsAdmin('GET', path)).json()) as { nodeID: string; foundAt: string }[]
+  assert.deepEqual([entry?.nodeID, typeof entry?.foundAt], ['other', 'string'])
+  for (const attempt of ['first', 'repeated']) {
+    const recovered = await one.callAsAdmin('POST', `${path}/${volumeID}/recover`, {})
+    assert.deepEqual(
+      await recovered.json(),
+      { volumeID, name: 'data', teamID: one.fixture.team.teamID },
+      attempt,
+    )
+  }
+  assert.equal((await one.call('GET', `/volumes/${volumeID}`)).status, 200)
+  assert.equal((await one.call('GET', path)).status, 401)
+  assert.equal((await one.call('POST', `${path}/${volumeID}/recover`, { body: {} })).status, 401)
+})
+
 test('two requests with one idempotency key at two doors at once make one sandbox', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
@@ -314,6 +341,7 @@ test('a node is listed with the builds on its disk', async () => {
   await one.fixture.stores.nodes.join(aNode('one'))
   const directory = new NodeDirectory({
     ...one.fixture.stores,
+    listLostVolumes: async () => [],
     readSelf: undefined,
     clock: one.fixture.clock,
   })
