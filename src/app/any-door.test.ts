@@ -31,6 +31,34 @@ test('all sandboxes of a team are killed on every node', async () => {
   for (const id of made) assert.equal(await stateOf(one, id), 'ended')
 })
 
+test('a sandbox that moves while all of its team are killed, or its team is deleted, is killed too', async () => {
+  for (const [method, path, status] of [
+    ['POST', '/admin/teams/alpha/sandboxes/kill', 200],
+    ['DELETE', '/admin/teams/alpha?force=true', 204],
+  ] as const) {
+    await using cluster = await openApiCluster()
+    const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+    const sandboxID = await create(other)
+    const { service, team, stores } = other.fixture
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
+    const { runID, snapshot } = (await stores.sandboxes.find(sandboxID))!
+    const listUnended = stores.sandboxes.listUnended.bind(stores.sandboxes)
+    stores.sandboxes.listUnended = async () => {
+      stores.sandboxes.listUnended = listUnended
+      // The node that was asked has done its part, and takes the sandbox now.
+      await stores.storedBytes.markSandbox({ sandboxID, runID }, { at: 1, needs: null })
+      assert.ok(
+        await one.fixture.stores.storedBytes.take({ sandboxID, runID, nodeID: 'other' }, snapshot!.name),
+      )
+      return listUnended()
+    }
+    const answer = await one.callAsAdmin(method, path)
+    assert.equal(answer.status, status, await answer.clone().text())
+    if (status === 200) assert.deepEqual(await answer.json(), { killedCount: 1, failedCount: 0 })
+    assert.notEqual(await stateOf(one, sandboxID), 'paused')
+  }
+})
+
 test('sandboxes and builds of a team on an absent node count as failed, and stay', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
