@@ -136,7 +136,11 @@ async function startMember(
         ...more,
       },
     })
-  const warren = await start(false)
+  const warren = await start(false).catch((error) => {
+    // An open port would keep this process, and its caller, alive.
+    database.close()
+    throw error
+  })
   const nodeID = await readNodeID(warren)
   const member: ClusterMember = {
     warren,
