@@ -78,7 +78,7 @@ suite('a node that was forgotten comes back', () => {
     ['was killed', () => door(1).crash(), () => member(1).restart('crash')],
     ['was cut off', () => member(1).machine.cut(), () => member(1).machine.mend()],
   ] as const) {
-    test(`a sandbox that was told as lost is stopped when its node, which ${how}, returns`, async () => {
+    test(`a sandbox that was told as lost is stopped when its node, which ${how}, returns`, async (context) => {
       const { sandboxId } = await onSecond()
       await leave()
       try {
@@ -88,7 +88,9 @@ suite('a node that was forgotten comes back', () => {
       } finally {
         await comeBack()
       }
+      const since = Date.now()
       await eventually(() => assert.deepEqual(tracesOf(sandboxId), { processes: 0, folder: false }))
+      context.diagnostic(`stopped ${Date.now() - since} ms after the return`)
       await eventually(async () => {
         const nodes = (await (await asAdmin(door(0), 'GET', '/nodes')).json()) as { status: string }[]
         assert.deepEqual(
