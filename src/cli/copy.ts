@@ -27,8 +27,10 @@ export async function copyCommand({ words, values }: Given, parts: RunParts): Pr
     throw new UsageError('Either SOURCE or TARGET must be SANDBOX:PATH.', command)
   const client = await parts.connect()
   const files = new SandboxFiles(client, await agentOf(client, sandboxID, values.user))
-  if (target.sandboxID) return copyIn(files, source.path, target.path)
-  return copyOut(files, source.path, target.path, maxBytes)
+  const message = target.sandboxID
+    ? await copyIn(files, source.path, target.path)
+    : await copyOut(files, source.path, target.path, maxBytes)
+  return plainLines(message)
 }
 
 /** A word with a colon before any slash names a sandbox. */

@@ -40,7 +40,8 @@ const webhook = {
 export type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
 /** What the server was asked for since the test began. */
 export const asked: Asked[] = []
-const answers: Record<string, unknown> = {
+/** What it answers; a test may change it. */
+export const answers: Record<string, unknown> = {
   'GET /v2/sandboxes': [sandbox],
   'GET /v2/sandboxes?nextToken=more': [{ ...sandbox, sandboxID: 'itwo', state: 'paused' }],
   'GET /sandboxes/ione': sandbox,
