@@ -1,5 +1,6 @@
 /** `warren sandbox cp`: files and folders into a sandbox and out of it, with the rules of `docker cp`. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createReadStream, mkdirSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, posix, resolve } from 'node:path'
@@ -148,6 +149,9 @@ class SandboxFiles {
     const names = await readdir(source)
     const list = ['--null', '--verbatim-files-from', '--files-from=-']
     const child = spawn('tar', ['--create', '--file=-', `--directory=${source}`, ...list])
+    await once(child, 'spawn').catch((error) => {
+      throw refusal(`A folder is copied by \`tar\`, which cannot be run here: ${errorText(error)}`)
+    })
     let complaint = ''
     child.stderr.on('data', (chunk: Buffer) => {
       complaint = `${complaint}${chunk}`.slice(0, longestComplaint)

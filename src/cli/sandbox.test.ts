@@ -96,6 +96,21 @@ test('cp prints no control sequences of the sandbox', async () => {
   }
 })
 
+test('cp of a folder says that tar is missing on this machine', async (context) => {
+  answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/x', type: 'FILE_TYPE_DIRECTORY' } }
+  const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
+  const { PATH } = process.env
+  context.after(() => {
+    process.env.PATH = PATH
+  })
+  process.env.PATH = '/nowhere'
+  try {
+    await assert.rejects(run('cp', folder, 'ione:/x'), /copied by `tar`, which cannot be run here: .*ENOENT/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
 test('a shell shows the output of the sandbox, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
   const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
