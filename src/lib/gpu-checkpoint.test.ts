@@ -2,14 +2,18 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 
 const native = resolve(import.meta.dirname, '../../native')
 const folder = mkdtempSync(join(tmpdir(), 'warren-gpu-checkpoint-'))
-after(() => rmSync(folder, { recursive: true }))
+const freedMark = '/dev/gpu-memory-freed'
+after(() => {
+  rmSync(folder, { recursive: true })
+  rmSync(freedMark, { force: true })
+})
 
 const compilers = { x64: 'x86_64-linux-gnu-gcc', arm64: 'aarch64-linux-gnu-gcc' }
 const pinned = /^\S+-gcc \(Debian 12\.2\.0-\d+\S*\) 12\.2\.0$/m
@@ -91,7 +95,9 @@ suite('the program', () => {
 
   test('moves the GPU memory to the host, and back', () => {
     assert.deepEqual(run('--toggle --pid 7'), { status: 0, stdout: '', asked: 'lock 7, checkpoint 7' })
+    assert.ok(existsSync('/dev/gpu-memory-7'))
     assert.equal(run('--toggle --pid 7', { STATE: '2' }).asked, 'restore 7, unlock 7')
+    assert.ok(!existsSync('/dev/gpu-memory-7') && existsSync(freedMark))
     assert.equal(run('--toggle --pid 7', { STATE: '1' }).asked, 'unlock 7')
   })
 

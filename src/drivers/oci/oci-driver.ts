@@ -366,8 +366,9 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
   }
 
   async close(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, exits, namespaces } = this.#context
+    const { layout, firewall, subnet, cgroups, lowering, records, slots, exits, namespaces } = this.#context
     exits.close()
+    for (const stop of lowering.values()) stop.abort()
     if (!this.#opened) return
     await this.#opened.catch(() => {})
     this.#stopUpkeep?.()
