@@ -8,7 +8,8 @@ import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
-import { routeOfSignedFile } from '../edge/signed-file.ts'
+import { SignedFileSearch } from '../edge/signed-file.ts'
+import { AppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
@@ -93,11 +94,15 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     await closed
   })
   if (cluster) {
+    const signedFiles = new SignedFileSearch(ports.routes, ports.clock)
     const operations: PeerOperations = {
       'take offered sandbox': cluster.takeOffered,
       'say why memory is unfit': cluster.whyUnfit,
-      'find signed file': async ({ method, path }) =>
-        routeOfSignedFile(method, path, ports.routes.values())?.sandboxID,
+      'find signed file': async ({ method, path }) => {
+        const route = signedFiles.find(method, path)
+        if (route === 'busy') throw new AppError('unavailable', 'Too many signed file links are looked up.')
+        return route?.sandboxID
+      },
     }
     const attach = (server: Server) =>
       edge.attach(server, (request, response) => {

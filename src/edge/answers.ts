@@ -173,6 +173,14 @@ export const unknownSignature: EdgeAnswer = {
   json: { code: 401, message: 'invalid signature: it fits no running sandbox' },
 }
 
+/** Many signatures fitted no sandbox lately. This one may fit. */
+export const tooManySignatures: EdgeAnswer = {
+  status: 503,
+  title: 'Too many links are being looked up',
+  retryAfterSeconds: 1,
+  json: { code: 503, message: 'Too many signed file links are being looked up. Try again in a moment' },
+}
+
 /** Lets scripts on any page read why a request failed. */
 const openToAllOrigins = {
   'Access-Control-Allow-Origin': '*',

@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
 import type { FindDemand, FindResumable } from '../core/sandbox/network/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/network/routes.ts'
+import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
@@ -25,6 +26,7 @@ import {
   standsStill,
   tokenOfOtherNode,
   tooManyConnections,
+  tooManySignatures,
   unknownSignature,
 } from './answers.ts'
 import type { Cut } from './clients.ts'
@@ -33,7 +35,7 @@ import { type Destination, destinationOf, domainName, type SandboxDestination } 
 import { type EdgeForwarder, type FindSigned, PeerTraffic } from './peer-traffic.ts'
 import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
-import { routeOfSignedFile } from './signed-file.ts'
+import { SignedFileSearch } from './signed-file.ts'
 import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
@@ -133,6 +135,7 @@ const toAgent = (route: Route, path: string): Target => ({
 
 class SandboxEdge {
   #routes: RouteTable
+  #files: SignedFileSearch
   #waker: Waker | null
   #peers: PeerTraffic | null
   #domain: string | null
@@ -157,6 +160,7 @@ class SandboxEdge {
     onFinished,
   }: EdgeOptions) {
     this.#routes = routes
+    this.#files = new SignedFileSearch(routes, systemClock)
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
     this.#peers = forwarder ? new PeerTraffic({ forwarder, findDemand, findSigned, log }) : null
     this.#domain = domainName(domain)
@@ -211,9 +215,13 @@ class SandboxEdge {
     else if (!('status' in target)) this.#carry(exchange, target)
     else if (destination.kind === 'sandbox' && this.#mayBeElsewhere(request, destination))
       void this.#findAndCarry(exchange, destination)
-    else if (destination.kind === 'signed-file' && this.#peers?.mayHaveFile(destination.path))
-      void this.#peers.answerSigned(exchange, destination.path)
+    else if (destination.kind === 'signed-file' && this.#mayBeOfPeer(destination.path, target))
+      void this.#peers?.answerSigned(exchange, destination.path)
     else sendAnswer(request, response, target)
+  }
+
+  #mayBeOfPeer(path: string, answer: EdgeAnswer): boolean {
+    return answer === unknownSignature && this.#peers?.mayHaveFile(path) === true
   }
 
   /** True if the sandbox may be paused or on another node. */
@@ -266,8 +274,9 @@ class SandboxEdge {
       }
       case 'signed-file': {
         const { path } = destination
-        const route = routeOfSignedFile(request.method, path, this.#routes.values())
+        const route = this.#files.find(request.method, path)
         if (!route) return unknownSignature
+        if (route === 'busy') return tooManySignatures
         const held = this.#heldAnswer(route)
         if (held) return held
         return toAgent(route, path)

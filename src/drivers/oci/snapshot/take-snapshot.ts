@@ -7,7 +7,7 @@ import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Snapshot, SnapshotOptions } from '../../../core/ports/driver.ts'
 import { allDone } from '../../../lib/all-done.ts'
-import { AppError, errorText } from '../../../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
 import { lowerMemoryLater } from '../context/memory-limit.ts'
@@ -72,6 +72,8 @@ async function writeSnapshot(
     const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
     await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
   } catch (error) {
+    // Nothing has begun, and the folder belongs to the other snapshot.
+    if (isAppError(error, 'already_exists')) throw error
     const undo = options.standsStill
       ? noteFrozen(context, record, { byRuntime: true, save: null })
       : thaw(context, record)

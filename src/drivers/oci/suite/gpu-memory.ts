@@ -24,8 +24,8 @@ import type { OciSuite } from './runtimes.ts'
 const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
 
 /**
- * The state of a process is a file in the sandbox; so is what makes a step fail, take its time, or lose its process. A
- * plus in the notes: the agent is told that the host has GPU memory of the process.
+ * The state of a process is a file in the sandbox; so is what makes a step fail, take its time, hang, or lose its process.
+ * A plus in the notes: the agent is told that the host has GPU memory of the process.
  */
 const library = `#include <signal.h>
 #include <stdio.h>
@@ -46,6 +46,7 @@ static int step(const char *name, int pid, int next) {
   fprintf(notes, "%s%s ", name, access(mark_of(pid), F_OK) == 0 ? "+" : "");
   fclose(notes);
   if (access("/tmp/slow", F_OK) == 0) usleep(250000);
+  while (access("/tmp/hangs", F_OK) == 0) usleep(10000);
   snprintf(dies, sizeof dies, "/tmp/dies-%s-%d", name, pid);
   if (access(dies, F_OK) == 0) {
     kill(pid, SIGKILL);
@@ -195,6 +196,17 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       assert.equal(await alive(other), '0')
       for (const pid of [dying, third]) assert.match(await alive(pid), /No such process/)
       await bench.driver.stop(next)
+    })
+
+    it('does not keep a sandbox from being stopped when its move never ends', async () => {
+      const handle = await holding()
+      await bench.run(handle, 'touch /tmp/hangs')
+      const taken = assert.rejects(take(handle, 'hung', 'end'))
+      await bench.run(handle, 'while ! grep -q lock /tmp/notes; do sleep 0.05; done')
+      await bench.driver.stop(handle, AbortSignal.timeout(60_000))
+      await taken
+      assert.equal(bench.driver.gpus?.free, 4)
+      assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('hung')), undefined)
     })
 
     for (const verb of ['pause', 'snapshot'] as const) {
