@@ -23,7 +23,7 @@ import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
 import { createAskForFile, createAskWhyUnfit, createHandOver } from '../peers/peer-operations.ts'
-import { createPeerServer } from '../peers/peer-server.ts'
+import { createPeerServer, type PeerServer } from '../peers/peer-server.ts'
 import { PeerWatch } from '../peers/peer-watch.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
@@ -227,8 +227,9 @@ export async function listenForPeers(
   options: ServerOptions,
   attach: (server: Server) => void,
   inherited: number | undefined,
-): Promise<Server> {
-  const server = createPeerServer(options, identity)
+): Promise<PeerServer> {
+  const inner = createPeerServer(options, identity)
+  const { server } = inner
   attach(server)
   const { host, port } = peerPort({ peerAddress, peerListen })
   await listen(server, host, port, inherited).catch((cause) => {
@@ -236,5 +237,5 @@ export async function listenForPeers(
       cause,
     })
   })
-  return server
+  return inner
 }
