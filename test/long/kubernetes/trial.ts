@@ -126,7 +126,7 @@ const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
   },
 
   async drain(counting) {
-    const node = 'node-2'
+    const node = process.env.TRIAL_NODE ?? 'node-2'
     const address = await addressOf(node)
     log(`before: ${await spread(counting)}`)
     await underLoad(counting, async () => {
