@@ -12,6 +12,7 @@ import { SignedFileSearch } from '../edge/signed-file.ts'
 import { AppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
+import type { PeerServer } from '../peers/peer-server.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -84,10 +85,13 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   const sockets = inheritedSockets()
-  let inner: Server | undefined
+  let inner: PeerServer | undefined
   closers.add('the doors', async () => {
     health.close()
-    const closed = Promise.all([listener.close(closeGraceMs), inner && closeGently(inner, closeGraceMs)])
+    const closed = Promise.all([
+      listener.close(closeGraceMs),
+      inner && closeGently(inner.server, closeGraceMs, { closeIdle: inner.turnIdleAway }),
+    ])
     // Requests under way may finish. Only the edge knows upgraded connections, for which the doors would wait.
     await Promise.race([closed, delay(finishWithinMs)])
     edge.close()

@@ -1,7 +1,7 @@
 /** The edge's own answers, with the contract's texts: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
-import { isAppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { requestIDOf } from '../lib/request-id.ts'
@@ -155,6 +155,16 @@ export function nodeUnreachable(sandboxId: string, port: number, error: unknown)
     ...(port === envdPort && { agentCode: error.retry?.should === false ? 'aborted' : 'resource_exhausted' }),
   }
 }
+
+/** For a request that the sandbox had not answered when its move to another node began. */
+export const sandboxDeparts = (sandboxId: string, port: number): EdgeAnswer =>
+  nodeUnreachable(sandboxId, port, departs)
+
+const departs = new AppError(
+  'unavailable',
+  'The sandbox is on its way to another machine, where it goes on. It may have carried out the request; look before you try again.',
+  { retry: { should: false, afterSeconds: 1 } },
+)
 
 export const internalRoute = (path: string): EdgeAnswer => ({
   status: 404,

@@ -20,6 +20,7 @@ import {
   internalRoute,
   invalidRequest,
   noSandboxOfToken,
+  sandboxDeparts,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
@@ -167,7 +168,7 @@ class SandboxEdge {
     this.#log = log
     this.#onFinished = onFinished
     this.#limits = { connectionLimit, retryWaitsMs }
-    this.#stopWatching = routes.onRemove((route) => this.#endRun(route))
+    this.#stopWatching = routes.onRemove((route, departs) => this.#endRun(route, departs))
   }
 
   destination(request: IncomingMessage): Destination {
@@ -197,7 +198,7 @@ class SandboxEdge {
     this.#stopWatching()
     this.#waker?.close()
     // The sandboxes keep running, so no answer about their end would be true.
-    for (const run of this.#runs.values()) run.end(null)
+    for (const run of this.#runs.values()) run.end(() => null)
     this.#runs.clear()
   }
 
@@ -306,16 +307,16 @@ class SandboxEdge {
       known.route = route
       return known
     }
-    known?.end(sandboxNotFound(route.sandboxID))
+    known?.end(() => sandboxNotFound(route.sandboxID))
     const run = new Run(route, this.#limits)
     this.#runs.set(route.sandboxID, run)
     return run
   }
 
-  #endRun({ sandboxID, runID }: Route): void {
+  #endRun({ sandboxID, runID }: Route, departs: boolean): void {
     const run = this.#runs.get(sandboxID)
     if (run?.route.runID !== runID) return
     this.#runs.delete(sandboxID)
-    run.end(sandboxNotFound(sandboxID))
+    run.end((port) => (departs ? sandboxDeparts(sandboxID, port) : sandboxNotFound(sandboxID)))
   }
 }

@@ -202,6 +202,7 @@ const nouns: Record<Owned['kind'], string> = {
   volume: 'volume',
   template: 'template',
   quarantined: 'snapshot',
+  'lost volume': 'lost volume',
   node: 'node',
 }
 
