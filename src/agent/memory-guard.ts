@@ -6,6 +6,7 @@
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { systemClock } from '../lib/clock.ts'
 
 /** As a pid: all processes but init and our own. */
 export const everybody = -1
@@ -181,7 +182,7 @@ function ownMachine(): SandboxMachine {
       // A process that died meanwhile has left its mark behind.
       if (marks.some((name) => existsSync(`/proc/${name.slice(gpuMark.length)}`))) return true
       const freedAt = statSync(gpuFreedMark, { throwIfNoEntry: false })?.mtimeMs ?? 0
-      return Math.abs(Date.now() - freedAt) < gpuFreedWithinMs
+      return Math.abs(systemClock.now() - freedAt) < gpuFreedWithinMs
     },
     pids() {
       return readdirSync('/proc')
