@@ -13,7 +13,8 @@ export function unknownTeam(teamID: string): AppError {
 
 /**
  * Locks the team's row until the commit, against others that lock it and not against those that only name the team. SQLite
- * lets only one transaction write at a time. No row: there is no such team.
+ * lets only one transaction write at a time. The isolation must be `read committed`: what follows must see what was
+ * committed while this waited. No row: there is no such team.
  */
 export const lockingTeam = (transaction: Transaction<Tables>, teamID: string) =>
   transaction

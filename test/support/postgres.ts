@@ -60,10 +60,7 @@ export function postgresMissing(): string | undefined {
 export const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
 
 /** Durable: a commit waits for the disk, as it does for users. */
-export async function startPostgres({
-  durable = false,
-  settings: more = [] as string[],
-} = {}): Promise<TestPostgres> {
+export async function startPostgres({ durable = false } = {}): Promise<TestPostgres> {
   const programs = programsFolder()
   if (programs === undefined) throw new Error(postgresMissing())
   const folder = mkdtempSync(join(tmpdir(), 'warren-postgres-'))
@@ -79,7 +76,6 @@ export async function startPostgres({
       'max_connections=60',
       ...(durable ? [] : sparing),
       `unix_socket_directories=${folder}`,
-      ...more,
     ]
     const options = settings.flatMap((setting) => ['-c', setting])
     const server = start(join(programs, 'postgres'), ['-D', data, ...options], folder, user)
