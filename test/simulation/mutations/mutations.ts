@@ -152,10 +152,10 @@ export const mutations: Mutation[] = [
     fault: 'A node counts only its own sandboxes against the limits of a team.',
     edits: [
       {
-        file: 'src/store/sandboxes.ts',
-        from: 'const exceeded = await exceededLimit(locked, sandbox, limits)',
+        file: 'src/store/sandbox-insert.ts',
+        from: 'const exceeded = await exceededLimit(locked, sandbox, limits, used)',
         to: `const own = await locked.selectFrom('sandboxes').select('id').where('team_id', '=', sandbox.teamID)
-          .where('node_id', '=', this.#nodeID).where('state', 'not in', ['ended', 'paused']).execute()
+          .where('node_id', '=', row.node_id).where('state', 'not in', ['ended', 'paused']).execute()
         const exceeded = own.length + 1 > limits.maxSandboxes ? 'maxSandboxes' : undefined`,
       },
     ],
