@@ -15,6 +15,7 @@ import type { SecretVault } from '../../src/core/secret/vault.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
 import type { TemplateStore } from '../../src/core/template/template-store.ts'
+import type { LostVolumeStore } from '../../src/core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../../src/core/volume/volume-store.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
@@ -119,6 +120,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   /** The same for other stores. */
   const storeFaults = {
     volumes: new StoreFaults<VolumeStore>(),
+    lostVolumes: new StoreFaults<LostVolumeStore>(),
     quarantine: new StoreFaults<QuarantineStore>(),
     templates: new StoreFaults<TemplateStore>(),
   }
@@ -134,6 +136,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         ...stores,
         sandboxes: faults.wrap(stores.sandboxes),
         volumes: storeFaults.volumes.wrap(stores.volumes),
+        lostVolumes: storeFaults.lostVolumes.wrap(stores.lostVolumes),
         quarantine: storeFaults.quarantine.wrap(stores.quarantine),
         templates: storeFaults.templates.wrap(stores.templates),
       },
