@@ -82,7 +82,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /route|egress policy/,
-    seed: 3076,
+    seed: 11285,
   },
   {
     name: 'kills behind pauses',
