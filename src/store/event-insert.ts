@@ -1,61 +1,52 @@
 /**
  * Writes an event and its deliveries to the team's webhooks, within the transaction that changes the sandbox.
  */
-import type { Transaction } from 'kysely'
-import { type EventCause, type EventType, eventData, type LifecycleEvent } from '../core/event/event.ts'
+import type { Compilable, Transaction } from 'kysely'
+import { type EventCause, type EventType, eventData } from '../core/event/event.ts'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import { payloadOf } from '../core/webhook/payload.ts'
 import { newUUID } from '../lib/ids.ts'
-import type { Tables } from './tables.ts'
+import type { Tables, WebhookRow } from './tables.ts'
 
-export async function tellEvent(
+type Receiver = Pick<WebhookRow, 'id' | 'events'>
+
+/** The enabled webhooks of the sandbox's team. Most teams have none. */
+export const webhooksFor = (transaction: Transaction<Tables>, sandboxID: string) =>
+  transaction
+    .selectFrom('webhooks')
+    .select(['id', 'events'])
+    .where('team_id', '=', ({ selectFrom }) =>
+      selectFrom('sandboxes').select('sandboxes.team_id').where('sandboxes.id', '=', sandboxID),
+    )
+    .where('is_enabled', '=', 1)
+    .orderBy('id')
+
+/** The statements that insert the event, and one delivery for each webhook that asks for such events. */
+export function insertingEvent(
   transaction: Transaction<Tables>,
   sandbox: Sandbox,
   { eventID, number, ...cause }: EventCause & { eventID: string; number: number },
-): Promise<void> {
+  webhooks: readonly Receiver[],
+): Compilable[] {
   const { sandboxID, teamID, templateID, buildID, runID } = sandbox
   const { type, at } = cause
   const data = eventData(sandbox, cause)
-  const event = { eventID, number, type, sandboxID, teamID, templateID, buildID, runID, data, at }
-  const { webhooks } = await transaction
-    .insertInto('sandbox_events')
-    .values({
-      id: eventID,
-      team_id: teamID,
-      sandbox_id: sandboxID,
-      number,
-      type,
-      template_id: templateID,
-      build_id: buildID,
-      run_id: runID,
-      at,
-      data: JSON.stringify(data),
-    })
-    // Most teams have no webhooks, and then this is the only statement.
-    .returning(({ selectFrom }) =>
-      selectFrom('webhooks')
-        .select(({ fn }) => fn.countAll<number>().as('count'))
-        .where('webhooks.team_id', '=', teamID)
-        .where('is_enabled', '=', 1)
-        .as('webhooks'),
-    )
-    .executeTakeFirstOrThrow()
-  if (Number(webhooks) > 0) await insertDeliveries(transaction, event)
-}
-
-async function insertDeliveries(transaction: Transaction<Tables>, event: LifecycleEvent): Promise<void> {
-  const webhooks = await transaction
-    .selectFrom('webhooks')
-    .select(['id', 'events'])
-    .where('team_id', '=', event.teamID)
-    .where('is_enabled', '=', 1)
-    .orderBy('id')
-    .execute()
-  const wanted = webhooks.filter(({ events }) => (JSON.parse(events) as EventType[]).includes(event.type))
-  if (wanted.length === 0) return
-  const body = payloadOf(event)
-  const { eventID, teamID, sandboxID, number, type, at } = event
-  const rows = wanted.map(({ id }) => ({
+  const event = transaction.insertInto('sandbox_events').values({
+    id: eventID,
+    team_id: teamID,
+    sandbox_id: sandboxID,
+    number,
+    type,
+    template_id: templateID,
+    build_id: buildID,
+    run_id: runID,
+    at,
+    data: JSON.stringify(data),
+  })
+  const wanted = webhooks.filter(({ events }) => (JSON.parse(events) as EventType[]).includes(type))
+  if (wanted.length === 0) return [event]
+  const body = payloadOf({ eventID, number, type, sandboxID, teamID, templateID, buildID, runID, data, at })
+  const deliveries = wanted.map(({ id }) => ({
     id: newUUID(),
     webhook_id: id,
     team_id: teamID,
@@ -72,5 +63,5 @@ async function insertDeliveries(transaction: Transaction<Tables>, event: Lifecyc
     last_status: null,
     last_error: null,
   }))
-  await transaction.insertInto('webhook_deliveries').values(rows).execute()
+  return [event, transaction.insertInto('webhook_deliveries').values(deliveries)]
 }

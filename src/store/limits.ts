@@ -3,35 +3,39 @@ import { activeStates, type Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { ExceededLimit } from '../core/sandbox/row/sandbox-store.ts'
 import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
-import { usageOfTeam } from './sandbox-counts.ts'
+import type { Usage } from './sandbox-counts.ts'
 import type { Tables } from './tables.ts'
+import { isPostgres } from './together.ts'
 
 export function unknownTeam(teamID: string): AppError {
   return new AppError('not_found', `There is no team '${teamID}'; \`warren team list\` lists all teams`)
 }
 
 /**
- * Locks the team's row until the commit by a write that changes nothing, which is the same SQL on both
- * engines.
+ * Locks the team's row until the commit, against others that lock it and not against those that only name the team. SQLite
+ * lets only one transaction write at a time. The isolation must be `read committed`: what follows must see what was
+ * committed while this waited. No row: there is no such team.
  */
-export async function lockTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {
-  const { numUpdatedRows } = await transaction
-    .updateTable('teams')
-    .set((set) => ({ created_at: set.ref('created_at') }))
+export const lockingTeam = (transaction: Transaction<Tables>, teamID: string) =>
+  transaction
+    .selectFrom('teams')
+    .select('id')
     .where('id', '=', teamID)
-    .executeTakeFirstOrThrow()
-  if (numUpdatedRows === 0n) throw unknownTeam(teamID)
+    .$if(isPostgres(transaction), (query) => query.forNoKeyUpdate())
+
+export async function lockTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {
+  if (!(await lockingTeam(transaction, teamID).executeTakeFirst())) throw unknownTeam(teamID)
 }
 
 export type LimitedSizes = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
 
-/** The limit that the team would pass with this sandbox active beside all its others. */
+/** The limit that the team would pass with this sandbox active beside all its others, which use so much. */
 export async function exceededLimit(
   transaction: Transaction<Tables>,
   { teamID, cpuCount, memoryMB, gpuCount = 0 }: LimitedSizes,
   limits: TeamLimits,
+  used: Usage,
 ): Promise<ExceededLimit | undefined> {
-  const used = await usageOfTeam(transaction, teamID)
   if (used.sandboxes + 1 > limits.maxSandboxes) return 'maxSandboxes'
   if (used.cpuCount + cpuCount > limits.maxCPU) return 'maxCPU'
   if (used.memoryMB + memoryMB > limits.maxMemoryMB) return 'maxMemoryMB'

@@ -2,6 +2,7 @@ import type { Kysely, Selectable } from 'kysely'
 import { awayAfterMs, type ClusterNode, type NodeFacts, type NodeStatus } from '../core/cluster/node.ts'
 import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../core/cluster/node-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
+import { commitsLater } from './commits-later.ts'
 import { databaseNow } from './database-clock.ts'
 import { forgetNode } from './node-forgetting.ts'
 import type { NodeRow, Tables } from './tables.ts'
@@ -63,7 +64,7 @@ export class SqlNodeStore implements NodeStore {
       .set({ load: JSON.stringify(load), seen_at: databaseNow(this.#db) })
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)
-      .returning(['status', 'seen_at'])
+      .returning(['status', 'seen_at', commitsLater(this.#db).as('later')])
       .executeTakeFirst()
     return row && { status: row.status, databaseTime: row.seen_at }
   }

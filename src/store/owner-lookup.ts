@@ -4,7 +4,7 @@ import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
 import { findReadyRow } from './ready-build.ts'
-import { findClaim, isMovable, isUnended } from './sandbox-queries.ts'
+import { findingClaim, isMovable, isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import { updateAndTell } from './sandbox-update.ts'
 import type { Tables } from './tables.ts'
@@ -95,7 +95,7 @@ export class SqlOwnerStore implements OwnerStore {
   giveUpCreate({ teamID, key, nodeID, at }: Parameters<OwnerStore['giveUpCreate']>[0]): Promise<void> {
     return this.#db.transaction().execute(async (transaction) => {
       const claimed = { team_id: teamID, key_hash: hashOf(key) }
-      const sandboxID = (await findClaim(transaction, claimed))?.sandboxID
+      const sandboxID = (await findingClaim(transaction, claimed).executeTakeFirst())?.sandboxID
       if (sandboxID === undefined) return
       const update = {
         fence: { sandboxID, nodeID, from: ['creating'] } as const,

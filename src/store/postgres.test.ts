@@ -10,16 +10,19 @@ import {
 import { legalMoves, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
+import { commitsLater } from './commits-later.ts'
 import { migrate, migrationsWith } from './migrate.ts'
-import { openDatabase, openStores } from './open-stores.ts'
+import { openDatabase, openStores, storesOver } from './open-stores.ts'
 import { soleNode } from './owners.ts'
 import { postgresDialect } from './postgres.ts'
 import { storeSuite } from './store-suite.ts'
 import type { Stores } from './stores.ts'
 import { addsTable, olderWorksBesideNewer, tooOldIsRejected } from './suite/newer-build.ts'
+import { aNode } from './suite/nodes.ts'
 import { ownerSuite } from './suite/owners.ts'
 import { aSandbox, haveTemplate, insertTeam, vault } from './suite/rows.ts'
 import { networksAreSealed } from './suite/sealing.ts'
+import { togetherInOrder, togetherOrNotAtAll } from './suite/together.ts'
 import { upgradeWithoutSnapshots } from './suite/upgrade.ts'
 import type { Tables } from './tables.ts'
 
@@ -185,6 +188,51 @@ test(
 test('parts of a network that may contain credentials are sealed', options, async () => {
   const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
   await networksAreSealed(db)
+  await db.destroy()
+})
+
+for (const [title, body] of [
+  ['statements that are sent together run in order and are committed', togetherInOrder],
+  ['statements that are sent together leave nothing behind if one fails', togetherOrNotAtAll],
+] as const) {
+  test(title, options, async () => {
+    const db = await openDatabase({ url: await server.createDatabase(), connections: 1, dataFolder, vault })
+    await body(db).finally(() => db.destroy())
+  })
+}
+
+test('statements go on after another Warren has added a column to their table', options, async () => {
+  const url = await server.createDatabase()
+  const db = await openDatabase({ url, connections: 1, dataFolder, vault })
+  const read = (from: Kysely<Tables>) => from.selectFrom('teams').selectAll().where('id', '=', 'no').execute()
+  for (let time = 0; time < 5; time++) await read(db)
+  const { rows } = await sql<{ name: string }>`select name from pg_prepared_statements
+    where statement like '%from "teams"%'`.execute(db)
+  assert.equal(rows.length, 1, 'no statement was prepared')
+  const addColumn = (name: string) => db.schema.alterTable('teams').addColumn(name, 'text').execute()
+  await addColumn('first_later')
+  assert.deepEqual(await read(db), [])
+  for (let time = 0; time < 5; time++) await read(db)
+  await addColumn('second_later')
+  // What a transaction did before is undone, so all of it must be tried again.
+  const again = () => db.transaction().execute(read)
+  await assert.rejects(again(), (error) => isAppError(error, 'unavailable'))
+  assert.deepEqual(await again(), [])
+  await db.destroy()
+})
+
+test('only a sign of life is answered before it is on disk', options, async () => {
+  const db = await openDatabase({ url: await server.createDatabase(), connections: 1, dataFolder, vault })
+  const { nodes } = storesOver(db, vault)
+  const node = aNode('one')
+  await nodes.join(node)
+  assert.equal((await nodes.renew(node))?.status, 'ready')
+  const setting = sql<{ synchronous_commit: string }>`show synchronous_commit`
+  const during = sql<{
+    set: string
+  }>`select ${commitsLater(db)} as set, current_setting('synchronous_commit')`
+  assert.equal((await during.execute(db)).rows[0]?.set, 'off')
+  assert.equal((await setting.execute(db)).rows[0]?.synchronous_commit, 'on')
   await db.destroy()
 })
 

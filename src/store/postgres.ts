@@ -1,4 +1,5 @@
 /** Kysely over PostgreSQL through a pool of connections. */
+import type { Duplex } from 'node:stream'
 import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kysely'
 import { Pool, type PoolClient, types } from 'pg'
 import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-error.ts'
@@ -6,6 +7,7 @@ import { systemClock } from '../lib/clock.ts'
 import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 import { databaseUnreachable } from './database-trouble.ts'
+import { StatementNames } from './statement-names.ts'
 
 const defaultConnections = 10
 /** How long a query waits for a new or free connection of the pool. */
@@ -22,6 +24,8 @@ function openPool(url: string, connections: number): Pool {
     max: connections,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
+    // Statements are sent without waiting for the answers to those before them, where a transaction sends several.
+    pipeline: true,
     application_name: 'warren',
     types: { getTypeParser: parserOf },
   })
@@ -39,21 +43,87 @@ function parserOf(oid: number, format?: string) {
 }
 
 function adapt(pool: Pool): PostgresPool {
-  const probe = new ServerProbe()
+  const shared: SharedParts = { probe: new ServerProbe(), names: new StatementNames() }
   return {
     async connect() {
       const client = await guarded(() => pool.connect(), { connecting: true })
-      const adapted = {
-        query: (text: string, values: readonly unknown[]) => {
-          const stop = probe.watch(client)
-          return guarded(() => client.query(text, values.map(checkPostgresBinding))).finally(stop)
-        },
-        release: () => client.release(),
-      }
-      return adapted as unknown as PostgresPoolClient
+      return new Session(client, shared) as unknown as PostgresPoolClient
     },
     end: () => guarded(() => pool.end()),
   }
+}
+
+const begins = /^(begin|start transaction)/
+const ends = /^(commit|rollback)$/
+const nothing = { command: '', rowCount: null, rows: [] }
+
+/** What all connections of a pool share. */
+type SharedParts = { probe: ServerProbe; names: StatementNames }
+
+/** One use of a connection, by a statement or a transaction. */
+class Session {
+  readonly #client: PoolClient
+  readonly #shared: SharedParts
+  #begun: Promise<unknown> | undefined
+  #committed: Promise<unknown> | undefined
+
+  constructor(client: PoolClient, shared: SharedParts) {
+    this.#client = client
+    this.#shared = shared
+  }
+
+  async query(text: string, values: readonly unknown[]): Promise<unknown> {
+    if (begins.test(text)) {
+      // Nobody waits for this answer alone: it comes before that of the first statement.
+      this.#begun = this.#send(text, values)
+      this.#begun.catch(() => {})
+      this.#committed = undefined
+      return nothing
+    }
+    // The last statements were sent together with their commit, which has failed if one of them has.
+    if (this.#committed && ends.test(text)) return text === 'commit' ? this.#committed : nothing
+    const result = this.#send(text, values)
+    if (text === 'commit') this.#committed = result
+    const [, answer] = await Promise.all([this.#begun, result])
+    return answer
+  }
+
+  release(): void {
+    this.#client.release()
+  }
+
+  async #send(text: string, values: readonly unknown[]): Promise<unknown> {
+    const { probe, names } = this.#shared
+    const stop = probe.watch(this.#client)
+    try {
+      const bound = values.map(checkPostgresBinding)
+      const name = bound.length > 0 ? names.nameOf(text) : undefined
+      joinWrites(this.#client)
+      return await this.#client.query({ text, values: bound, ...(name !== undefined && { name }) })
+    } catch (error) {
+      if (!isPlanOutdated(error)) throw postgresFailure(error, { connecting: false })
+      names.renew()
+      if (this.#begun)
+        throw databaseUnreachable('A migration has changed a table meanwhile; try again', error)
+      // The statement has not run.
+      return this.#send(text, values)
+    } finally {
+      stop()
+    }
+  }
+}
+
+/** A migration of a newer Warren has added a column that the named statement would return. */
+function isPlanOutdated(error: unknown): boolean {
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  return code === '0A000' && /cached plan/.test(String(message))
+}
+
+/** Makes one packet of the statements that are sent in the same turn of the event loop. */
+function joinWrites(client: PoolClient): void {
+  const { stream } = (client as unknown as { connection: { stream: Duplex } }).connection
+  stream.cork()
+  process.nextTick(() => stream.uncork())
 }
 
 /** Properties of a pool client that its type lacks. */

@@ -8,21 +8,21 @@ import type { Tables } from './tables.ts'
 export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
 
 /** The resource use of a team on all nodes. A frozen sandbox uses only its memory. */
-export function usageOfTeam(db: Kysely<Tables>, teamID: string): Promise<Usage> {
-  return usage(db, { column: 'team_id', value: teamID }, activeStates)
-}
+export const sumOfTeam = (db: Kysely<Tables>, teamID: string) =>
+  sumOf(db, { column: 'team_id', value: teamID }, activeStates)
 
 /** The resource use of all teams on one node, without starting sandboxes. */
-export function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
-  return usage(db, { column: 'node_id', value: nodeID }, ['running', 'pausing', 'snapshotting', 'killing'])
+export async function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
+  const states = ['running', 'pausing', 'snapshotting', 'killing'] as const
+  return usageIn(await sumOf(db, { column: 'node_id', value: nodeID }, states).executeTakeFirst())
 }
 
-async function usage(
+const sumOf = (
   db: Kysely<Tables>,
   of: { column: 'team_id' | 'node_id'; value: string },
   active: readonly SandboxState[],
-): Promise<Usage> {
-  const sums = await db
+) =>
+  db
     .selectFrom('sandbox_counts')
     .select(({ fn }) => [
       fn.sum<number | null>('sandboxes').filterWhere('state', 'in', active).as('sandboxes'),
@@ -36,9 +36,14 @@ async function usage(
         where.and([where('state', '=', 'paused'), where('is_frozen', '=', 1)]),
       ]),
     )
-    .executeTakeFirstOrThrow()
-  return { sandboxes: sums.sandboxes ?? 0, cpuCount: sums.cpu ?? 0, memoryMB: sums.memory ?? 0 }
-}
+
+type Sums = { sandboxes: number | null; cpu: number | null; memory: number | null }
+
+export const usageIn = (sums: Sums | undefined): Usage => ({
+  sandboxes: sums?.sandboxes ?? 0,
+  cpuCount: sums?.cpu ?? 0,
+  memoryMB: sums?.memory ?? 0,
+})
 
 /** Counts the sandboxes of all nodes. None of the states may be `ended`. */
 export async function countInStates(

@@ -1,5 +1,5 @@
 /** Parts of statements about sandboxes, for use within other transactions. */
-import { type ExpressionBuilder, sql, type Transaction } from 'kysely'
+import { type Compilable, type ExpressionBuilder, sql, type Transaction } from 'kysely'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
 import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -36,30 +36,28 @@ export async function holdPaused(
   return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count }
 }
 
-export async function findClaim(
-  transaction: Transaction<Tables>,
-  claimed: { team_id: string; key_hash: string },
-): Promise<{ requestHash: string; sandboxID: string } | undefined> {
-  const row = await transaction
+export type ClaimKey = { team_id: string; key_hash: string }
+
+export const findingClaim = (transaction: Transaction<Tables>, claimed: ClaimKey) =>
+  transaction
     .selectFrom('idempotency_claims')
-    .select(['request_hash', 'sandbox_id'])
+    .select(['request_hash as requestHash', 'sandbox_id as sandboxID'])
     .where('team_id', '=', claimed.team_id)
     .where('key_hash', '=', claimed.key_hash)
-    .executeTakeFirst()
-  return row && { requestHash: row.request_hash, sandboxID: row.sandbox_id }
-}
 
-export async function insertSandbox(
+/** The statements that insert the row and its metadata. */
+export function insertingSandbox(
   transaction: Transaction<Tables>,
   row: SandboxRow,
   metadata: Record<string, string>,
-): Promise<void> {
-  await transaction.insertInto('sandboxes').values(row).execute()
+): Compilable[] {
   const rows = pairHashes(metadata).map((hash) => ({ sandbox_id: row.id, pair_hash: hash }))
+  const statements: Compilable[] = [transaction.insertInto('sandboxes').values(row)]
   for (let start = 0; start < rows.length; start += rowsPerInsert) {
     const some = rows.slice(start, start + rowsPerInsert)
-    await transaction.insertInto('sandbox_metadata').values(some).execute()
+    statements.push(transaction.insertInto('sandbox_metadata').values(some))
   }
+  return statements
 }
 
 /** Prevents the deletion of the volumes until the sandbox has ended. The sandbox's row must exist already. */

@@ -6,9 +6,10 @@ import { type EventCause, type EventType, eventOfMove } from '../core/event/even
 import type { Sandbox, SandboxState } from '../core/sandbox/row/sandbox.ts'
 import type { NamedChange, SandboxChanges } from '../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../lib/app-error.ts'
-import { tellEvent } from './event-insert.ts'
+import { insertingEvent, webhooksFor } from './event-insert.ts'
 import { isMovable } from './sandbox-queries.ts'
 import type { SandboxRow, Tables } from './tables.ts'
+import { runAndCommit, runTogether } from './together.ts'
 
 /** The conditions that the row must meet. */
 export type RowFence = {
@@ -38,9 +39,11 @@ export async function updateSandbox(
   read: (row: SandboxRow) => Sandbox,
 ): Promise<Sandbox | undefined> {
   if (update.named && update.news) {
-    return db.transaction().execute((transaction) => updateAndTell(transaction, update, read))
+    return db
+      .transaction()
+      .execute((transaction) => updateAndTell(transaction, update, read, { thenCommit: true }))
   }
-  const row = await updateRow(db, update)
+  const row = await updatingRow(db, update).executeTakeFirst()
   return row && read(row)
 }
 
@@ -49,28 +52,28 @@ export async function updateAndTell(
   transaction: Transaction<Tables>,
   update: RowUpdate,
   read: (row: SandboxRow) => Sandbox,
+  { thenCommit = false } = {},
 ): Promise<Sandbox | undefined> {
   const { named, news, fence } = update
-  const row = await updateRow(transaction, update)
+  if (!named || !news) {
+    const row = await updatingRow(transaction, update).executeTakeFirst()
+    return row && read(row)
+  }
+  const [updated, webhooks] = await runTogether(transaction, [
+    updatingRow(transaction, update),
+    webhooksFor(transaction, fence.sandboxID),
+  ])
+  const row = updated.rows[0]
   if (!row) return undefined
   const sandbox = read(row)
-  if (named && news) {
-    const { moveID: eventID, at } = named
-    await tellEvent(transaction, sandbox, {
-      ...news,
-      eventID,
-      at,
-      number: row.event_count,
-      from: fence.from[0]!,
-    })
-  }
+  const { moveID: eventID, at } = named
+  const cause = { ...news, eventID, at, number: row.event_count, from: fence.from[0]! }
+  const inserts = insertingEvent(transaction, sandbox, cause, webhooks.rows)
+  await (thenCommit ? runAndCommit : runTogether)(transaction, inserts)
   return sandbox
 }
 
-function updateRow(
-  db: Kysely<Tables>,
-  { fence, columns, named, news }: RowUpdate,
-): Promise<SandboxRow | undefined> {
+function updatingRow(db: Kysely<Tables>, { fence, columns, named, news }: RowUpdate) {
   const { sandboxID, nodeID, runID, from, endAt, endsBefore, isUnmovable, isToRun } = fence
   let update = db
     .updateTable('sandboxes')
@@ -84,7 +87,7 @@ function updateRow(
   if (endsBefore !== undefined) update = update.where('end_at', '<', endsBefore)
   if (isToRun) update = update.where('run_until', 'is not', null)
   if (isUnmovable) update = update.where((where) => where.not(isMovable(where)))
-  return update.returningAll().executeTakeFirst()
+  return update.returningAll()
 }
 
 /** The event of a move. It must be the same for all of these source states. */

@@ -27,24 +27,14 @@ import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
 import { holdQuarantined } from './quarantine.ts'
-import { countByState, countInStates, type Usage, usageOfNode } from './sandbox-counts.ts'
+import { countByState, countInStates, sumOfTeam, type Usage, usageIn, usageOfNode } from './sandbox-counts.ts'
+import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
-import {
-  endsBy,
-  findClaim,
-  holdPaused,
-  insertSandbox,
-  isEnded,
-  isRunning,
-  isUnended,
-  matches,
-  useVolumes,
-} from './sandbox-queries.ts'
-import { changedColumns, hashOf, newSandboxRow, sandboxOf } from './sandbox-row.ts'
+import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
+import { changedColumns, newSandboxRow, sandboxOf } from './sandbox-row.ts'
 import { newsOfMove, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
-import { keepTemplate } from './template-tags.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
 
@@ -70,33 +60,11 @@ export class SqlSandboxStore implements SandboxStore {
     limits: TeamLimits,
     claim?: IdempotencyClaim,
   ): ReturnType<SandboxStore['insertWithinLimits']> {
-    // Each statement must see the commits that happened while this one waited for the team's row.
-    const transaction = this.#db.transaction().setIsolationLevel('read committed')
-    return transaction.execute(async (locked) => {
-      await lockTeam(locked, sandbox.teamID)
-      const claimed = claim && { team_id: sandbox.teamID, key_hash: hashOf(claim.key) }
-      if (claimed) {
-        const earlier = await findClaim(locked, claimed)
-        if (earlier) return { inserted: false, earlier }
-      }
-      const exceeded = await exceededLimit(locked, sandbox, limits)
-      if (exceeded) return { inserted: false, exceeded }
-      // From here on the sandbox's template cannot be deleted.
-      await keepTemplate(locked, sandbox.templateID)
-      await insertSandbox(locked, newSandboxRow(sandbox, this.#nodeID, this.#vault), sandbox.metadata)
-      await useVolumes(locked, sandbox)
-      if (claimed) {
-        const rest = {
-          request_hash: claim.requestHash,
-          sandbox_id: sandbox.sandboxID,
-          created_at: sandbox.createdAt,
-        }
-        await locked
-          .insertInto('idempotency_claims')
-          .values({ ...claimed, ...rest })
-          .execute()
-      }
-      return { inserted: true }
+    return insertWithinLimits(this.#db, {
+      sandbox,
+      row: newSandboxRow(sandbox, this.#nodeID, this.#vault),
+      limits,
+      claim,
     })
   }
 
@@ -187,7 +155,8 @@ export class SqlSandboxStore implements SandboxStore {
       await lockTeam(locked, known.team_id)
       const paused = await holdPaused(locked, { ...at, nodeID: this.#nodeID })
       if (!paused) return { moved: undefined }
-      const exceeded = await exceededLimit(locked, paused, limits)
+      const used = usageIn(await sumOfTeam(locked, known.team_id).executeTakeFirst())
+      const exceeded = await exceededLimit(locked, paused, limits, used)
       if (exceeded) return { exceeded }
       const row = await locked
         .updateTable('sandboxes')

@@ -13,7 +13,8 @@ export class SqlSecretStore implements SecretStore {
   }
 
   insert(secret: Secret, value: SealedValue, most: number): Promise<boolean> {
-    return this.#db.transaction().execute(async (transaction) => {
+    const begun = this.#db.transaction().setIsolationLevel('read committed')
+    return begun.execute(async (transaction) => {
       await lockTeam(transaction, secret.teamID)
       const { count } = await transaction
         .selectFrom('secrets')

@@ -13,6 +13,7 @@ import { storeSuite } from './store-suite.ts'
 import { ownerSuite } from './suite/owners.ts'
 import { insertTeam, insertTemplate, vault } from './suite/rows.ts'
 import { networksAreSealed } from './suite/sealing.ts'
+import { togetherInOrder, togetherOrNotAtAll } from './suite/together.ts'
 
 function emptyFolder(context: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'warren-store-'))
@@ -99,6 +100,16 @@ test('parts of a network that may contain credentials are sealed', async (contex
   await networksAreSealed(db)
   await db.destroy()
 })
+
+for (const [title, body] of [
+  ['statements that are sent together run in order and are committed', togetherInOrder],
+  ['statements that are sent together leave nothing behind if one fails', togetherOrNotAtAll],
+] as const) {
+  test(title, async (context) => {
+    const db = await openDatabase({ url: undefined, dataFolder: emptyFolder(context), vault })
+    await body(db).finally(() => db.destroy())
+  })
+}
 
 async function openFailure(dataFolder: string, url?: string): Promise<AppError> {
   try {

@@ -9,7 +9,8 @@ type Deletion = { deleted: true } | { sandboxes: number; templates: number; volu
 /** Implements `TeamStore.deleteUnused`. */
 export async function deleteUnusedTeam(db: Kysely<Tables>, teamID: string): Promise<Deletion> {
   try {
-    return await db.transaction().execute((transaction) => remove(transaction, teamID))
+    const begun = db.transaction().setIsolationLevel('read committed')
+    return await begun.execute((transaction) => remove(transaction, teamID))
   } catch (error) {
     if (isAppError(error, 'not_found')) return undefined
     throw error

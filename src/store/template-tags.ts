@@ -1,7 +1,8 @@
-import { type Kysely, PostgresAdapter, type Transaction } from 'kysely'
+import type { Kysely, Transaction } from 'kysely'
 import type { TagAssignment, TemplateName } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Tables } from './tables.ts'
+import { isPostgres } from './together.ts'
 
 /**
  * Locks the template's row until the commit by a write, so that sequence numbers and positions are assigned
@@ -22,17 +23,14 @@ export async function holdTemplate(
 
 /**
  * Prevents the deletion of the template until the commit, while others may use it too. SQLite lets only one
- * transaction write at a time, and needs no row lock.
+ * transaction write at a time, and needs no row lock. No row: there is no such template.
  */
-export async function keepTemplate(transaction: Transaction<Tables>, templateID: string): Promise<void> {
-  const row = await transaction
+export const keepingTemplate = (transaction: Transaction<Tables>, templateID: string) =>
+  transaction
     .selectFrom('templates')
     .select('id')
     .where('id', '=', templateID)
-    .$if(hasRowLocks(transaction), (query) => query.forKeyShare())
-    .executeTakeFirst()
-  if (!row) throw unknownTemplate(templateID)
-}
+    .$if(isPostgres(transaction), (query) => query.forKeyShare())
 
 /**
  * Waits for those who use or change the template, and locks it until the commit. False if there is no such
@@ -46,12 +44,10 @@ export async function holdForDeletion(
     .selectFrom('templates')
     .select('id')
     .where('id', '=', templateID)
-    .$if(hasRowLocks(transaction), (query) => query.forUpdate())
+    .$if(isPostgres(transaction), (query) => query.forUpdate())
     .executeTakeFirst()
   return row !== undefined
 }
-
-const hasRowLocks = (db: Kysely<Tables>): boolean => db.getExecutor().adapter instanceof PostgresAdapter
 
 export function unknownTemplate(templateID: string): AppError {
   return new AppError('not_found', `There is no template '${templateID}'; it may have been deleted`)

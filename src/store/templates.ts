@@ -12,18 +12,21 @@ import type {
 import type {
   BuildLimit,
   FreshTemplate,
+  NamedTemplate,
   SnapshotFilter,
   TemplateStore,
 } from '../core/template/template-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
+import { commitsLater } from './commits-later.ts'
 import { markForRemoval } from './quarantine.ts'
 import { findReadyRow } from './ready-build.ts'
 import { isUnended } from './sandbox-queries.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
+import { findNamed } from './template-names.ts'
 import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './template-row.ts'
 import {
   addName,
@@ -101,8 +104,8 @@ export class SqlTemplateStore implements TemplateStore {
     return row && templateOf(row)
   }
 
-  async aliasesOf(templateID: string): Promise<string[]> {
-    return (await this.namesOf(templateID)).map(({ alias }) => alias)
+  findNamed(names: readonly TemplateName[], templateID?: string): Promise<NamedTemplate | undefined> {
+    return findNamed(this.#db, names, templateID)
   }
 
   async namesOf(templateID: string): Promise<TemplateName[]> {
@@ -257,6 +260,7 @@ export class SqlTemplateStore implements TemplateStore {
       .updateTable('templates')
       .set((set) => ({ spawn_count: set('spawn_count', '+', count), last_spawned_at: at }))
       .where('id', '=', templateID)
+      .returning(commitsLater(this.#db).as('later'))
       .execute()
   }
 }

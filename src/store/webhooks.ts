@@ -13,7 +13,8 @@ export class SqlWebhookStore implements WebhookStore {
   }
 
   insert(webhook: Webhook, secret: SealedValue, most: number): Promise<boolean> {
-    return this.#db.transaction().execute(async (transaction) => {
+    const begun = this.#db.transaction().setIsolationLevel('read committed')
+    return begun.execute(async (transaction) => {
       await lockTeam(transaction, webhook.teamID)
       const { count } = await transaction
         .selectFrom('webhooks')

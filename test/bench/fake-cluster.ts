@@ -117,6 +117,14 @@ export class FakeCluster {
     return rows[0]!.pid
   }
 
+  /** What PostgreSQL has written to its log since it started, and how often the disk was waited for. */
+  async readWal(): Promise<{ walBytes: number; walSyncs: number }> {
+    const query = sql<{ walBytes: number; walSyncs: number }>`
+      select wal_bytes::bigint as "walBytes", wal_sync as "walSyncs" from pg_stat_wal`
+    const { rows } = await query.execute(this.#databases[0]!)
+    return rows[0]!
+  }
+
   async close(): Promise<void> {
     await this.stopSignsOfLife()
     await Promise.all(this.nodes.map(({ service }) => service.close()))

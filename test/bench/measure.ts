@@ -11,7 +11,7 @@ export type Contender = {
   sample(): Promise<Record<string, number>>
 }
 
-export type Unit = 'ms' | 'MB' | '/s' | '×' | '%' | 'statements'
+export type Unit = 'ms' | 'MB' | 'kB' | '/s' | '×' | '%' | 'statements'
 
 export type Row = { name: string; unit: Unit; samples: number[]; failures: string[] }
 

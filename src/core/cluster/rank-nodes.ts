@@ -51,13 +51,11 @@ export function rankNodes(
     const room = roomOf(node, sent)
     const hasRoom =
       room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
-    const reachable = isReachable(node)
-    return { node, reachable, hasRoom, fullness: fullnessOf(node, sent), tier: tierOf(node, demand) }
+    const grade = (isReachable(node) ? 20 : 0) + (hasRoom ? 10 : 0) + tierOf(node, demand)
+    return { node, hasRoom, grade, fullness: fullnessOf(node, sent) }
   })
-  const byClass = (a: (typeof ranked)[number], b: (typeof ranked)[number]) =>
-    Number(b.reachable) - Number(a.reachable) || Number(b.hasRoom) - Number(a.hasRoom) || b.tier - a.tier
-  ranked.sort((a, b) => byClass(a, b) || a.fullness - b.fullness)
-  const best = ranked.filter((one) => byClass(one, ranked[0]!) === 0)
+  ranked.sort((a, b) => b.grade - a.grade || a.fullness - b.fullness)
+  const best = ranked.filter(({ grade }) => grade === ranked[0]!.grade)
   const first = emptierOfTwo(best, drawBelow)
   const order = first ? [first, ...ranked.filter((one) => one !== first)] : []
   return order.map(({ node, hasRoom }) => ({ node, hasRoom }))
@@ -91,7 +89,7 @@ function kindOf(facts: NodeFacts): string {
   return kind
 }
 
-/** A warm sandbox ranks above bytes on the local disk. */
+/** From 0 to 2. A warm sandbox ranks above bytes on the local disk. */
 function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number {
   if (load.warmTemplates.includes(demand.templateID)) return 2
   const isAtHand =

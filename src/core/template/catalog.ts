@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { Team } from '../team/team.ts'
 import { defaultTag, parseTemplateReference } from './reference.ts'
 import type { ResolvedTemplate, SnapshotEntry, Template, TemplateName } from './template.ts'
-import type { SnapshotFilter, TemplateStore } from './template-store.ts'
+import type { NamedTemplate, SnapshotFilter, TemplateStore } from './template-store.ts'
 
 export class TemplateCatalog {
   readonly #store: TemplateStore
@@ -23,10 +23,11 @@ export class TemplateCatalog {
 
   async resolve(team: Team, text: string): Promise<ResolvedTemplate> {
     const { alias, tag } = parseTemplateReference(text)
-    const template = await this.findOfAny(team, text)
-    if (!template) {
+    const named = await this.#findNamed(team, text)
+    if (!named) {
       throw (await this.#whenMissing(alias)) ?? new AppError('not_found', `template '${text}' not found`)
     }
+    const { template } = named
     if (!isUsableBy(team, template)) throw notYours(text)
     const build = await this.#store.findReadyBuild(template.templateID, tag)
     if (!build) {
@@ -38,8 +39,7 @@ export class TemplateCatalog {
           : `tag '${tag}' does not exist for template '${alias}'`
       throw new AppError('not_found', missing)
     }
-    const [firstAlias] = await this.#store.aliasesOf(template.templateID)
-    return { template, build, alias: firstAlias ?? null }
+    return { ...named, build }
   }
 
   /** A name without a tag matches any tag; an unknown name matches no snapshot. */
@@ -79,13 +79,14 @@ export class TemplateCatalog {
    * Finds a template of any team: by the team's own name first, then by a name without namespace, then by ID.
    */
   async findOfAny(team: Team, text: string): Promise<Template | undefined> {
+    return (await this.#findNamed(team, text))?.template
+  }
+
+  async #findNamed(team: Team, text: string): Promise<NamedTemplate | undefined> {
     const { namespace, alias } = parseTemplateReference(text)
-    if (namespace !== null) return this.#store.findByAlias(namespace, alias)
-    return (
-      (await this.#store.findByAlias(team.slug, alias)) ??
-      (await this.#store.findByAlias(null, alias)) ??
-      (await this.#store.findByID(alias))
-    )
+    if (namespace !== null) return this.#store.findNamed([{ namespace, alias }])
+    const names = [team.slug, null].map((one) => ({ namespace: one, alias }))
+    return this.#store.findNamed(names, alias)
   }
 }
 

@@ -25,6 +25,9 @@ export type BuildLimit = { teamID: string; statuses: readonly BuildStatus[]; mos
 /** A template that is inserted together with its first build. */
 export type FreshTemplate = { template: Template; names: readonly TemplateName[] }
 
+/** `alias`: the first of the template's aliases, for the wire. */
+export type NamedTemplate = { template: Template; alias: string | null }
+
 export interface TemplateStore {
   insertTemplate(template: Template, names: TemplateName[]): Promise<void>
   /**
@@ -46,8 +49,8 @@ export interface TemplateStore {
   /** Finds by alias in a namespace; a null namespace holds the public names. */
   findByAlias(namespace: string | null, alias: string): Promise<Template | undefined>
   findByID(templateID: string): Promise<Template | undefined>
-  /** The template's aliases, with the one for the wire's `alias` first. */
-  aliasesOf(templateID: string): Promise<string[]>
+  /** Finds by the first of these names that a template has, or else by this ID. */
+  findNamed(names: readonly TemplateName[], templateID?: string): Promise<NamedTemplate | undefined>
   /** The build of the tag's newest assignment whose build is ready. A build ID may replace the tag. */
   findReadyBuild(templateID: string, tagOrBuildID: string): Promise<TemplateBuild | undefined>
   /** Finds a build in any status. */

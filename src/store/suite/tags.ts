@@ -78,7 +78,8 @@ function names(storeTest: StoreTest): void {
     const { templateID } = await insertTemplate(stores)
     const aliases = Array.from({ length: 8 }, (_, index) => `alias-${index}`)
     await Promise.all(aliases.map((alias) => templates.addName(templateID, { namespace: null, alias })))
-    assert.deepEqual((await templates.aliasesOf(templateID)).sort(), aliases)
+    const names = await templates.namesOf(templateID)
+    assert.deepEqual(names.map(({ alias }) => alias).sort(), aliases)
   })
 }
 

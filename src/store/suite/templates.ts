@@ -42,20 +42,36 @@ export function templateSuite(storeTest: StoreTest): void {
     assert.equal(await templates.findByID('nothing'), undefined)
   })
 
-  storeTest(
-    'the aliases of a template begin with those without a namespace, each kind in its order',
-    async ({ templates }) => {
-      const template = aTemplate()
-      const names = [
-        { namespace: 'rabbits', alias: 'z-first' },
-        { namespace: 'rabbits', alias: 'a-second' },
-        { namespace: null, alias: 'bare' },
-      ]
-      await templates.insertTemplate(template, names)
-      assert.deepEqual(await templates.aliasesOf(template.templateID), ['bare', 'z-first', 'a-second'])
-      assert.deepEqual(await templates.aliasesOf('nothing'), [])
-    },
-  )
+  storeTest('a template is found by the first of several names, or else by its id', async ({ templates }) => {
+    const [own, other, bare] = [aTemplate(), aTemplate(), aTemplate()]
+    await templates.insertTemplate(own, [
+      { namespace: 'rabbits', alias: 'z-first' },
+      { namespace: 'rabbits', alias: 'a-second' },
+    ])
+    await templates.insertTemplate(other, [
+      { namespace: 'hares', alias: 'web' },
+      { namespace: null, alias: 'z-first' },
+      { namespace: null, alias: 'a-third' },
+    ])
+    await templates.insertTemplate(bare, [])
+    const inBoth = [
+      { namespace: 'rabbits', alias: 'z-first' },
+      { namespace: null, alias: 'z-first' },
+    ]
+    assert.deepEqual(await templates.findNamed(inBoth), { template: own, alias: 'z-first' })
+    assert.deepEqual(await templates.findNamed(inBoth.toReversed()), { template: other, alias: 'z-first' })
+    // The alias is the first name of the template, those without a namespace first.
+    const byOther = [{ namespace: 'hares', alias: 'web' }]
+    assert.deepEqual(await templates.findNamed(byOther, own.templateID), {
+      template: other,
+      alias: 'z-first',
+    })
+    const unknown = [{ namespace: 'hares', alias: 'nothing' }]
+    assert.equal(await templates.findNamed(unknown), undefined)
+    assert.equal(await templates.findNamed(unknown, 'nothing'), undefined)
+    assert.deepEqual(await templates.findNamed(unknown, own.templateID), { template: own, alias: 'z-first' })
+    assert.deepEqual(await templates.findNamed(unknown, bare.templateID), { template: bare, alias: null })
+  })
 
   storeTest('the names of a template also begin with those without a namespace', async ({ templates }) => {
     const template = aTemplate()

@@ -66,7 +66,15 @@ async function makeTeams(url: string): Promise<Team[]> {
 type Made = { sandboxID: string; team: Team }
 type Created = { made: Made[]; samples: number[]; failures: string[] }
 /** CPU time in milliseconds, and statements. */
-type Spent = { ms: number; postgresMs: number; nodesMs: number; requests: number; signsOfLife: number }
+type Spent = {
+  ms: number
+  postgresMs: number
+  nodesMs: number
+  requests: number
+  signsOfLife: number
+  walBytes: number
+  walSyncs: number
+}
 
 class ClusterMeasurement {
   readonly #cluster: FakeCluster
@@ -188,21 +196,25 @@ class ClusterMeasurement {
   }
 
   async #spent<T>(work: () => Promise<T>): Promise<[Spent, T]> {
-    const now = (): Omit<Spent, 'ms'> => {
+    const now = async (): Promise<Omit<Spent, 'ms'>> => {
       const { user, system } = process.cpuUsage()
       const { requests, 'signs of life': signsOfLife } = this.#cluster.statements
       const postgresMs = familyMs(this.#postgresPid)
-      return { postgresMs, nodesMs: (user + system) / 1000, requests, signsOfLife }
+      const wal = await this.#cluster.readWal()
+      return { postgresMs, nodesMs: (user + system) / 1000, requests, signsOfLife, ...wal }
     }
-    const before = now()
+    const before = await now()
     const [ms, result] = await timed(work)
-    const after = now()
-    const spent = {
+    const after = await now()
+    const since = (key: keyof typeof after): number => after[key] - before[key]
+    const spent: Spent = {
       ms,
-      postgresMs: after.postgresMs - before.postgresMs,
-      nodesMs: after.nodesMs - before.nodesMs,
-      requests: after.requests - before.requests,
-      signsOfLife: after.signsOfLife - before.signsOfLife,
+      postgresMs: since('postgresMs'),
+      nodesMs: since('nodesMs'),
+      requests: since('requests'),
+      signsOfLife: since('signsOfLife'),
+      walBytes: since('walBytes'),
+      walSyncs: since('walSyncs'),
     }
     return [spent, result]
   }
@@ -210,17 +222,24 @@ class ClusterMeasurement {
 
 /** What the nodes do without requests is taken off. */
 function costRows(spent: Spent, rest: Spent, creates: number): Row[] {
-  const each = (key: 'postgresMs' | 'nodesMs') => (spent[key] - (rest[key] * spent.ms) / rest.ms) / creates
+  const each = (key: 'postgresMs' | 'nodesMs' | 'walBytes') =>
+    (spent[key] - (rest[key] * spent.ms) / rest.ms) / creates
   return [
     row('a create, without begin and commit', 'statements', [spent.requests / creates]),
     row('a create, CPU of PostgreSQL', 'ms', [each('postgresMs')]),
     row('a create, CPU of the nodes', 'ms', [each('nodesMs')]),
+    row('a create, log of PostgreSQL', 'kB', [each('walBytes') / 1000]),
+    // Signs of life may cause some of them.
+    row('syncs of the disk for each create', '×', [spent.walSyncs / creates]),
+    row('CPU of PostgreSQL during the creates, of one core', '%', [(100 * spent.postgresMs) / spent.ms]),
+    row('CPU of all nodes during the creates, of one core', '%', [(100 * spent.nodesMs) / spent.ms]),
   ]
 }
 
 function restRows(rest: Spent, failures: string[]): Row[] {
   return [
     { ...row('signs of life, statements', '/s', [(1000 * rest.signsOfLife) / rest.ms]), failures },
+    row('signs of life, syncs of the disk', '/s', [(1000 * rest.walSyncs) / rest.ms]),
     row('signs of life, CPU of PostgreSQL, of one core', '%', [(100 * rest.postgresMs) / rest.ms]),
     row('signs of life, CPU of all nodes, of one core', '%', [(100 * rest.nodesMs) / rest.ms]),
   ]

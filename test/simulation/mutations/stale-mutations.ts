@@ -24,7 +24,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^(answer true|own sandbox|.*already_exists)|another team|exists already|variables/,
-    seed: 470,
+    seed: 5,
   },
   {
     name: 'row from the list',
@@ -37,7 +37,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 219,
+    seed: 966,
   },
   {
     name: 'policy proved by a wish',
@@ -50,7 +50,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^egress policy/,
-    seed: 1381,
+    seed: 294,
   },
   {
     name: 'policy of a frozen sandbox',
@@ -68,7 +68,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^egress policy/,
-    seed: 117,
+    seed: 130,
   },
   {
     name: 'route before the turn',
@@ -82,7 +82,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /route|egress policy/,
-    seed: 3076,
+    seed: 11285,
   },
   {
     name: 'kills behind pauses',
@@ -108,7 +108,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 121,
+    seed: 39,
   },
   {
     name: 'exit while busy',

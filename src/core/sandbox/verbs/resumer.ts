@@ -210,7 +210,11 @@ export class Resumer {
       throw await turns.overtaken(row, 'resumed')
     }
     appendLog(sandboxID, resumedEntry(running, memory))
-    await launcher.open(running)
+    await launcher.open(running).catch((error) => {
+      // The reconciler opens the route later, and the sweep finds the snapshot.
+      release()
+      throw error
+    })
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
     // Removed in the background, because the sandbox runs already.
