@@ -84,7 +84,7 @@ async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): 
   await using file = await open(place, flags, 0o600)
   await file.truncate(entry.bytes)
   await fillFile(reader, entry, file)
-  await file.datasync()
+  if (!target.isTemporary) await file.datasync()
 }
 
 async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle): Promise<void> {

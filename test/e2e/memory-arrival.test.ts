@@ -11,8 +11,9 @@ import { startObjectStore, type TestObjectStore } from '../support/object-store.
 import { openStoreGate, type StoreGate } from '../support/store-gate.ts'
 import { noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
-/** Random bytes in the sandbox's memory, and the bytes of the store's answers that pass before the rest is held back. */
-const [heldBytes, passBytes] = [150_000_000, 40_000_000]
+/** Random bytes in the sandbox's memory; they would take minutes at the speed of the store during the resume. */
+const heldBytes = 150_000_000
+const slowBytesPerSecond = 3_000_000
 
 let objects: TestObjectStore
 let gate: StoreGate
@@ -79,9 +80,10 @@ async function halfArrived(): Promise<{ sandbox: Sandbox; hash: string }> {
   await sandbox.commands.run(`head -c ${heldBytes} /dev/urandom > /dev/shm/held; echo before > mark`)
   const hash = await memoryHash(sandbox)
   await pauseStored(sandbox)
-  gate.allow(passBytes)
+  gate.slow(slowBytesPerSecond)
   await sandbox.connect()
   assert.equal((await sandbox.commands.run('cat mark')).stdout, 'before\n')
+  gate.hold()
   await eventually(async () => assert.ok(gate.isHolding()))
   assert.match(readRow(sandbox).saved ?? '', /arrivesFrom/)
   assert.equal(servers().length, 1)

@@ -87,7 +87,7 @@ export class StoredSnapshots {
         this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
           const toAll = async (note: PackNote): Promise<PackTarget> => {
             const target = await targetOf(note)
-            return { open: (file, bytes) => beside?.open(file, bytes) ?? target.open(file, bytes) }
+            return { ...target, open: (file, bytes) => beside?.open(file, bytes) ?? target.open(file, bytes) }
           }
           const pack = await packs.open(key, signal)
           if (options.memoryLater && pack) this.#remember(name, pack)

@@ -37,6 +37,8 @@ export type PackedFile = { name: string; path: string } | { name: string; conten
 
 /** Decides where the files of a pack go: to a path on disk, or to a function that reads them in order. */
 export type PackTarget = {
+  /** The files need not survive a power cut. */
+  isTemporary?: boolean
   /**
    * Returns a path at which no file exists yet, or a function that reads the content. Undefined skips the
    * file.

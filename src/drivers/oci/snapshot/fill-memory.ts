@@ -7,10 +7,12 @@ import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
 import { blockBytes, openPages, PageServerConnection } from './page-server.ts'
 import { pagesFile } from './snapshot-folder.ts'
 
+type QueuedBlock = { block: number; parts: readonly number[]; isUrgent: boolean }
+
 export type PartsOfFile = (file: string) => PackedParts | undefined
 
-/** Number of blocks that are fetched at once. */
-const blocksAtOnce = 8
+/** Number of blocks that are fetched at once; few of those that nobody waits for, so that urgent ones come soon. */
+const [blocksAtOnce, inOrderAtOnce] = [8, 3]
 /** Limit for gVisor to take over memory that is all there. */
 const restoredWithinMs = 120_000
 /** Maximum distance of two blocks that gVisor reads ahead one after the other. */
@@ -31,28 +33,42 @@ export async function fillMemory(folder: string, partsOf: PartsOfFile, signal: A
   const ended = new AbortController()
   const stop = AbortSignal.any([signal, ended.signal])
   const queue = new BlockQueue(server, partsOfBlocks(source))
-  const fetchNext = async () => {
+  const stopped = Promise.withResolvers<never>()
+  const underWay = new Set<Promise<void>>()
+  const fill = async ({ block, parts }: QueuedBlock) => {
+    for (const index of parts) {
+      const bytes = await source.read(index, stop)
+      await file.write(bytes, 0, bytes.length, source.parts[index]!.at)
+    }
+    server.complete(block)
+  }
+  const goOn = () => {
     for (let next = queue.take(); next && !stop.aborted; next = queue.take()) {
-      for (const index of next.parts) {
-        const bytes = await source.read(index, stop)
-        await file.write(bytes, 0, bytes.length, source.parts[index]!.at)
-      }
-      server.complete(next.block)
+      const one = next
+      const work = fill(one)
+        .then(() => {
+          queue.release(one)
+          goOn()
+        }, stopped.reject)
+        .finally(() => underWay.delete(work))
+      underWay.add(work)
     }
   }
-  const fetching = Array.from({ length: blocksAtOnce }, fetchNext)
-  const aborted = Promise.withResolvers<never>()
-  const abort = () => aborted.reject(signal.reason)
+  const abort = () => stopped.reject(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
-  if (signal.aborted) abort()
   try {
+    if (signal.aborted) abort()
+    server.onWanted((block) => {
+      queue.want(block)
+      goOn()
+    })
+    goOn()
     // Stays connected until the memory was read: without a reader and without us the server ends.
-    const failed = Promise.all(fetching).then(() => server.closed)
-    await Promise.race([server.closed, failed, aborted.promise])
+    await Promise.race([server.closed, stopped.promise])
   } finally {
     signal.removeEventListener('abort', abort)
     ended.abort()
-    await Promise.allSettled(fetching)
+    await Promise.allSettled(underWay)
     server.close()
   }
 }
@@ -88,6 +104,8 @@ class BlockQueue {
   readonly #urgent: number[] = []
   readonly #inOrder: MapIterator<number>
   #readAhead = -1
+  #underWay = 0
+  #inOrderUnderWay = 0
 
   constructor(server: PageServerConnection, blocks: ReadonlyMap<number, number[]>) {
     this.#missing = new Map(blocks)
@@ -97,26 +115,35 @@ class BlockQueue {
       else if (!blocks.has(block)) server.complete(block)
     }
     this.#inOrder = new Map([...this.#missing].sort(([one], [other]) => one - other)).keys()
-    server.onWanted((block) => this.#want(block))
   }
 
-  #want(block: number): void {
+  /** Notes that a read waits for the block. */
+  want(block: number): void {
     if (block > this.#readAhead && block <= this.#readAhead + readAheadStep) this.#readAhead = block
     else this.#urgent.push(block)
   }
 
-  /** Undefined if no block is left. */
-  take(): { block: number; parts: readonly number[] } | undefined {
+  /** Undefined if no block is left, or enough are under way. Call `release` for each block that was taken. */
+  take(): QueuedBlock | undefined {
+    if (this.#underWay === blocksAtOnce) return undefined
     for (let block = this.#urgent.shift(); block !== undefined; block = this.#urgent.shift()) {
-      if (this.#missing.has(block)) return this.#taken(block)
+      if (this.#missing.has(block)) return this.#taken(block, true)
     }
-    for (const block of this.#inOrder) if (this.#missing.has(block)) return this.#taken(block)
+    if (this.#inOrderUnderWay === inOrderAtOnce) return undefined
+    for (const block of this.#inOrder) if (this.#missing.has(block)) return this.#taken(block, false)
     return undefined
   }
 
-  #taken(block: number): { block: number; parts: readonly number[] } {
+  release({ isUrgent }: QueuedBlock): void {
+    this.#underWay--
+    if (!isUrgent) this.#inOrderUnderWay--
+  }
+
+  #taken(block: number, isUrgent: boolean): QueuedBlock {
     const parts = this.#missing.get(block)!
     this.#missing.delete(block)
-    return { block, parts }
+    this.#underWay++
+    if (!isUrgent) this.#inOrderUnderWay++
+    return { block, parts, isUrgent }
   }
 }

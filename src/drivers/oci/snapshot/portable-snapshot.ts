@@ -116,6 +116,7 @@ export async function importSnapshot(
       // The memory of GPUs is restored before a sandbox runs, so all of it must be there.
       const isLater = keepsMemory && memoryLater && context.pages !== undefined && !record.origin.gpus
       return {
+        isTemporary: isLater,
         open(name, bytes) {
           if (isLater && name === pagesFile) laterBytes = bytes
           else if (wanted.includes(name)) return join(partial, name)
