@@ -10,11 +10,11 @@ export const pageServerProgram = join(projectFolder, `native/built/page-server-$
 
 /** Returns the program that serves the memory; undefined if that does not work here, or is not needed. */
 export async function choosePageServer(
-  { objectStore }: Pick<Config, 'objectStore'>,
+  { objectStore, earlyResumes }: Pick<Config, 'objectStore' | 'earlyResumes'>,
   dataFolder: string,
   log: (message: string) => void,
 ): Promise<string | undefined> {
-  if (objectStore === null) return undefined
+  if (objectStore === null || earlyResumes === 'no') return undefined
   const problem = await pageServerProblem(dataFolder)
   if (problem === undefined) return pageServerProgram
   log(`Sandboxes from the object store start only when all their memory is on this machine: ${problem}`)

@@ -11,9 +11,9 @@ import { startObjectStore, type TestObjectStore } from '../support/object-store.
 import { openStoreGate, type StoreGate } from '../support/store-gate.ts'
 import { noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
-/** Random bytes in the sandbox's memory; they would take minutes at the speed of the store during the resume. */
-const heldBytes = 150_000_000
-const slowBytesPerSecond = 3_000_000
+/** Random bytes in the sandbox's memory; they would take half a minute at the speed of the store during the resume. */
+const heldBytes = 350_000_000
+const slowBytesPerSecond = 12_000_000
 
 let objects: TestObjectStore
 let gate: StoreGate
@@ -24,7 +24,12 @@ const start = (keep: boolean) =>
     name: 'arrival',
     portOffset: 61,
     keep,
-    settings: { ...noWarmPool, ...objects.env, WARREN_OBJECT_STORE_ENDPOINT: gate.endpoint },
+    settings: {
+      ...noWarmPool,
+      ...objects.env,
+      WARREN_OBJECT_STORE_ENDPOINT: gate.endpoint,
+      WARREN_EARLY_RESUMES: 'yes',
+    },
   })
 
 before(async () => {

@@ -129,7 +129,9 @@ class BlockQueue {
     for (let block = this.#urgent.shift(); block !== undefined; block = this.#urgent.shift()) {
       if (this.#missing.has(block)) return this.#taken(block, true)
     }
-    if (this.#inOrderUnderWay === inOrderAtOnce) return undefined
+    // Others must not take the bandwidth from urgent ones.
+    const most = this.#underWay > this.#inOrderUnderWay ? 1 : inOrderAtOnce
+    if (this.#inOrderUnderWay >= most) return undefined
     for (const block of this.#inOrder) if (this.#missing.has(block)) return this.#taken(block, false)
     return undefined
   }
