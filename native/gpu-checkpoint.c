@@ -32,16 +32,18 @@ extern __attribute__((weak)) result cuCheckpointProcessCheckpoint(int pid, struc
 extern __attribute__((weak)) result cuCheckpointProcessRestore(int pid, void *args);
 extern __attribute__((weak)) result cuCheckpointProcessUnlock(int pid, struct other_args *args);
 
-static void print(const char *text) {
+static void write_all(int file, const char *text) {
   size_t length = 0;
   while (text[length]) length++;
   while (length > 0) {
-    ssize_t written = write(1, text, length);
+    ssize_t written = write(file, text, length);
     if (written <= 0) return;
     text += written;
     length -= written;
   }
 }
+
+static void print(const char *text) { write_all(1, text); }
 
 static int complain(const char *what, result error) {
   const char *text = NULL;
@@ -69,14 +71,43 @@ static int number(const char *text) {
   return value;
 }
 
+enum { path_size = 48 };
+
+/* Writes a path that contains the process id. */
+static void path_of(char *path, const char *before, int pid, const char *after) {
+  char digits[12];
+  int length = 0;
+  while (*before) *path++ = *before++;
+  for (; pid > 0; pid /= 10) digits[length++] = '0' + pid % 10;
+  while (length > 0) *path++ = digits[--length];
+  while (*after) *path++ = *after++;
+  *path = 0;
+}
+
+/*
+ * While the host has GPU memory of a process, the sandbox uses more memory than it may have by itself, and the agent would kill
+ * the process. These files tell it: one exists meanwhile, the other is written when the memory has been given back. /dev is in
+ * memory, so they are part of the snapshot.
+ */
+static void touch(const char *path) {
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+  if (file < 0) return;
+  write_all(file, "\n");
+  close(file);
+}
+
+static void mark(int pid, int is_moved) {
+  char path[path_size];
+  path_of(path, "/dev/gpu-memory-", pid, "");
+  if (is_moved) touch(path);
+  else if (unlink(path) == 0) touch("/dev/gpu-memory-freed");
+}
+
 /* It was killed while its memory was moved: its memory went with it, and there is nothing left to do. */
 static int has_ended(int pid) {
-  char path[32] = "/proc/", text[512] = {0}, digits[12];
-  int length = 0, at = 6, file, end;
-  for (int rest = pid; rest > 0; rest /= 10) digits[length++] = '0' + rest % 10;
-  while (length > 0) path[at++] = digits[--length];
-  for (const char *name = "/stat"; *name; name++) path[at++] = *name;
-  path[at] = 0;
+  char path[path_size], text[512] = {0};
+  int file, end;
+  path_of(path, "/proc/", pid, "/stat");
   file = open(path, O_RDONLY);
   if (file < 0) return 1;
   end = read(file, text, sizeof text - 2);
@@ -101,8 +132,11 @@ static int to_host(int pid) {
   result error = cuCheckpointProcessLock(pid, &lock);
   if (error != success && has_ended(pid)) return 0;
   if (error != success) return complain("The GPU work of the process does not come to an end", error);
+  mark(pid, 1);
   error = cuCheckpointProcessCheckpoint(pid, &other);
-  if (error == success || has_ended(pid)) return 0;
+  if (error == success) return 0;
+  mark(pid, 0);
+  if (has_ended(pid)) return 0;
   complain("The driver cannot move the GPU memory of the process to the host", error);
   error = cuCheckpointProcessUnlock(pid, &other);
   if (error != success) complain("and cannot let the process go on", error);
@@ -120,6 +154,7 @@ static int to_gpu(int pid, int state) {
     if (error != success) return complain("The driver cannot give the GPU memory back to the process", error);
   }
   result error = cuCheckpointProcessUnlock(pid, &other);
+  mark(pid, 0);
   if (error == success || ends_soon(pid)) return 0;
   return complain("The driver cannot let the process go on", error);
 }

@@ -4,11 +4,12 @@ import { everybody, MemoryGuard, type SandboxMachine } from './memory-guard.ts'
 
 const mebibyte = 1024 * 1024
 
-function machine(totalMB: number, usedMB: number, sizesMB: Record<number, number>) {
+function machine(totalMB: number, usedMB: number, sizesMB: Record<number, number>, holdsGpuMemory = false) {
   const killed: number[] = []
   const it: SandboxMachine = {
     cpuCount: 1,
     memory: () => ({ totalBytes: totalMB * mebibyte, usedBytes: usedMB * mebibyte }),
+    holdsGpuMemory: () => holdsGpuMemory,
     pids: () => Object.keys(sizesMB).map(Number),
     residentBytes: (pid) => sizesMB[pid]! * mebibyte + (pid === 10 ? 150 * mebibyte : 0),
     ownBytes: (pid) => sizesMB[pid]! * mebibyte,
@@ -35,6 +36,14 @@ suite('the memory guard', () => {
     const { it, killed } = machine(256, 330, { 11: 100, 12: 100, 13: 100 })
     assert.equal(new MemoryGuard({ machine: it }).look(), 10)
     assert.deepEqual(killed, [everybody])
+  })
+
+  test('ends nothing while GPU memory passes through the memory of the sandbox, and looks again soon', () => {
+    for (const usedMB of [250, 330]) {
+      const { it, killed } = machine(256, usedMB, { 11: 200 }, true)
+      assert.equal(new MemoryGuard({ machine: it }).look(), 100)
+      assert.deepEqual(killed, [], `${usedMB} MiB`)
+    }
   })
 
   test('waits for the memory of an ended process before it ends another', () => {

@@ -4,8 +4,9 @@
  * The driver sets the host's limit higher by the memory that gVisor itself needs; growth between two checks
  * uses that margin.
  */
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
+import { systemClock } from '../lib/clock.ts'
 
 /** As a pid: all processes but init and our own. */
 export const everybody = -1
@@ -33,6 +34,13 @@ const unseenShare = 0.1
 const looksUntilFreed = 10
 /** Beyond this share of the sandbox's memory the host is about to kill the sandbox. */
 const lastShare = 1.25
+/** `native/gpu-checkpoint.c` keeps a file with this name and the id of a process while the host has its GPU memory. */
+const gpuMark = 'gpu-memory-'
+/** It writes this one when the memory is back; returning it to the sandbox takes a while. */
+const gpuFreedMark = '/dev/gpu-memory-freed'
+const gpuFreedWithinMs = 2000
+/** Time until the next check while GPU memory is in the sandbox's memory. */
+const gpuPauseMs = 100
 
 export type Memory = { totalBytes: number; usedBytes: number }
 
@@ -40,6 +48,8 @@ export type Memory = { totalBytes: number; usedBytes: number }
 export type SandboxMachine = {
   cpuCount: number
   memory(): Memory
+  /** A snapshot with GPU memory is being written or read: the driver has raised the host's limit meanwhile. */
+  holdsGpuMemory(): boolean
   /** Every process but init and the agent. */
   pids(): number[]
   /** An upper bound for the own memory of a process, including mapped files: quick to read. */
@@ -91,7 +101,9 @@ export class MemoryGuard {
    */
   look(): number | undefined {
     const { totalBytes, usedBytes } = this.#machine.memory()
-    if (usedBytes > totalBytes * lastShare) return this.#endAll(usedBytes)
+    if (usedBytes > totalBytes * lastShare) {
+      return this.#machine.holdsGpuMemory() ? gpuPauseMs : this.#endAll(usedBytes)
+    }
     if (this.#leaving.looks-- <= 0) this.#leaving.bytes = 0
     const staying = usedBytes - this.#leaving.bytes
     const headroom = totalBytes - staying - Math.max(smallestReserve, totalBytes * reserveShare)
@@ -105,6 +117,7 @@ export class MemoryGuard {
     const pids = this.#machine.pids()
     if (pids.length === 0) return undefined
     if (headroom <= 0) {
+      if (this.#machine.holdsGpuMemory()) return gpuPauseMs
       this.#relieve(pids, staying + growth * shortestPauseMs - totalBytes * relievedShare)
     }
     return pauseMs
@@ -162,6 +175,14 @@ function ownMachine(): SandboxMachine {
         totalBytes: bytes('MemTotal'),
         usedBytes: bytes('Active\\(anon\\)') + bytes('Inactive\\(anon\\)'),
       }
+    },
+    holdsGpuMemory() {
+      const marks = readdirSync('/dev').filter((name) => name.startsWith(gpuMark))
+      if (marks.length === 0) return false
+      // A process that died meanwhile has left its mark behind.
+      if (marks.some((name) => existsSync(`/proc/${name.slice(gpuMark.length)}`))) return true
+      const freedAt = statSync(gpuFreedMark, { throwIfNoEntry: false })?.mtimeMs ?? 0
+      return Math.abs(systemClock.now() - freedAt) < gpuFreedWithinMs
     },
     pids() {
       return readdirSync('/proc')

@@ -3,6 +3,7 @@
  * the same request, and combines the results.
  */
 import type { FastifyRequest } from 'fastify'
+import type { Team } from '../core/team/team.ts'
 import type { RouteContext } from './context.ts'
 
 export type NodeParts<Part> = {
@@ -10,7 +11,12 @@ export type NodeParts<Part> = {
   parts: Part[]
   /** Nodes that are away or failed. */
   missing: string[]
+  /** Other nodes that did their part. */
+  reached: string[]
 }
+
+/** Every sandbox that moves during the request may cost another round. */
+const mostRounds = 3
 
 /** Runs this node's part first: if it rejects, no other node is asked. */
 export async function onEveryNode<Part>(
@@ -20,9 +26,30 @@ export async function onEveryNode<Part>(
 ): Promise<NodeParts<Part>> {
   const own = await doOwnPart()
   const { cluster } = context
-  if (!cluster || isPartOfAnother(context, request)) return { parts: [own], missing: [] }
-  const { answers, missing } = await cluster.everyNode.askOthers(request.raw, request.body)
-  return { parts: [own, ...(answers as Part[])], missing }
+  if (!cluster || isPartOfAnother(context, request)) return { parts: [own], missing: [], reached: [] }
+  const { answers, missing, reached } = await cluster.everyNode.askOthers(request.raw, request.body)
+  return { parts: [own, ...(answers as Part[])], missing, reached }
+}
+
+/**
+ * Repeats the request while sandboxes of a team are left on the nodes that did their part: one that moves meanwhile may
+ * be on neither of its two nodes when each looks. Returns the parts of all rounds, the last one last.
+ */
+export async function onEveryNodeUntilNoneLeft<Part>(
+  context: Pick<RouteContext, 'cluster' | 'teamRemover'>,
+  request: FastifyRequest,
+  team: Team,
+  doOwnPart: () => Promise<Part>,
+): Promise<NodeParts<Part>[]> {
+  const rounds: NodeParts<Part>[] = []
+  const { cluster, teamRemover } = context
+  for (let round = 0; round < mostRounds; round++) {
+    const done = await onEveryNode(context, request, doOwnPart)
+    rounds.push(done)
+    if (!cluster || isPartOfAnother(context, request)) break
+    if ((await teamRemover.leftOn(team, [cluster.nodeID, ...done.reached])).sandboxes === 0) break
+  }
+  return rounds
 }
 
 /** True if another node answers the client and this node only does its own part. */

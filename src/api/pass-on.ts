@@ -108,7 +108,7 @@ export const exchangeOf = (request: FastifyRequest, reply: FastifyReply): HttpEx
 export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned | undefined {
   const { answeredByAny, readsLog, ownedByTemplate } = routeOptions.config
   if (answeredByAny) return undefined
-  const { sandboxID, buildID, volumeID, templateID, snapshotName } = params as Record<
+  const { sandboxID, buildID, volumeID, templateID, snapshotName, lostVolumeID } = params as Record<
     string,
     string | undefined
   >
@@ -117,6 +117,7 @@ export function ownedBy({ routeOptions, params, query }: FastifyRequest): Owned 
   if (buildID !== undefined) return { kind: 'build', id: buildID }
   if (volumeID !== undefined) return { kind: 'volume', id: volumeID }
   if (snapshotName !== undefined) return { kind: 'quarantined', id: snapshotName }
+  if (lostVolumeID !== undefined) return { kind: 'lost volume', id: lostVolumeID }
   if (ownedByTemplate && templateID !== undefined) return { kind: 'template', id: templateID }
   // An upload link names the node that issued it.
   const { node } = query as { node?: unknown }

@@ -31,6 +31,34 @@ test('all sandboxes of a team are killed on every node', async () => {
   for (const id of made) assert.equal(await stateOf(one, id), 'ended')
 })
 
+test('a sandbox that moves while all of its team are killed, or its team is deleted, is killed too', async () => {
+  for (const [method, path, status] of [
+    ['POST', '/admin/teams/alpha/sandboxes/kill', 200],
+    ['DELETE', '/admin/teams/alpha?force=true', 204],
+  ] as const) {
+    await using cluster = await openApiCluster()
+    const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+    const sandboxID = await create(other)
+    const { service, team, stores } = other.fixture
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
+    const { runID, snapshot } = (await stores.sandboxes.find(sandboxID))!
+    const listUnended = stores.sandboxes.listUnended.bind(stores.sandboxes)
+    stores.sandboxes.listUnended = async () => {
+      stores.sandboxes.listUnended = listUnended
+      // The node that was asked has done its part, and takes the sandbox now.
+      await stores.storedBytes.markSandbox({ sandboxID, runID }, { at: 1, needs: null })
+      assert.ok(
+        await one.fixture.stores.storedBytes.take({ sandboxID, runID, nodeID: 'other' }, snapshot!.name),
+      )
+      return listUnended()
+    }
+    const answer = await one.callAsAdmin(method, path)
+    assert.equal(answer.status, status, await answer.clone().text())
+    if (status === 200) assert.deepEqual(await answer.json(), { killedCount: 1, failedCount: 0 })
+    assert.notEqual(await stateOf(one, sandboxID), 'paused')
+  }
+})
+
 test('sandboxes and builds of a team on an absent node count as failed, and stay', async () => {
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
@@ -113,6 +141,33 @@ test('a snapshot in quarantine on one node is recovered and deleted through the 
   assert.equal(other.fixture.driver.world.snapshots.has(unwanted.snapshotName), false)
   assert.equal((await one.callAsAdmin('DELETE', path)).status, 404)
   assert.equal((await one.call('POST', `/admin/quarantine/${snapshotName}/recover`)).status, 401)
+})
+
+test('a lost volume whose disk is on one node is recovered through the door of another', async () => {
+  await using cluster = await openApiCluster()
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  const made = await other.call('POST', '/volumes', { body: { name: 'data' } })
+  const { volumeID } = (await made.json()) as { volumeID: string }
+  const node = aNode('other')
+  await one.fixture.stores.nodes.join(node)
+  await one.fixture.stores.nodes.leave(node)
+  await one.fixture.stores.nodes.forget('other', 1, 0)
+  assert.equal((await one.call('GET', `/volumes/${volumeID}`)).status, 404)
+  await other.fixture.volumes.reconcile()
+  const path = '/admin/lost-volumes'
+  const [entry] = (await (await one.callAsAdmin('GET', path)).json()) as { nodeID: string; foundAt: string }[]
+  assert.deepEqual([entry?.nodeID, typeof entry?.foundAt], ['other', 'string'])
+  for (const attempt of ['first', 'repeated']) {
+    const recovered = await one.callAsAdmin('POST', `${path}/${volumeID}/recover`, {})
+    assert.deepEqual(
+      await recovered.json(),
+      { volumeID, name: 'data', teamID: one.fixture.team.teamID },
+      attempt,
+    )
+  }
+  assert.equal((await one.call('GET', `/volumes/${volumeID}`)).status, 200)
+  assert.equal((await one.call('GET', path)).status, 401)
+  assert.equal((await one.call('POST', `${path}/${volumeID}/recover`, { body: {} })).status, 401)
 })
 
 test('two requests with one idempotency key at two doors at once make one sandbox', async () => {
@@ -314,6 +369,7 @@ test('a node is listed with the builds on its disk', async () => {
   await one.fixture.stores.nodes.join(aNode('one'))
   const directory = new NodeDirectory({
     ...one.fixture.stores,
+    listLostVolumes: async () => [],
     readSelf: undefined,
     clock: one.fixture.clock,
   })

@@ -14,6 +14,7 @@ import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
+import type { Log } from '../lib/log.ts'
 import { peerPort } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
@@ -22,7 +23,7 @@ import { requireOwnAddress } from '../peers/own-address.ts'
 import { PeerConnections } from '../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../peers/peer-identity.ts'
 import { createAskForFile, createAskWhyUnfit, createHandOver } from '../peers/peer-operations.ts'
-import { createPeerServer } from '../peers/peer-server.ts'
+import { createPeerServer, type PeerServer } from '../peers/peer-server.ts'
 import { PeerWatch } from '../peers/peer-watch.ts'
 import { type ClusterDomain, closeForgottenRoutes, joinClusterDomain } from './cluster-domain.ts'
 import type { Config } from './config.ts'
@@ -83,7 +84,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
       facts: readFacts(isolation.isolation, ports),
     },
     readLoad: createLoadReader(ports, domain, paths.root),
-    onForgotten: () => closeForgottenRoutes(ports),
+    onForgotten: async () => {
+      await closeForgottenRoutes(ports)
+      await restoreBase(ports)
+      // In the background: until the node has joined again, it gives no sign of life.
+      void reconcileAtOnce(domain, log)
+    },
   })
   await membership.join()
   closers.add('the node', () => membership.leave())
@@ -149,6 +155,22 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   }
 }
 
+/** The builds of a forgotten node fail with it. Its base template is still there, and no start registers it again. */
+async function restoreBase({ base, stores, clock }: OpenedPorts): Promise<void> {
+  const [updatedAt, finishedAt] = [clock.now(), clock.now()]
+  await stores.templates.moveBuild(base.buildID, ['error'], 'ready', { reason: null, updatedAt, finishedAt })
+}
+
+/** Ends the sandboxes of a forgotten node now, which otherwise waits for the next round of the job. */
+async function reconcileAtOnce({ reconciler, volumes }: Domain, log: Log): Promise<void> {
+  try {
+    await reconciler.run()
+    await volumes.reconcile()
+  } catch (error) {
+    log.warn({ err: error }, 'The node could not end its sandboxes at once; the next round tries again.')
+  }
+}
+
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {
   const { forgetNodesAfterMinutes } = config
   if (forgetNodesAfterMinutes === null) return
@@ -191,6 +213,7 @@ export function createNodeDirectory(parts: ClusterParts, peers: PeerWatch | unde
   return new NodeDirectory({
     nodes: stores.nodes,
     owners: stores.owners,
+    listLostVolumes: () => stores.lostVolumes.list(),
     readSelf: isAlone ? readSelf : undefined,
     findTroubles: peers && ((nodes) => peers.findTroubles(nodes)),
     clock,
@@ -204,8 +227,9 @@ export async function listenForPeers(
   options: ServerOptions,
   attach: (server: Server) => void,
   inherited: number | undefined,
-): Promise<Server> {
-  const server = createPeerServer(options, identity)
+): Promise<PeerServer> {
+  const inner = createPeerServer(options, identity)
+  const { server } = inner
   attach(server)
   const { host, port } = peerPort({ peerAddress, peerListen })
   await listen(server, host, port, inherited).catch((cause) => {
@@ -213,5 +237,5 @@ export async function listenForPeers(
       cause,
     })
   })
-  return server
+  return inner
 }

@@ -58,6 +58,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     clock,
     log: ports.log,
     volumes: stores.volumes,
+    lost: stores.lostVolumes,
     disks: ports.volumeDisks,
     settings: settings.volumes,
     tokens: new VolumeTokens({ seed: settings.seed, clock }),

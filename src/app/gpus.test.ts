@@ -38,6 +38,24 @@ test('a list names GPUs by number or id, and all of them must exist', async () =
   assert.throws(() => settings('cards'), /WARREN_GPUS/)
 })
 
+test('sandboxes under gVisor get no parts of cards, and containers do', async () => {
+  const machine = fakeMachine(1)
+  machine.devices.set('/dev/nvidia-caps/nvidia-cap21', [237, 21])
+  const deviceNodes = [{ path: '/dev/nvidia0' }, { path: '/dev/nvidia-caps/nvidia-cap21' }]
+  const mounts = ['libcuda', 'libnvidia-ml'].map((name) => {
+    const path = `/usr/lib/x86_64-linux-gnu/${name}.so.${fakeDriver}`
+    return { hostPath: path, containerPath: path }
+  })
+  const devices = [{ name: '0:0', containerEdits: { deviceNodes } }]
+  machine.write(
+    '/etc/cdi/gpu.json',
+    JSON.stringify({ kind: 'nvidia.com/gpu', devices, containerEdits: { mounts } }),
+  )
+  const found = findGpus(machine)
+  assert.match(judgeGpus(found, 'all', [fakeDriver]).text, /gVisor cannot use parts of a card/)
+  assert.equal(judgeGpus(found, 'all', undefined).status, 'ok')
+})
+
 test('the doctor reports the GPUs, and what is missing', () => {
   const found = findGpus(fakeMachine(2))
   const drivers = ['570.1', fakeDriver]

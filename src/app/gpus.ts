@@ -25,7 +25,7 @@ export async function chooseGpus(
   const drivers = isolation === 'container' || !runsc ? undefined : await supportedDrivers(runsc)
   const problem = gpuProblem(found, drivers) ?? missingGpus(wanted, found)
   if (!problem && isUsable(found)) {
-    const gpus = found.gpus.filter((gpu) => isWanted(wanted, gpu))
+    const gpus = found.gpus.filter((gpu) => isWanted(wanted, gpu) && !(drivers && gpu.isPart))
     const checkpointProgram = join(projectFolder, `native/built/gpu-checkpoint-${process.arch}`)
     return { machine: { ...found, gpus }, share, checkpointProgram }
   }
@@ -48,6 +48,12 @@ export function gpuProblem(
       reason: `this gVisor does not know the driver ${found.driver}; it knows ${drivers.length} versions up to ${newest}`,
       remedy:
         'Install one of `runsc nvproxy list-supported-drivers`, or use WARREN_ISOLATION=container, which shares the kernel.',
+    }
+  }
+  if (drivers && found.gpus.every(({ isPart }) => isPart)) {
+    return {
+      reason: 'gVisor cannot use parts of a card, and MIG has split every card of this machine',
+      remedy: 'Turn MIG off (nvidia-smi -mig 0), or use WARREN_ISOLATION=container, which shares the kernel.',
     }
   }
   if (found.libraries.some((path) => /\/libcuda\.so\./.test(path))) return undefined

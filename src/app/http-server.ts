@@ -56,7 +56,13 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
     useCertificate() {},
     listen: (host, port, inherited) => listen(server, host, port, inherited),
     close: (graceMs) =>
-      closeGently(server, graceMs, { closeIdle: () => http2?.close(), cut: () => http2?.destroy() }),
+      closeGently(server, graceMs, {
+        closeIdle: () => {
+          server.closeIdleConnections()
+          http2?.close()
+        },
+        cut: () => http2?.destroy(),
+      }),
   }
 }
 
@@ -116,7 +122,7 @@ const closeIdleEveryMs = 50
 export function closeGently(
   server: Server,
   graceMs: number,
-  { closeIdle, cut }: { closeIdle?: () => void; cut?: () => void } = {},
+  { closeIdle, cut }: { closeIdle: () => void; cut?: () => void },
 ): Promise<void> {
   return new Promise((resolve) => {
     server.prependListener('request', (_request, response) => {
@@ -125,9 +131,8 @@ export function closeGently(
     let sweep: NodeJS.Timeout | undefined
     const linger = setTimeout(
       () => {
-        sweep = setInterval(() => server.closeIdleConnections(), closeIdleEveryMs)
-        server.closeIdleConnections()
-        closeIdle?.()
+        sweep = setInterval(closeIdle, closeIdleEveryMs)
+        closeIdle()
       },
       Math.min(lingerMs, graceMs / 4),
     )

@@ -50,6 +50,6 @@ export async function chooseIsolation(
 
 const warningOf = (whyNotGvisor: string) =>
   `Sandboxes are plain containers, because gVisor does not work here: ${whyNotGvisor} ` +
-  "Containers are a weaker wall: all of them share this machine's kernel, and a hole in it is a way out. " +
+  "Containers isolate less: all of them share this machine's kernel, and a hole in it is a way out. " +
   'Start Warren once with network, so that it can build gVisor; `warren doctor` says more. ' +
   'WARREN_ISOLATION=gvisor never starts without gVisor; WARREN_ISOLATION=container accepts containers and ends this warning.'

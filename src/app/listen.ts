@@ -8,9 +8,11 @@ import type { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { ApiDocument } from '../docs-site/api-reference.ts'
 import type { DocsSite } from '../docs-site/docs-site.ts'
 import { createEdge } from '../edge/edge.ts'
-import { routeOfSignedFile } from '../edge/signed-file.ts'
+import { SignedFileSearch } from '../edge/signed-file.ts'
+import { AppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
+import type { PeerServer } from '../peers/peer-server.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -83,21 +85,28 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   const listener = openListener(edge.serverOptions, config, ports, closers)
   edge.attach(listener.server, api.routing)
   const sockets = inheritedSockets()
-  let inner: Server | undefined
+  let inner: PeerServer | undefined
   closers.add('the doors', async () => {
     health.close()
-    const closed = Promise.all([listener.close(closeGraceMs), inner && closeGently(inner, closeGraceMs)])
+    const closed = Promise.all([
+      listener.close(closeGraceMs),
+      inner && closeGently(inner.server, closeGraceMs, { closeIdle: inner.turnIdleAway }),
+    ])
     // Requests under way may finish. Only the edge knows upgraded connections, for which the doors would wait.
     await Promise.race([closed, delay(finishWithinMs)])
     edge.close()
     await closed
   })
   if (cluster) {
+    const signedFiles = new SignedFileSearch(ports.routes, ports.clock)
     const operations: PeerOperations = {
       'take offered sandbox': cluster.takeOffered,
       'say why memory is unfit': cluster.whyUnfit,
-      'find signed file': async ({ method, path }) =>
-        routeOfSignedFile(method, path, ports.routes.values())?.sandboxID,
+      'find signed file': async ({ method, path }) => {
+        const route = signedFiles.find(method, path)
+        if (route === 'busy') throw new AppError('unavailable', 'Too many signed file links are looked up.')
+        return route?.sandboxID
+      },
     }
     const attach = (server: Server) =>
       edge.attach(server, (request, response) => {

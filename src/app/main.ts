@@ -9,7 +9,7 @@ import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '..
 import { envCommand } from '../cli/env.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
-import { asJson } from '../cli/output.ts'
+import { asJson, plainLines } from '../cli/output.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
 import { CommandFailure } from '../cli/remote-process.ts'
@@ -238,12 +238,12 @@ function report(error: unknown): number {
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
   if (wantsStacks())
     process.stderr.write(`${detail}\n${error instanceof Error ? String(error.cause ?? '') : ''}\n`)
-  else if (error instanceof AppError) process.stderr.write(`${error.message}\n`)
+  // A message may quote a sandbox.
+  else if (error instanceof AppError) printAside(plainLines(error.message))
   else {
     const text = error instanceof Error ? error.message : String(error)
-    process.stderr.write(
-      `Something went wrong that Warren did not expect: ${text}\nWARREN_LOG_LEVEL=debug shows where.\n`,
-    )
+    printAside(`Something went wrong that Warren did not expect: ${plainLines(text)}`)
+    printAside('WARREN_LOG_LEVEL=debug shows where.')
   }
   if (error instanceof StartRefusal) return refusedStatus
   if (error instanceof CommandFailure) return error.exitCode

@@ -1,6 +1,7 @@
 /** Calls the operator's API of a running server. */
 import { header } from '../contract/constants.ts'
 import type { BuiltInAnswer } from '../contract/rest/built-in.ts'
+import type { LostVolumeEntry, RecoveredVolume } from '../contract/rest/lost-volume.ts'
 import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
@@ -69,6 +70,16 @@ export class AdminClient {
 
   deleteVolume(teamID: string, volumeID: string): Promise<void> {
     return this.#call('DELETE', `/volumes/${encodeURIComponent(volumeID)}`, { teamID })
+  }
+
+  listLostVolumes(): Promise<LostVolumeEntry[]> {
+    return this.#call('GET', '/admin/lost-volumes')
+  }
+
+  recoverVolume(volumeID: string, name: string | undefined): Promise<RecoveredVolume> {
+    return this.#call('POST', `/admin/lost-volumes/${encodeURIComponent(volumeID)}/recover`, {
+      body: name === undefined ? {} : { name },
+    })
   }
 
   /** Pruning depends on the disk's speed, so the time limit is generous. */

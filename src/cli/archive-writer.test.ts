@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import {
   mkdirSync,
   mkdtempSync,
@@ -15,7 +16,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { type MadeEntry, tarOf } from '../images/archive-fixture.ts'
 import { TarReader } from '../lib/tar/tar-reader.ts'
-import { ArchiveWriter } from './archive-writer.ts'
+import { type ArchiveLimits, type ArchiveTarget, ArchiveWriter } from './archive-writer.ts'
 
 describe('an archive from a sandbox', () => {
   let outer = ''
@@ -27,8 +28,12 @@ describe('an archive from a sandbox', () => {
   })
   afterEach(() => rmSync(outer, { recursive: true }))
 
-  function write(entries: MadeEntry[], more: { fileName?: string; maxBytes?: number } = {}): ArchiveWriter {
-    const writer = new ArchiveWriter({ folder, maxBytes: 1000, ...more })
+  function write(
+    entries: MadeEntry[],
+    more: Partial<ArchiveTarget> = {},
+    limits?: ArchiveLimits,
+  ): ArchiveWriter {
+    const writer = new ArchiveWriter({ folder, maxBytes: 1000, ...more }, limits)
     const reader = new TarReader(writer)
     try {
       reader.push(tarOf(entries))
@@ -73,6 +78,7 @@ describe('an archive from a sandbox', () => {
     const attacks: MadeEntry[][] = [
       [{ name: '../precious', content: 'x' }],
       [{ name: 'a/../../precious', content: 'x' }],
+      [{ name: '.', content: 'x' }],
       [{ name: 'existing/precious', content: 'x' }],
       [
         { name: 'up', type: '2', target: outer },
@@ -85,6 +91,7 @@ describe('an archive from a sandbox', () => {
       ],
       [{ name: 'hard', type: '1', target: '../precious' }],
       [{ name: 'hard', type: '1', target: 'existing' }],
+      [{ name: 'hard', type: '1', target: 'existing/precious' }],
     ]
     for (const entries of attacks)
       assert.throws(() => write(entries), /The copy was stopped/, JSON.stringify(entries))
@@ -92,6 +99,25 @@ describe('an archive from a sandbox', () => {
     write([{ name: join(outer, 'precious'), content: 'x' }])
     assert.equal(readFileSync(join(outer, 'precious'), 'utf8'), 'precious')
     assert.deepEqual(readdirSync(outer).sort(), ['precious', 'target'])
+  })
+
+  it('replaces files and links alone', () => {
+    execFileSync('mkfifo', [join(folder, 'pipe')])
+    for (const entry of [{ content: 'x' }, { type: '2', target: 'x' }])
+      assert.throws(
+        () => write([{ name: 'pipe', ...entry }]),
+        /"pipe" exists and is neither a file nor a link/,
+      )
+    assert.ok(statSync(join(folder, 'pipe')).isFIFO())
+  })
+
+  it('cannot make folders or links without end', () => {
+    const deep = (first: string) => ({ name: `${first}/${'d/'.repeat(40)}`, type: '5' })
+    const limits = { entries: 60, linkBytes: 150 }
+    assert.throws(() => write([deep('a'), deep('b')], {}, limits), /more than 60 files and folders/)
+    const link = (name: string) => ({ name, type: '2', target: 'x'.repeat(90) })
+    assert.throws(() => write([link('c'), link('d')], {}, limits), /links of more than 150 bytes/)
+    assert.deepEqual(readdirSync(folder).sort(), ['a', 'b'])
   })
 
   it('is bounded, and is the one file that was asked for', () => {

@@ -25,7 +25,14 @@ export type ArchiveTarget = {
   maxBytes: number
 }
 
-const mostEntries = 1_000_000
+export type ArchiveLimits = {
+  /** Files, folders and links, also folders that only the name of another entry mentions. */
+  entries: number
+  /** Names and targets of symbolic links, which are in memory until the end. */
+  linkBytes: number
+}
+
+const usualLimits: ArchiveLimits = { entries: 1_000_000, linkBytes: 64 * 2 ** 20 }
 const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** Names have one character per byte, as the reader of archives gives them. */
@@ -35,25 +42,28 @@ export class ArchiveWriter implements TarHandler {
   /** Links are made last, so that no entry can be written through one of them. */
   readonly #links: { names: string[]; target: string }[] = []
   #file: number | undefined
+  readonly #limits: ArchiveLimits
   #entries = 0
   #bytes = 0
+  #linkBytes = 0
   /** Devices and pipes, which are not copied. */
   leftOut = 0
 
-  constructor(target: ArchiveTarget) {
+  constructor(target: ArchiveTarget, limits = usualLimits) {
     this.#target = target
+    this.#limits = limits
     this.#folder = Buffer.from(target.folder).toString('latin1')
   }
 
   entry(entry: TarEntry): void {
-    this.#entries += 1
-    if (this.#entries > mostEntries) throw refusal(`the sandbox sent more than ${mostEntries} entries`)
+    this.#countEntry()
     const names = this.#namesOf(entry)
-    if (names.length === 0) return
+    if (names.length === 0 && entry.kind === 'folder') return
+    if (names.length === 0) throw refusal('the sandbox sent an entry without a name')
     this.#makeFolders(names.slice(0, -1))
     const path = this.#pathOf(names)
-    if (entry.kind === 'folder') this.#makeFolders(names, entry.mode)
-    else if (entry.kind === 'symlink') this.#links.push({ names, target: entry.target })
+    if (entry.kind === 'folder') this.#makeFolder(names, entry.mode)
+    else if (entry.kind === 'symlink') this.#keepLink(names, entry)
     else if (entry.kind === 'hardlink') this.#link(entry, path)
     else if (entry.kind === 'file') {
       this.#removeOld(path, entry.path)
@@ -89,6 +99,19 @@ export class ArchiveWriter implements TarHandler {
     this.fileEnd()
   }
 
+  #countEntry(): void {
+    this.#entries += 1
+    const { entries } = this.#limits
+    if (this.#entries > entries) throw refusal(`the sandbox sent more than ${entries} files and folders`)
+  }
+
+  #keepLink(names: string[], { path, target }: TarEntry): void {
+    this.#linkBytes += path.length + target.length
+    const { linkBytes } = this.#limits
+    if (this.#linkBytes > linkBytes) throw refusal(`the sandbox sent links of more than ${linkBytes} bytes`)
+    this.#links.push({ names, target })
+  }
+
   #namesOf({ path, kind }: TarEntry): string[] {
     const { fileName } = this.#target
     if (fileName === undefined) return namesIn(path)
@@ -96,18 +119,23 @@ export class ArchiveWriter implements TarHandler {
     return [Buffer.from(fileName).toString('latin1')]
   }
 
-  #makeFolders(names: readonly string[], mode = 0o755): void {
-    for (let count = 1; count <= names.length; count += 1) {
-      const path = this.#pathOf(names.slice(0, count))
-      const found = statOf(path)
-      if (found?.isDirectory()) continue
-      if (found) throw refusal(`${shown(names.slice(0, count).join('/'))} exists and is not a folder`)
-      mkdirSync(path, { mode: (count === names.length ? mode & 0o777 : 0o755) | 0o700 })
-    }
+  #makeFolders(names: readonly string[]): void {
+    for (let count = 1; count <= names.length; count += 1)
+      if (this.#makeFolder(names.slice(0, count), 0o755)) this.#countEntry()
+  }
+
+  /** False if it was there. */
+  #makeFolder(names: readonly string[], mode: number): boolean {
+    if (this.#hasFolder(names)) return false
+    mkdirSync(this.#pathOf(names), { mode: (mode & 0o777) | 0o700 })
+    return true
   }
 
   #link({ path: name, target }: TarEntry, path: Buffer): void {
-    const original = this.#pathOf(namesIn(target))
+    const names = namesIn(target)
+    // A link in the folder from before the copy would lead out of it.
+    for (let count = 1; count < names.length; count += 1) this.#hasFolder(names.slice(0, count))
+    const original = this.#pathOf(names)
     if (!statOf(original)?.isFile()) throw refusal(`${shown(name)} is a link to a file that was not copied`)
     this.#removeOld(path, name)
     linkSync(original, path)
@@ -116,7 +144,16 @@ export class ArchiveWriter implements TarHandler {
   #removeOld(path: Buffer, name: string): void {
     const found = statOf(path)
     if (found?.isDirectory()) throw refusal(`${shown(name)} exists and is a folder`)
+    if (found && !found.isFile() && !found.isSymbolicLink())
+      throw refusal(`${shown(name)} exists and is neither a file nor a link`)
     if (found) rmSync(path)
+  }
+
+  /** False if there is nothing of this name. */
+  #hasFolder(names: readonly string[]): boolean {
+    const found = statOf(this.#pathOf(names))
+    if (found && !found.isDirectory()) throw refusal(`${shown(names.join('/'))} exists and is not a folder`)
+    return found !== undefined
   }
 
   #pathOf(names: readonly string[]): Buffer {

@@ -43,6 +43,16 @@ const quarantined = {
   deletedAt: '2026-01-09T03:04:05.000Z',
 }
 
+const lostVolume = (name: string, foundAt: string | null) => ({
+  volumeID: `id-of-${name}`,
+  name,
+  teamID: 'id-1',
+  nodeID: '0a24',
+  sizeMB: 64,
+  lostAt: '2026-01-02T03:04:05.000Z',
+  foundAt,
+})
+
 const node = (id: string, address: string) => ({
   id,
   address,
@@ -68,6 +78,14 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /admin/quarantine': [200, [quarantined]],
   'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
   'DELETE /admin/quarantine/ione-run': [204],
+  'GET /admin/lost-volumes': [
+    200,
+    [lostVolume('data', null), lostVolume('models', '2026-01-03T03:04:05.000Z')],
+  ],
+  'POST /admin/lost-volumes/id-of-models/recover': [
+    200,
+    { volumeID: 'id-of-models', name: 'models', teamID: 'id-1' },
+  ],
   'GET /nodes': [
     200,
     [node('0a24', '10.0.0.1:7443'), { ...node('8be1', '[fd00::2]:7443'), problem: 'It is lost.' }],
@@ -284,6 +302,18 @@ test('a service does not write its key to the journal', () => {
 
 test('a name with control characters cannot break the table', () => {
   assert.equal(table(['A', 'B'], [['x\n\x1b[31m', 'y']]), 'A        B\nx??[31m  y')
+})
+
+test('volume lists the volumes that were lost with nodes, and gives one back by its name or id', async () => {
+  const listed = await runVerb(volumeVerbs, ['lost'], connect)
+  assert.match(listed, /data +id-of-data +id-1 +2026-01-02 03:04 +not there; was on node 0a24/)
+  assert.match(listed, /models +id-of-models +id-1 +2026-01-02 03:04 +on node 0a24$/)
+  for (const word of ['models', 'id-of-models']) {
+    const told = await runVerb(volumeVerbs, ['recover', word, '--name', 'new'], connect)
+    assert.equal(told, 'The volume models is back; it belongs to team id-1.')
+    assert.deepEqual(asked.at(-1)?.body, { name: 'new' })
+  }
+  await assert.rejects(runVerb(volumeVerbs, ['recover'], neverConnect), UsageError)
 })
 
 test('recover lists what is in quarantine, gives a sandbox back, or deletes its snapshot', async () => {

@@ -1,5 +1,6 @@
 /** `warren sandbox cp`: files and folders into a sandbox and out of it, with the rules of `docker cp`. */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { createReadStream, mkdirSync, type Stats } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, join, posix, resolve } from 'node:path'
@@ -27,8 +28,10 @@ export async function copyCommand({ words, values }: Given, parts: RunParts): Pr
     throw new UsageError('Either SOURCE or TARGET must be SANDBOX:PATH.', command)
   const client = await parts.connect()
   const files = new SandboxFiles(client, await agentOf(client, sandboxID, values.user))
-  if (target.sandboxID) return copyIn(files, source.path, target.path)
-  return copyOut(files, source.path, target.path, maxBytes)
+  const message = target.sandboxID
+    ? await copyIn(files, source.path, target.path)
+    : await copyOut(files, source.path, target.path, maxBytes)
+  return plainLines(message)
 }
 
 /** A word with a colon before any slash names a sandbox. */
@@ -146,6 +149,9 @@ class SandboxFiles {
     const names = await readdir(source)
     const list = ['--null', '--verbatim-files-from', '--files-from=-']
     const child = spawn('tar', ['--create', '--file=-', `--directory=${source}`, ...list])
+    await once(child, 'spawn').catch((error) => {
+      throw refusal(`A folder is copied by \`tar\`, which cannot be run here: ${errorText(error)}`)
+    })
     let complaint = ''
     child.stderr.on('data', (chunk: Buffer) => {
       complaint = `${complaint}${chunk}`.slice(0, longestComplaint)

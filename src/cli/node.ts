@@ -38,7 +38,9 @@ async function forget({ words, json }: Given, connect: Connect): Promise<string>
   const lost = await client.forgetNode(id)
   if (json) return asJson({ id, ...lost })
   const { sandboxes, builds, volumes } = lost
-  return `Node ${id} is forgotten; ${sandboxes} sandboxes, ${builds} builds and ${volumes} volumes were lost with it.`
+  const told = `Node ${id} is forgotten; ${sandboxes} sandboxes, ${builds} builds and ${volumes} volumes were lost with it.`
+  if (volumes === 0) return told
+  return `${told}\nIf its disk comes back, \`warren volume recover\` gives volumes back; \`warren volume lost\` lists them.`
 }
 
 function show(nodes: Node[], json: boolean): string {

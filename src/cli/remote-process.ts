@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
 import { plainLines } from './output.ts'
 import type { AgentAccess, TeamClient } from './team-client.ts'
@@ -107,8 +107,9 @@ export class RemoteProcesses {
       return await follow(stream, {
         start: (pid) => {
           started = pid
-          // A failure to send is reported by the stream of the process, which then ends too.
-          if (input) void this.#sendAll(pid, input).catch(() => {})
+          // Without its input, the process would wait for the rest of it.
+          const fail = (error: Error) => (hasClosedInput(error) ? undefined : stream.destroy(error))
+          if (input) void this.#sendAll(pid, input).catch(fail)
         },
         data: async (bytes, isError) => {
           const target = isError ? errors : output
@@ -153,6 +154,10 @@ export class RemoteProcesses {
     answer.resume()
   }
 }
+
+/** The process has closed its input, or has ended: a command need not read all of it. */
+const hasClosedInput = (error: Error): boolean =>
+  isAppError(error, 'not_found') || error.message.startsWith('error writing to stdin')
 
 const connectHeaders = { 'connect-protocol-version': '1' }
 

@@ -4,7 +4,7 @@ import { connectFrame } from '../lib/connect-frames.ts'
 import { UsageError } from './arguments.ts'
 import { CommandFailure } from './remote-process.ts'
 import { runCommand } from './run.ts'
-import { asked, fakeSides, shells, until } from './team-server-fixture.ts'
+import { asked, failures, fakeSides, shells, until } from './team-server-fixture.ts'
 import { runSingle } from './verbs.ts'
 
 const last = () => `${asked.at(-1)?.method} ${asked.at(-1)?.path}`
@@ -119,4 +119,27 @@ test('run says what is wrong before anything is sent, and leaves the options of 
   await assert.rejects(runs('ls', 'x'), /Write `--` before the command: `-- ls x`/)
   assert.deepEqual(asked, [])
   assert.match(String(await runs('--help')), /warren run .*-- COMMAND/)
+})
+
+test('a run fails if its input cannot be sent, unless its command has closed it', async () => {
+  const inputPath = '/process.Process/SendInput'
+  const runWith = async (status: number, message: string) => {
+    failures.set(inputPath, { status, message })
+    asked.length = 0
+    const code = runSingle(runCommand, ['--', 'cat'], fakeSides('some input').parts)
+    await until(inputPath)
+    return { code, stream: await nextShell() }
+  }
+  try {
+    const lost = await runWith(503, 'the node is away')
+    await assert.rejects(
+      lost.code,
+      (error) => error instanceof CommandFailure && /node is away/.test(error.message),
+    )
+    const closed = await runWith(500, 'error writing to stdin: write EPIPE')
+    closed.stream.end(connectFrame({ event: { end: { exitCode: 4 } } }))
+    assert.equal(await closed.code, 4)
+  } finally {
+    failures.clear()
+  }
 })

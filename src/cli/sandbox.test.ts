@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { connectFrame } from '../lib/connect-frames.ts'
 import { UsageError } from './arguments.ts'
@@ -8,6 +11,7 @@ import { duration, painter } from './output.ts'
 import { runCommand } from './run.ts'
 import { sandboxVerbs } from './sandbox.ts'
 import {
+  answers,
   asked,
   connect,
   fakeSides,
@@ -47,6 +51,64 @@ test('info, logs, pause, resume, fork and kill send the matching requests', asyn
     asked.slice(-2).map(({ method, path }) => `${method} ${path}`),
     ['DELETE /sandboxes/ione', 'DELETE /sandboxes/itwo'],
   )
+})
+
+test('kill goes on after a failure, and with --all without sandboxes that have ended since', async () => {
+  await assert.rejects(run('kill', 'ione', 'igone', 'itwo'), /not expected/)
+  assert.equal(asked.at(-1)?.path, '/sandboxes/itwo')
+  delete answers['DELETE /sandboxes/ione']
+  try {
+    await run('kill', '--all')
+  } finally {
+    answers['DELETE /sandboxes/ione'] = null
+  }
+  assert.equal(asked.at(-1)?.path, '/sandboxes/itwo')
+})
+
+test('logs --follow ends with its sandbox, whichever level it shows', async () => {
+  const entry = { timestamp: '2026-01-02T03:04:06.000Z', level: 'info', fields: {} }
+  const asks = '/v2/sandboxes/ione/logs?limit=1000&direction=forward&cursor=0'
+  answers['GET /v2/sandboxes/ione/logs?limit=1000&level=error&direction=backward'] = { logs: [] }
+  answers[`GET ${asks}`] = {
+    logs: [
+      { ...entry, message: 'quiet' },
+      { ...entry, message: 'loud', level: 'error' },
+      { ...entry, message: 'ended', fields: { event_type: 'sandbox_ended' } },
+    ],
+  }
+  const printed: string[] = []
+  const print = (line: string) => void printed.push(line)
+  const args = ['logs', 'ione', '--follow', '--level', 'error']
+  assert.equal(await runVerb(sandboxVerbs, args, { ...fakeSides().parts, print }), 'The sandbox has ended.')
+  assert.deepEqual(printed, ['2026-01-02T03:04:06.000Z  error  loud'])
+})
+
+test('cp prints no control sequences of the sandbox', async () => {
+  answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/\x1b[2Jx', type: 'FILE_TYPE_DIRECTORY' } }
+  answers['POST /files?path=%2F%1B%5B2Jx%2Fempty'] = {}
+  const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
+  try {
+    writeFileSync(join(folder, 'empty'), '')
+    const said = await run('cp', join(folder, 'empty'), 'ione:.')
+    assert.equal(said, `${folder}/empty was copied to /x/empty.`)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('cp of a folder says that tar is missing on this machine', async (context) => {
+  answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/x', type: 'FILE_TYPE_DIRECTORY' } }
+  const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
+  const { PATH } = process.env
+  context.after(() => {
+    process.env.PATH = PATH
+  })
+  process.env.PATH = '/nowhere'
+  try {
+    await assert.rejects(run('cp', folder, 'ione:/x'), /copied by `tar`, which cannot be run here: .*ENOENT/)
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
 })
 
 test('a shell shows the output of the sandbox, sends keys in their order, and ends with its exit code', async () => {

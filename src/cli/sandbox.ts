@@ -1,7 +1,7 @@
 import { header } from '../contract/constants.ts'
 import type { SandboxLogEntry } from '../contract/rest/logs.ts'
 import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
 import { copyCommand } from './copy.ts'
@@ -25,6 +25,7 @@ const command = 'warren sandbox'
 const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000
+const levels = ['debug', 'info', 'warn', 'error']
 
 export type SandboxCommandParts = RunParts & { print: (line: string) => void }
 
@@ -181,10 +182,12 @@ async function logs(
   if (!flags.has('follow')) return lines(entries).join('\n')
   for (const line of lines(entries)) parts.print(line)
   let cursor = nextAfter(entries, 0)
+  // The entry that says that the sandbox has ended is below most levels, so this asks for all of them.
+  const shownLevels = levels.slice(Math.max(0, levels.indexOf(values.level ?? 'debug')))
   for (;;) {
     await delay(followEveryMs)
-    const fresh = await client.readLogs(sandboxID!, { ...asked, direction: 'forward', cursor })
-    for (const line of lines(fresh)) parts.print(line)
+    const fresh = await client.readLogs(sandboxID!, { limit: mostLogEntries, direction: 'forward', cursor })
+    for (const line of lines(fresh.filter(({ level }) => shownLevels.includes(level)))) parts.print(line)
     cursor = nextAfter(fresh, cursor)
     const ended = fresh.some(({ fields }) => fields.event_type === 'sandbox_ended')
     if (ended) return 'The sandbox has ended.'
@@ -249,7 +252,14 @@ async function kill({ words, flags, json }: Given, { connect }: SandboxCommandPa
   if (!isAll && words.length === 0) throw new UsageError('SANDBOX is missing.', command)
   const client = await connect()
   const wanted = isAll ? (await client.listSandboxes({})).map(({ sandboxID }) => sandboxID) : words
-  for (const sandboxID of wanted) await client.kill(sandboxID)
+  const failures: unknown[] = []
+  for (const sandboxID of wanted) {
+    await client.kill(sandboxID).catch((error) => {
+      // Its time may have ended after it was listed.
+      if (!isAll || !isAppError(error, 'not_found')) failures.push(error)
+    })
+  }
+  if (failures.length > 0) throw failures[0]
   if (json) return asJson(wanted.map((sandboxID) => ({ sandboxID, killed: true })))
   return wanted.length === 0
     ? 'There are no sandboxes.'

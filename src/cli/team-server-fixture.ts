@@ -40,7 +40,8 @@ const webhook = {
 export type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
 /** What the server was asked for since the test began. */
 export const asked: Asked[] = []
-const answers: Record<string, unknown> = {
+/** What it answers; a test may change it. */
+export const answers: Record<string, unknown> = {
   'GET /v2/sandboxes': [sandbox],
   'GET /v2/sandboxes?nextToken=more': [{ ...sandbox, sandboxID: 'itwo', state: 'paused' }],
   'GET /sandboxes/ione': sandbox,
@@ -57,6 +58,8 @@ const answers: Record<string, unknown> = {
   'GET /events/webhooks': [webhook],
   'POST /events/webhooks': webhook,
 }
+/** Paths that fail, for a test to change. */
+export const failures = new Map<string, { status: number; message: string }>()
 /** Streams of shells that are open, for the test to write to. */
 export const shells: ServerResponse[] = []
 const server = http.createServer(async (request, response) => {
@@ -77,6 +80,8 @@ const server = http.createServer(async (request, response) => {
     response.write(connectFrame({ event: { start: { pid: 7 } } }))
     return
   }
+  const failure = failures.get(path ?? '')
+  if (failure) return response.writeHead(failure.status).end(JSON.stringify(failure))
   if (path?.startsWith('/process.Process/')) return response.writeHead(200).end('{}')
   const answer = answers[`${method} ${path}`]
   if (answer === undefined) return response.writeHead(404).end('{"message":"not expected"}')

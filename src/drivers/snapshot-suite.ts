@@ -305,6 +305,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const handle = await sandbox()
       await save(handle, 'go-on')
       await assert.rejects(save(handle, 'go-on'), fails('already_exists'))
+      assert.ok(await bench.driver.findSnapshot(folder), 'the first snapshot must remain')
       await bench.driver.removeSnapshot(folder)
       await bench.driver.freeze(handle)
       await assert.rejects(save(handle, 'go-on'), fails('conflict'))

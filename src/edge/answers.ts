@@ -1,7 +1,7 @@
 /** The edge's own answers, with the contract's texts: JSON for programs, a small page for people. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { envdPort, header } from '../contract/constants.ts'
-import { isAppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { requestIDOf } from '../lib/request-id.ts'
@@ -156,6 +156,16 @@ export function nodeUnreachable(sandboxId: string, port: number, error: unknown)
   }
 }
 
+/** For a request that the sandbox had not answered when its move to another node began. */
+export const sandboxDeparts = (sandboxId: string, port: number): EdgeAnswer =>
+  nodeUnreachable(sandboxId, port, departs)
+
+const departs = new AppError(
+  'unavailable',
+  'The sandbox is on its way to another machine, where it goes on. It may have carried out the request; look before you try again.',
+  { retry: { should: false, afterSeconds: 1 } },
+)
+
 export const internalRoute = (path: string): EdgeAnswer => ({
   status: 404,
   title: 'Not reachable from outside',
@@ -171,6 +181,14 @@ export const unknownSignature: EdgeAnswer = {
   status: 401,
   title: 'This link is not valid',
   json: { code: 401, message: 'invalid signature: it fits no running sandbox' },
+}
+
+/** Many signatures fitted no sandbox lately. This one may fit. */
+export const tooManySignatures: EdgeAnswer = {
+  status: 503,
+  title: 'Too many links are being looked up',
+  retryAfterSeconds: 1,
+  json: { code: 503, message: 'Too many signed file links are being looked up. Try again in a moment' },
 }
 
 /** Lets scripts on any page read why a request failed. */

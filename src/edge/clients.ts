@@ -29,17 +29,17 @@ export class Clients {
   enter(port: number, cut: Cut): (() => void) | null {
     const clients = port === envdPort ? this.#toAgent : this.#toPorts
     if (clients.length >= this.limit) return null
-    const client = { cut, place: clients.length }
+    const client = { cut, port, place: clients.length }
     clients.push(client)
     return () => remove(clients, client)
   }
 
-  cutAll(answer: EdgeAnswer | null): void {
-    for (const { cut } of [...this.#toAgent, ...this.#toPorts]) cut(answer)
+  cutAll(answerFor: (port: number) => EdgeAnswer | null): void {
+    for (const { cut, port } of [...this.#toAgent, ...this.#toPorts]) cut(answerFor(port))
   }
 }
 
-type Client = { cut: Cut; place: number }
+type Client = { cut: Cut; port: number; place: number }
 
 /**
  * The last client takes the place of the one that leaves. A Set would be simpler, but the tables that a busy

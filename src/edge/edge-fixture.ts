@@ -16,7 +16,8 @@ export type Sandbox = {
   sandboxID: string
   /** Makes the sandbox's port lead to a server of the test. */
   map(port: number, realPort: number): void
-  remove(): void
+  /** `departs`: the sandbox goes on, on another node. */
+  remove(options?: { departs: boolean }): void
 }
 
 type SandboxOptions = { sandboxID?: string; trafficToken?: string; agentToken?: string } & Pick<
@@ -71,7 +72,7 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
       return {
         sandboxID,
         map: (port, realPort) => void ports.set(port, realPort),
-        remove: () => routes.remove(sandboxID, runID),
+        remove: (how) => routes.remove(sandboxID, runID, how),
       }
     },
     async service(listener) {

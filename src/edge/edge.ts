@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
 import type { FindDemand, FindResumable } from '../core/sandbox/network/resumable-route.ts'
 import type { Route, RouteTable } from '../core/sandbox/network/routes.ts'
+import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
@@ -19,12 +20,14 @@ import {
   internalRoute,
   invalidRequest,
   noSandboxOfToken,
+  sandboxDeparts,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
   standsStill,
   tokenOfOtherNode,
   tooManyConnections,
+  tooManySignatures,
   unknownSignature,
 } from './answers.ts'
 import type { Cut } from './clients.ts'
@@ -33,7 +36,7 @@ import { type Destination, destinationOf, domainName, type SandboxDestination } 
 import { type EdgeForwarder, type FindSigned, PeerTraffic } from './peer-traffic.ts'
 import { type EdgeExchange, type OnFinished, RequestWatch } from './request-watch.ts'
 import { Run } from './run.ts'
-import { routeOfSignedFile } from './signed-file.ts'
+import { SignedFileSearch } from './signed-file.ts'
 import { Waker } from './wake.ts'
 
 export type EdgeOptions = {
@@ -133,6 +136,7 @@ const toAgent = (route: Route, path: string): Target => ({
 
 class SandboxEdge {
   #routes: RouteTable
+  #files: SignedFileSearch
   #waker: Waker | null
   #peers: PeerTraffic | null
   #domain: string | null
@@ -157,13 +161,14 @@ class SandboxEdge {
     onFinished,
   }: EdgeOptions) {
     this.#routes = routes
+    this.#files = new SignedFileSearch(routes, systemClock)
     this.#waker = findResumable ? new Waker(findResumable, connectionLimit, log) : null
     this.#peers = forwarder ? new PeerTraffic({ forwarder, findDemand, findSigned, log }) : null
     this.#domain = domainName(domain)
     this.#log = log
     this.#onFinished = onFinished
     this.#limits = { connectionLimit, retryWaitsMs }
-    this.#stopWatching = routes.onRemove((route) => this.#endRun(route))
+    this.#stopWatching = routes.onRemove((route, departs) => this.#endRun(route, departs))
   }
 
   destination(request: IncomingMessage): Destination {
@@ -193,7 +198,7 @@ class SandboxEdge {
     this.#stopWatching()
     this.#waker?.close()
     // The sandboxes keep running, so no answer about their end would be true.
-    for (const run of this.#runs.values()) run.end(null)
+    for (const run of this.#runs.values()) run.end(() => null)
     this.#runs.clear()
   }
 
@@ -211,9 +216,13 @@ class SandboxEdge {
     else if (!('status' in target)) this.#carry(exchange, target)
     else if (destination.kind === 'sandbox' && this.#mayBeElsewhere(request, destination))
       void this.#findAndCarry(exchange, destination)
-    else if (destination.kind === 'signed-file' && this.#peers?.mayHaveFile(destination.path))
-      void this.#peers.answerSigned(exchange, destination.path)
+    else if (destination.kind === 'signed-file' && this.#mayBeOfPeer(destination.path, target))
+      void this.#peers?.answerSigned(exchange, destination.path)
     else sendAnswer(request, response, target)
+  }
+
+  #mayBeOfPeer(path: string, answer: EdgeAnswer): boolean {
+    return answer === unknownSignature && this.#peers?.mayHaveFile(path) === true
   }
 
   /** True if the sandbox may be paused or on another node. */
@@ -266,8 +275,9 @@ class SandboxEdge {
       }
       case 'signed-file': {
         const { path } = destination
-        const route = routeOfSignedFile(request.method, path, this.#routes.values())
+        const route = this.#files.find(request.method, path)
         if (!route) return unknownSignature
+        if (route === 'busy') return tooManySignatures
         const held = this.#heldAnswer(route)
         if (held) return held
         return toAgent(route, path)
@@ -297,16 +307,16 @@ class SandboxEdge {
       known.route = route
       return known
     }
-    known?.end(sandboxNotFound(route.sandboxID))
+    known?.end(() => sandboxNotFound(route.sandboxID))
     const run = new Run(route, this.#limits)
     this.#runs.set(route.sandboxID, run)
     return run
   }
 
-  #endRun({ sandboxID, runID }: Route): void {
+  #endRun({ sandboxID, runID }: Route, departs: boolean): void {
     const run = this.#runs.get(sandboxID)
     if (run?.route.runID !== runID) return
     this.#runs.delete(sandboxID)
-    run.end(sandboxNotFound(sandboxID))
+    run.end((port) => (departs ? sandboxDeparts(sandboxID, port) : sandboxNotFound(sandboxID)))
   }
 }

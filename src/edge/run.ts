@@ -60,9 +60,9 @@ export class Run {
   }
 
   /** Clients that wait for an answer get this one. */
-  end(answer: EdgeAnswer | null): void {
+  end(answerFor: (port: number) => EdgeAnswer | null): void {
     // Clients first: they should get this answer, not the failure of the connections behind them.
-    this.clients.cutAll(answer)
+    this.clients.cutAll(answerFor)
     this.#ended.abort(new Error('the sandbox ended'))
     this.agent.destroy()
   }

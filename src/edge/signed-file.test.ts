@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
-import type { Route } from '../core/sandbox/network/routes.ts'
-import { isSignedFor, routeOfSignedFile } from './signed-file.ts'
+import { type Route, RouteTable } from '../core/sandbox/network/routes.ts'
+import { ManualClock } from '../lib/clock.ts'
+import { isSignedFor, routeOfSignedFile, SignedFileSearch } from './signed-file.ts'
 
 const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
 const route = (sandboxID: string, agentToken: string): Route => ({
@@ -19,6 +20,33 @@ const sign = (text: string): string =>
 
 const find = (method: string, query: Record<string, string>): string | undefined =>
   routeOfSignedFile(method, `/files?${new URLSearchParams(query)}`, routes)?.sandboxID
+
+describe('the search for the sandbox of a signed file URL', () => {
+  it('is limited for signatures that fit no sandbox, and finds a link again that it found before', () => {
+    const clock = new ManualClock()
+    const table = new RouteTable()
+    for (let number = 0; number < 1000; number++) table.set(route(`i${number}`, `token ${number}`))
+    table.set(route('mine', token))
+    const search = new SignedFileSearch(table, clock)
+    const asking = (path: string, signature = sign(`${path}:read::${token}`)) => {
+      const found = search.find('GET', `/files?${new URLSearchParams({ path, signature })}`)
+      return typeof found === 'object' ? found.sandboxID : found
+    }
+    assert.equal(asking('known'), 'mine')
+    let tries = 0
+    while (asking('known', sign(`guess ${tries}`)) === undefined) tries++
+    assert.equal(tries, 40)
+    assert.deepEqual(
+      ['known', 'fresh'].map((path) => asking(path)),
+      ['mine', 'busy'],
+    )
+    assert.equal(asking('known', 'no signature'), undefined)
+    clock.advance(1000)
+    assert.equal(asking('fresh'), 'mine')
+    table.remove('mine', 'mine')
+    assert.equal(asking('known'), undefined)
+  })
+})
 
 describe('a signed file URL', () => {
   it('finds its sandbox for the test vector of the contract', () => {

@@ -1,5 +1,6 @@
 /** Requests of clients that forget to name the sandbox: its access token tells which one they are for. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { edgeFixture, fetchOnce } from './edge-fixture.ts'
 import { textOfToken } from './sleepy-edge-fixture.ts'
@@ -44,6 +45,22 @@ describe('a request with nothing but an access token', () => {
     const { status, body } = await two.ask(tokenOf('c'))
     assert.deepEqual([status, /Update the client, or use a domain/.test(body)], [421, true])
     assert.equal((await two.ask(tokenOf('a'))).status, 200)
+  })
+
+  it('says in a cluster too that the sandbox of a signed link is frozen', async () => {
+    const forwarder = { forward: async () => 'here' as const }
+    await using two = await withTwo({ forwarder, findSigned: async () => undefined })
+    const { runID } = two.edge.routes.get('ia')!
+    two.edge.routes.hold('ia', runID, 'The disk is nearly full.')
+    const digest = createHash('sha256')
+      .update(`x:read::${tokenOf('a')}`)
+      .digest('base64')
+    const query = new URLSearchParams({ path: 'x', signature: `v1_${digest.replace(/=+$/, '')}` })
+    const { status } = await fetchOnce(two.edge.port, {
+      path: `/files?${query}`,
+      headers: { Host: '127.0.0.1' },
+    })
+    assert.equal(status, 507)
   })
 
   it('reaches no internal route', async () => {

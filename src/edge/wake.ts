@@ -64,7 +64,7 @@ export class Waker {
 
   /** Resets the connections of all waiting clients. */
   close(): void {
-    for (const clients of this.#waiting.values()) clients.cutAll(null)
+    for (const clients of this.#waiting.values()) clients.cutAll(() => null)
   }
 
   async #outcome(sleeping: ResumableRoute): Promise<EdgeAnswer | null> {

@@ -1,20 +1,18 @@
 /** Tests that the shipped files are built from the sources in `native/`, and runs these under the sanitizers. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { after, suite, test } from 'node:test'
+import { compilers, ownCompiler, testShipped } from '../../test/support/compilers.ts'
 
 const native = resolve(import.meta.dirname, '../../native')
 const folder = mkdtempSync(join(tmpdir(), 'warren-native-'))
 after(() => rmSync(folder, { recursive: true }))
 
-/** As `native/build` chooses them. */
-const compilers = { x64: 'x86_64-linux-gnu-gcc', arm64: 'aarch64-linux-gnu-gcc' }
-const pinned = /^\S+-gcc \(Debian 12\.2\.0-\d+\S*\) 12\.2\.0$/m
 const sanitizers = ['-g', '-fsanitize=address,undefined', '-fno-sanitize-recover=all']
-const own = compilers[process.arch as keyof typeof compilers]
+const shipped = (machine: string) => join(native, `built/linux-${machine}.node`)
 
 function build(machine: string, file: string, options: string[] = []): void {
   const { status, stderr } = spawnSync(join(native, 'build'), [machine, file, ...options], {
@@ -24,24 +22,19 @@ function build(machine: string, file: string, options: string[] = []): void {
 }
 
 suite('the built addon', () => {
-  for (const [machine, compiler] of Object.entries(compilers)) {
-    test(`for ${machine} is byte for byte the build of its source`, (context) => {
-      const { stdout } = spawnSync(compiler, ['--version'], { encoding: 'utf8' })
-      if (!pinned.test(stdout ?? '')) return context.skip(`${compiler} of Debian 12 is not here`)
+  testShipped('native/build', {
+    shipped,
+    build(machine) {
       const file = join(folder, `${machine}.node`)
       build(machine, file)
-      const shipped = join(native, `built/linux-${machine}.node`)
-      assert.ok(
-        readFileSync(file).equals(readFileSync(shipped)),
-        `A source was changed: run native/build ${machine} native/built/linux-${machine}.node`,
-      )
-    })
-  }
+      return file
+    },
+  })
 
   test('needs no library, and only Node-API and a few functions that every C library has', () => {
     for (const machine of Object.keys(compilers)) {
-      const shipped = join(native, `built/linux-${machine}.node`)
-      const read = (what: string) => execFileSync('readelf', ['-W', what, shipped], { encoding: 'utf8' })
+      const read = (what: string) =>
+        execFileSync('readelf', ['-W', what, shipped(machine)], { encoding: 'utf8' })
       assert.doesNotMatch(read('--dynamic'), /NEEDED|TEXTREL/)
       const wanted = [...read('--dyn-syms').matchAll(/ UND (\w+)/g)].map(([, name]) => name!)
       const others = wanted.filter((name) => !name.startsWith('napi_') && name !== '__tls_get_addr')
@@ -54,7 +47,7 @@ suite('a process that makes a list of steps', () => {
   const sources = ['start-process.test.c', 'start-process.c'].map((name) => join(native, name))
   const run = (name: string, options: string[]) => {
     const file = join(folder, name)
-    execFileSync(own, ['-std=c17', '-Wall', '-Wextra', '-Werror', ...options, ...sources, '-o', file])
+    execFileSync(ownCompiler, ['-std=c17', '-Wall', '-Wextra', '-Werror', ...options, ...sources, '-o', file])
     const { status, stderr } = spawnSync(file, { encoding: 'utf8' })
     assert.deepEqual([status, stderr], [0, ''])
   }
@@ -94,7 +87,7 @@ test('the addon touches only its own memory', () => {
   const file = join(folder, 'sanitized.node')
   build(process.arch, file, sanitizers)
   const runtimes = ['libasan.so', 'libubsan.so'].map((name) =>
-    execFileSync(own, [`-print-file-name=${name}`], { encoding: 'utf8' }).trim(),
+    execFileSync(ownCompiler, [`-print-file-name=${name}`], { encoding: 'utf8' }).trim(),
   )
   const { status, stdout, stderr } = spawnSync(
     process.execPath,

@@ -1,17 +1,37 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  existsSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, describe, it } from 'node:test'
+import { after, afterEach, describe, it } from 'node:test'
 import { eventually } from '../../test/support/eventually.ts'
 import type { CallList } from './call-list.ts'
 import { runList } from './run-list.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-list-'))
-after(() => rmSync(folder, { recursive: true }))
+const pipesOfTest: string[] = []
+const openPipes: number[] = []
+// A failed test leaves processes waiting at its pipes, and a list keeps Node running until it is over. An open pipe
+// lets all of them go on.
+afterEach(() => {
+  const { O_RDWR, O_NONBLOCK } = constants
+  for (const path of pipesOfTest.splice(0)) openPipes.push(openSync(path, O_RDWR | O_NONBLOCK))
+})
+after(() => {
+  for (const pipe of openPipes) closeSync(pipe)
+  rmSync(folder, { recursive: true })
+})
 
 const currentFolder = -100
 const writeOnly = 1
@@ -21,6 +41,7 @@ const enoughBytes = 1000
 function fifo(name: string): string {
   const path = join(folder, name)
   execFileSync('mkfifo', [path])
+  pipesOfTest.push(path)
   return path
 }
 
@@ -129,8 +150,9 @@ describe('a list of system calls in a process of its own', () => {
     child.stdout.on('data', (text) => {
       said += text
     })
-    await readFile(pipe)
-    const [exitCode] = await once(child, 'close')
+    const ended = once(child, 'close')
+    await Promise.race([readFile(pipe), ended])
+    const [exitCode] = await ended
     assert.deepEqual([exitCode, said], [0, 'done\n'])
   })
 

@@ -348,3 +348,14 @@ test('a sandbox that comes to the door while its request waits is answered there
   assert.equal(await (await answer).text(), 'mine')
   assert.equal(other.answered.length, 1)
 })
+
+test('a request that breaks its node off each time is sent three times at most', async (t) => {
+  const peers = new TestPeers(t)
+  peers.holdWithinMs = 30_000
+  const one = await peers.start('one')
+  const other = await peers.start('other', (request) => request.socket.destroy())
+  peers.owners.set('a', owned('other'))
+  const answer = await fetch(`${one.publicURL}/sandboxes/a`, { signal: AbortSignal.timeout(10_000) })
+  assert.equal(answer.status, 503)
+  assert.equal(other.answered.length, 3)
+})

@@ -28,6 +28,8 @@ import { type PeerConnections, PeerNotReached } from './peer-connections.ts'
 import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
+/** How often a request is sent again that its node may have seen. The request may be the reason why the node breaks off. */
+const mostSentAgain = 2
 
 export type ForwarderParts = {
   membership: Pick<Membership, 'find'>
@@ -74,11 +76,13 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     const { held } = this.#parts
     const since = held.now()
     let signal: AbortSignal | undefined
+    let sent = 0
     for (;;) {
       try {
         return await work()
       } catch (error) {
         if (!(error instanceof NodeIsAway)) throw error
+        if (error.wasSent && ++sent > mostSentAgain) throw error
         const { nodeID, goneForMs, isKnownAway } = error
         const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
         signal ??= untilClosed(exchange)
@@ -166,7 +170,8 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     if (cause instanceof PeerNotReached || isSafe(request)) {
       const goneForMs = this.#parts.connections.goneForMs(node)
       const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
-      return new NodeIsAway({ nodeID, goneForMs, isKnownAway: false }, message, {
+      const wasSent = !(cause instanceof PeerNotReached)
+      return new NodeIsAway({ nodeID, goneForMs, isKnownAway: false, wasSent }, message, {
         afterSeconds: retryAfterSeconds,
         cause,
       })

@@ -123,6 +123,15 @@ export function answerRefusal({ request, response }: HttpExchange, status: 421 |
   discardBody(request, response)
 }
 
+/** The same for a peer whose request has not been read, and will not be. */
+export const refusalText = [
+  'HTTP/1.1 421 Misdirected Request',
+  `${refusal}: ${'not the owner' satisfies Refusal}`,
+  'Content-Length: 0',
+  'Connection: close',
+  '\r\n',
+].join('\r\n')
+
 export function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
   const why = headers[refusal]
   return why === 'not the owner' || why === 'no room' ? why : undefined

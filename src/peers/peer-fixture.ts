@@ -26,7 +26,7 @@ export type TestNode = {
   nodeID: string
   identity: PeerIdentity
   forwarder: ClusterForwarder
-  inner: { port: number; server: Server }
+  inner: { port: number; server: Server; turnIdleAway: () => void }
   publicURL: string
   /** Requests that this node answered. */
   answered: IncomingMessage[]
@@ -104,7 +104,7 @@ export class TestPeers {
         response.end(String((error as Error).message))
       }
     }
-    const inner = createPeerServer({}, identity)
+    const { server: inner, turnIdleAway } = createPeerServer({}, identity)
     const door = createServer()
     for (const server of [inner, door]) {
       server.on('request', (request, response) => {
@@ -123,7 +123,7 @@ export class TestPeers {
       identity,
       forwarder,
       answered,
-      inner: { port: portOf(inner), server: inner },
+      inner: { port: portOf(inner), server: inner, turnIdleAway },
       publicURL: `http://127.0.0.1:${portOf(door)}`,
     }
     this.nodes.set(nodeID, node)

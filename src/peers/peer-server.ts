@@ -1,16 +1,28 @@
 /** The inner door, which only peers can reach. It serves the same as the public port. */
-import type { IncomingMessage, ServerOptions } from 'node:http'
+import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import { takeHop } from './hop.ts'
+import type { Socket } from 'node:net'
+import { refusalText, takeHop } from './hop.ts'
 import type { PeerIdentity } from './peer-identity.ts'
 
 const handshakeTimeoutMs = 10_000
+
+export type PeerServer = {
+  server: Server
+  /**
+   * Closes the connections without a request. A peer may be sending one at this moment, and would not know whether it was carried
+   * out. So it gets an answer first, after which it looks the owner up and sends the request again; here the request is ignored.
+   */
+  turnIdleAway(): void
+}
+
+const requestEvents: readonly string[] = ['request', 'checkContinue', 'upgrade']
 
 /**
  * The caller attaches the listeners. Connections without a certificate of the peers' authority end in the
  * handshake.
  */
-export function createPeerServer(options: ServerOptions, identity: PeerIdentity): Server {
+export function createPeerServer(options: ServerOptions, identity: PeerIdentity): PeerServer {
   const { authority: ca, certificate: cert, key } = identity
   const server = createServer({
     ...options,
@@ -23,7 +35,37 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.3',
   })
-  const take = (request: IncomingMessage) => takeHop(request)
-  for (const event of ['request', 'checkContinue', 'upgrade']) server.prependListener(event, take)
-  return server
+  const idle = new Set<Socket>()
+  const turnedAway = new WeakSet<Socket>()
+  server.on('secureConnection', (socket: Socket) => {
+    idle.add(socket)
+    socket.once('close', () => idle.delete(socket))
+  })
+  const take = (request: IncomingMessage, answer: ServerResponse | Socket) => {
+    const { socket } = request
+    takeHop(request)
+    idle.delete(socket)
+    if (answer === socket) return
+    answer.once('close', () => {
+      // After the last answer the server closes the connection itself.
+      if (socket.writable) idle.add(socket)
+    })
+  }
+  for (const event of requestEvents) server.prependListener(event, take)
+  // Listeners cannot keep an event from those after them.
+  const emit = server.emit.bind(server) as (event: string, ...given: unknown[]) => boolean
+  server.emit = (event: string, ...given: unknown[]) => {
+    const isIgnored = requestEvents.includes(event) && turnedAway.has((given[0] as IncomingMessage).socket)
+    return isIgnored || emit(event, ...given)
+  }
+  return {
+    server,
+    turnIdleAway() {
+      for (const socket of idle) {
+        turnedAway.add(socket)
+        socket.end(refusalText)
+      }
+      idle.clear()
+    },
+  }
 }

@@ -34,6 +34,12 @@ async function open(context: TestContext, openAt = openDatabase) {
   return { options, db }
 }
 
+function emptyDatabase(context: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-migrate-'))
+  context.after(() => rmSync(folder, { recursive: true, force: true }))
+  return sqliteDialect(join(folder, 'database'), async () => {})
+}
+
 async function hasTable(db: Kysely<never>, name: string): Promise<boolean> {
   return (await db.introspection.getTables()).some((table) => table.name === name)
 }
@@ -61,8 +67,8 @@ const newerBuilds: [title: string, body: (db: Kysely<Tables>) => Promise<void>][
   ['a database that another branch has migrated is rejected', otherBranchIsRejected],
 ]
 for (const [title, body] of newerBuilds) {
-  test(title, async () => {
-    const db = new Kysely<Tables>({ dialect: sqliteDialect(':memory:', async () => {}) })
+  test(title, async (context) => {
+    const db = new Kysely<Tables>({ dialect: emptyDatabase(context) })
     await body(db).finally(() => db.destroy())
   })
 }
@@ -81,11 +87,8 @@ test('every new migration says its phase, and a contracting one names an earlier
   }
 })
 
-test('migrations that say that they expand contain nothing that breaks an older Warren', async () => {
-  const statements = await statementsOf(
-    known,
-    sqliteDialect(':memory:', async () => {}),
-  )
+test('migrations that say that they expand contain nothing that breaks an older Warren', async (context) => {
+  const statements = await statementsOf(known, emptyDatabase(context))
   for (const [name, { phase }] of Object.entries(known)) {
     if (phase === 'expand') assert.equal(firstBreaking(statements.get(name)!), undefined, name)
   }

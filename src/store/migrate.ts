@@ -23,6 +23,7 @@ import * as condemnedObjects from './migrations/0023-condemned-objects.ts'
 import * as autoPause from './migrations/0024-auto-pause.ts'
 import * as gpus from './migrations/0025-gpus.ts'
 import * as olderClients from './migrations/0026-older-clients.ts'
+import * as lostVolumes from './migrations/0027-lost-volumes.ts'
 import { type SchemaStep, whyUnusable, withRequirement } from './schema-requirement.ts'
 import type { Tables } from './tables.ts'
 
@@ -50,6 +51,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> =
   '0024-auto-pause': autoPause,
   '0025-gpus': gpus,
   '0026-older-clients': olderClients,
+  '0027-lost-volumes': lostVolumes,
 })
 
 /**

@@ -1,4 +1,4 @@
-/** Removes everything of a forgotten node that only its disk had. */
+/** Ends everything of a forgotten node that only its disk had. */
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
@@ -6,6 +6,7 @@ import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
 import { disownCondemned } from './condemned.ts'
 import { databaseNow } from './database-clock.ts'
+import { loseVolumes } from './lost-volumes.ts'
 import { isMovable, isUnended } from './sandbox-queries.ts'
 import { sandboxOf } from './sandbox-row.ts'
 import { updateAndTell } from './sandbox-update.ts'
@@ -30,7 +31,7 @@ export function forgetNode(
     return {
       sandboxes: await loseSandboxes(transaction, vault, nodeID, at),
       builds: await failBuilds(transaction, nodeID, at),
-      volumes: await removeVolumes(transaction, nodeID),
+      volumes: await loseVolumes(transaction, nodeID, at),
     }
   })
 }
@@ -76,12 +77,4 @@ async function failBuilds(transaction: Transaction<Tables>, nodeID: string, at: 
   await transaction.deleteFrom('build_cache').where('node_id', '=', nodeID).execute()
   await transaction.deleteFrom('quarantine').where('node_id', '=', nodeID).execute()
   return Number(numUpdatedRows)
-}
-
-async function removeVolumes(transaction: Transaction<Tables>, nodeID: string): Promise<number> {
-  const { numDeletedRows } = await transaction
-    .deleteFrom('volumes')
-    .where('node_id', '=', nodeID)
-    .executeTakeFirstOrThrow()
-  return Number(numDeletedRows)
 }

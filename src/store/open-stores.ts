@@ -13,6 +13,7 @@ import { SqlDeliveryStore } from './deliveries.ts'
 import { SqlEventStore } from './events.ts'
 import { SqlKeyStore } from './keys.ts'
 import { SqlLeaseStore } from './leases.ts'
+import { SqlLostVolumeStore } from './lost-volumes.ts'
 import { SqlMetricStore } from './metrics.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { SqlNodeStore } from './nodes.ts'
@@ -80,6 +81,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     buildCache: new SqlBuildCacheStore(db, nodeID),
     secrets: new SqlSecretStore(db),
     volumes: new SqlVolumeStore(db, nodeID),
+    lostVolumes: new SqlLostVolumeStore(db, nodeID),
     events: new SqlEventStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),

@@ -23,7 +23,7 @@ export class SqlOwnerStore implements OwnerStore {
   async ownerOf({ kind, id }: Owned): Promise<Owner | undefined> {
     if (kind === 'node') return { nodeID: id, isMovable: false }
     if (kind === 'sandbox' || kind === 'log') return this.#ownerOfSandbox(id, kind)
-    const nodeID = kind === 'quarantined' ? await this.#nodeOfQuarantined(id) : await this.#nodeOf(kind, id)
+    const nodeID = await this.#nodeOf(kind, id)
     return nodeID == null ? undefined : { nodeID, isMovable: false }
   }
 
@@ -154,8 +154,13 @@ export class SqlOwnerStore implements OwnerStore {
     return { nodeID: row.node_id, isMovable: row.is_movable === 1 }
   }
 
-  async #nodeOf(kind: 'build' | 'volume' | 'template', id: string): Promise<string | null | undefined> {
+  async #nodeOf(
+    kind: Exclude<Owned['kind'], 'node' | 'sandbox' | 'log'>,
+    id: string,
+  ): Promise<string | null | undefined> {
+    if (kind === 'quarantined') return this.#nodeOfQuarantined(id)
     if (kind === 'template') return this.#nodeOfUnfinishedBuild(id)
+    if (kind === 'lost volume') return (await this.#nodeOfLostVolume(id)) ?? this.#nodeOf('volume', id)
     const table = ({ build: 'template_builds', volume: 'volumes' } as const)[kind]
     const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
     return row?.node_id
@@ -166,6 +171,15 @@ export class SqlOwnerStore implements OwnerStore {
       .selectFrom('quarantine')
       .select('node_id')
       .where('snapshot_name', '=', snapshotName)
+      .executeTakeFirst()
+    return row?.node_id
+  }
+
+  async #nodeOfLostVolume(volumeID: string): Promise<string | undefined> {
+    const row = await this.#db
+      .selectFrom('lost_volumes')
+      .select('node_id')
+      .where('id', '=', volumeID)
       .executeTakeFirst()
     return row?.node_id
   }

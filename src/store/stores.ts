@@ -18,6 +18,7 @@ import type { SecretStore } from '../core/secret/secret-store.ts'
 import type { AccessTokenStore, KeyStore, TeamMetricStore, TeamStore } from '../core/team/team-store.ts'
 import type { BuildCacheStore } from '../core/template/build-cache-store.ts'
 import type { TemplateStore } from '../core/template/template-store.ts'
+import type { LostVolumeStore } from '../core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../core/volume/volume-store.ts'
 import type { DeliveryStore, WebhookStore } from '../core/webhook/webhook-store.ts'
 
@@ -33,6 +34,7 @@ export type Stores = {
   buildCache: BuildCacheStore
   secrets: SecretStore
   volumes: VolumeStore
+  lostVolumes: LostVolumeStore
   events: EventStore
   webhooks: WebhookStore
   deliveries: DeliveryStore

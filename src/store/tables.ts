@@ -253,6 +253,9 @@ export type VolumeRow = {
   created_at: number
 }
 
+/** A volume whose node was forgotten; its disk may come back. */
+export type LostVolumeRow = Omit<VolumeRow, 'state'> & { lost_at: number; found_at: number | null }
+
 /** One row per volume that a sandbox was created with; its options say where it is mounted. */
 export type SandboxVolumeRow = { sandbox_id: string; volume_id: string }
 export type SandboxEventRow = {
@@ -354,6 +357,7 @@ export type Tables = {
   secrets: SecretRow
   secret_versions: SecretVersionRow
   volumes: VolumeRow
+  lost_volumes: LostVolumeRow
   sandbox_volumes: SandboxVolumeRow
   sandbox_events: SandboxEventRow
   webhooks: WebhookRow

@@ -47,6 +47,7 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
     'access_tokens',
     'api_keys',
     'secrets',
+    'lost_volumes',
     'build_cache',
     'idempotency_claims',
     'webhook_deliveries',

@@ -112,6 +112,17 @@ export const ours: readonly Operation[] = [
     answers: { 204: '' },
   },
   {
+    call: 'GET /admin/lost-volumes',
+    does: 'list volumes that were lost with forgotten machines',
+    answers: { 200: shape.each('volumeID* name* teamID* nodeID* sizeMB* lostAt* foundAt*') },
+  },
+  {
+    call: 'POST /admin/lost-volumes/{lostVolumeID}/recover',
+    does: 'give a lost volume back to its team',
+    body: 'name',
+    answers: { 200: 'volumeID* name* teamID*' },
+  },
+  {
     call: 'PUT /build-files/{teamID}/{hash}',
     does: 'upload files by the link of a build',
     query: 'expires* signature*',

@@ -25,6 +25,21 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await other.close()
   })
 
+  it('lets the operator allow a team older clients, and reject them again', async () => {
+    const { warren, openPage } = dashboard
+    const { context: other, page: operator } = await openPage()
+    await logIn(operator, warren.url, warren.adminToken)
+    await operator.getByRole('link', { name: 'Team', exact: true }).click()
+    await operator.getByRole('table').locator('.plain-link').first().click()
+    await operator.getByText('This team may not use them').waitFor()
+    await operator.getByRole('button', { name: 'Allow them' }).click()
+    await operator.getByRole('dialog').getByRole('button', { name: 'Allow' }).click()
+    await operator.getByText('This team may use them').waitFor()
+    await operator.getByRole('button', { name: 'Reject them' }).click()
+    await operator.getByText('This team may not use them').waitFor()
+    await other.close()
+  })
+
   it('sends undrain, forget, recover and prune to the server, and shows the operator why it rejects them', async () => {
     const { warren, openPage } = dashboard
     const { context: other, page: operator } = await openPage()

@@ -35,10 +35,12 @@ async function createMany(at: Warren, count: number): Promise<Set<ClusterMember>
   return owners
 }
 
+const asAdmin = (warren: Warren, method: string, path: string, body?: object) =>
+  warren.api(path, { method, key: null, headers: { 'X-Admin-Token': warren.adminToken }, body })
+
 type ListedProblem = { id: string; problem?: string }
 async function problemAt(warren: Warren, { nodeID }: ClusterMember): Promise<string | undefined> {
-  const answer = await warren.api('/nodes', { key: null, headers: { 'X-Admin-Token': warren.adminToken } })
-  const nodes = (await answer.json()) as ListedProblem[]
+  const nodes = (await (await asAdmin(warren, 'GET', '/nodes')).json()) as ListedProblem[]
   return nodes.find(({ id }) => id === nodeID)?.problem
 }
 
@@ -64,6 +66,53 @@ suite('three Warrens of which one is out of reach', () => {
     await eventually(async () => assert.ok((await createMany(door(0), 3)).has(member(1))))
   })
 
+  test('a door that is cut from the node of a sandbox says that it lives, and another door reaches it', async (context) => {
+    const { sandboxId } = await onNode(1)
+    const [near, far] = await Promise.all([0, 2].map((at) => Sandbox.connect(sandboxId, door(at).client)))
+    const streams = await near!.commands.run('sleep 600', { background: true, timeoutMs: 0 })
+    const broken = streams.wait().then(
+      () => assert.fail('the command ended'),
+      (error: Error) => `${error.constructor.name}: ${error.message}`,
+    )
+    const since = Date.now()
+    const told = (what: string) => context.diagnostic(`${what} after ${(Date.now() - since) / 1000} s`)
+    await member(0).machine.cutFrom(member(1).machine)
+    try {
+      const asked = door(0).api(`/sandboxes/${sandboxId}/timeout`, { body: { timeout: 300 } })
+      told(`the stream broke with "${await broken}"`)
+      assert.equal((await far!.commands.run('echo on')).stdout, 'on\n')
+      const refused = await asked
+      told(`the request got ${refused.status}`)
+      assert.equal(refused.status, 503)
+      assert.ok(Number(refused.headers.get('retry-after')) > 0)
+      assert.match(await refused.text(), /lives|Nothing is lost|again/)
+      const second = Date.now()
+      await assert.rejects(near!.commands.run('echo on'), (error: Error) => {
+        assert.equal(error.constructor.name, 'RateLimitError', error.message)
+        return true
+      })
+      context.diagnostic(`the next one was told after ${(Date.now() - second) / 1000} s`)
+    } finally {
+      await member(0).machine.mendTo(member(1).machine)
+    }
+    const mended = Date.now()
+    await eventually(async () => assert.equal((await near!.commands.run('echo on')).stdout, 'on\n'))
+    context.diagnostic(`reached again after ${(Date.now() - mended) / 1000} s`)
+    await Sandbox.kill(sandboxId, door(0).client)
+  })
+
+  test('a key works at all doors, whichever made it, until it is revoked at any of them', async () => {
+    const keys = [0, 1, 2].map((at) => door(at).apiKey)
+    assert.equal(new Set(keys).size, 3, 'each machine made a key for the same team at its first start')
+    const made = await asAdmin(door(1), 'POST', '/admin/teams/default/api-keys', { name: 'for all doors' })
+    const { key, id } = (await made.json()) as { key: string; id: string }
+    const statuses = (used: string) =>
+      Promise.all([0, 1, 2].map(async (at) => (await door(at).api('/v2/sandboxes', { key: used })).status))
+    for (const used of [...keys, key]) assert.deepEqual(await statuses(used), [200, 200, 200])
+    assert.equal((await asAdmin(door(2), 'DELETE', `/admin/teams/default/api-keys/${id}`)).status, 204)
+    assert.deepEqual(await statuses(key), [401, 401, 401])
+  })
+
   test('a node with the address of another one does not start, and says whose it is', async () => {
     const { warren, machine } = member(1)
     await door(2).stop()
@@ -78,7 +127,7 @@ suite('three Warrens of which one is out of reach', () => {
   })
 
   for (const signal of ['stop', 'crash'] as const) {
-    test(`clients see no sandbox end while its node restarts after a ${signal}`, async () => {
+    test(`clients see no sandbox end while its node restarts after a ${signal}`, async (context) => {
       const sandbox = await onNode(1)
       const { sandboxId } = sandbox
       const same = await Sandbox.connect(sandboxId, door(0).client)
@@ -97,7 +146,9 @@ suite('three Warrens of which one is out of reach', () => {
         }
       })()
       await eventually(async () => assert.ok(count > 8))
+      const since = Date.now()
       await member(1).restart(signal)
+      context.diagnostic(`back after ${(Date.now() - since) / 1000} s`)
       const before = count
       await eventually(async () => assert.ok(count > before + 8))
       goesOn = false

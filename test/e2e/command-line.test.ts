@@ -228,7 +228,8 @@ for (const isolation of isolations) {
     })
 
     it('keeps secrets, and shows none', async () => {
-      const pipe = (value: string, ...args: string[]) => runCommandLine(warren.environment, args, value)
+      const pipe = (value: string, ...args: string[]) =>
+        runCommandLine(warren.environment, args, { input: value })
       const made = await pipe('first-value\n', 'secret', 'create', 'hand-key', '--metadata', 'owner=me')
       assert.deepEqual(made, { code: 0, out: 'The secret hand-key is stored.\n', error: '' })
       assert.equal(

@@ -46,7 +46,7 @@ describe('a machine on which gVisor does not work', () => {
     const headers = { 'X-Admin-Token': warren.adminToken }
     const report = (await (await warren.api('/admin/machine', { headers })).json()) as MachineReport
     assert.equal(report.isolation, 'container')
-    const told = report.problems.find(({ message }) => message.includes('weaker wall'))
+    const told = report.problems.find(({ message }) => message.includes('isolate less'))
     assert.match(told?.message ?? '', /this kernel lacks something/)
   })
 
@@ -57,7 +57,7 @@ describe('a machine on which gVisor does not work', () => {
       await logIn(page, warren.url, secret)
       for (const view of ['sandboxes', 'templates']) {
         await goTo(page, `${warren.url}/dashboard/${view}`)
-        await page.getByRole('alert').getByText('Containers are a weaker wall').waitFor()
+        await page.getByRole('alert').getByText('Containers isolate less').waitFor()
       }
       await context.close()
     }

@@ -1,6 +1,7 @@
 /** Deaths at bad moments, with memory on the card: of a process that the driver holds, and of Warren in every step. */
 import assert from 'node:assert/strict'
 import { Sandbox } from 'e2b'
+import { errorText } from '../../src/lib/app-error.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { assertCardEmpty, type Card, count, read, seconds, share } from './support.ts'
 
@@ -9,10 +10,47 @@ const momentsIn = (ms: number, parts: number): number[] =>
   Array.from({ length: parts }, (_, at) => Math.round(((at + 0.5) / parts) * ms))
 
 export async function lifeChecks(card: Card): Promise<void> {
+  await card.check('16 GB on the card continue over a fork and a pause', () => largeMemory(card))
   await card.check('a process that dies while the driver moves its memory', () => dyingProcess(card))
   await card.check('kill -9 of Warren in every step of a pause', () => diesIn(card, 'pause'))
   await card.check('kill -9 of Warren in every step of a resume', () => diesIn(card, 'resume'))
   await card.check('kill -9 of Warren in every step of a fork', () => diesInFork(card))
+}
+
+/** Far more than the sandbox's own memory, through which it passes. */
+async function largeMemory(card: Card): Promise<string> {
+  const origin = await card.create()
+  await count(origin, 'one', 16 * 1024)
+  const before = await read(origin, 'one')
+  const started = performance.now()
+  const [fork] = await origin.fork({ timeoutMs: 3_600_000 })
+  const forked = performance.now()
+  if (!fork || fork instanceof Error) throw fork ?? new Error('there is no fork')
+  card.keep(fork)
+  const still = (sandbox: Sandbox, above: number) =>
+    read(sandbox, 'one', above).catch(async (error) => {
+      throw new Error(`${errorText(error)}; ${await findings(card, sandbox)}`)
+    })
+  await still(fork, await still(fork, before))
+  await fork.kill()
+  const last = await still(origin, await still(origin, before))
+  const begun = performance.now()
+  await card.pause(origin)
+  const paused = performance.now()
+  const resumed = await card.resume(origin)
+  const tookMs = performance.now() - paused
+  await still(resumed, last)
+  return `fork ${seconds(forked - started)} s, pause ${seconds(paused - begun)} s, resume ${seconds(tookMs)} s`
+}
+
+/** What a sandbox is, and which processes it has. */
+async function findings(card: Card, sandbox: Sandbox): Promise<string> {
+  const run = await sandbox.commands.run('ps -eo pid,stat,rss,args; grep anon /proc/meminfo; ls /dev').then(
+    ({ stdout }) => stdout,
+    (error) => errorText(error),
+  )
+  const logs = await card.ask(`/v2/sandboxes/${sandbox.sandboxId}/logs?limit=20`)
+  return `${await card.stateOf(sandbox)}; ${run}; ${JSON.stringify(logs.body)}`
 }
 
 /** A second process shows that the sandbox and its other GPU memory are not harmed. */

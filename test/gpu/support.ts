@@ -21,7 +21,7 @@ const settings: Record<string, string> = {
   WARREN_GVISOR_PLATFORM: 'systrap',
   WARREN_DEFAULT_CPU: '4',
   // PyTorch needs some of it.
-  WARREN_DEFAULT_MEMORY_MB: '8192',
+  WARREN_DEFAULT_MEMORY_MB: process.env.WARREN_CARD_MEMORY_MB ?? '8192',
   ...(process.env.WARREN_BASE_IMAGE && { WARREN_BASE_IMAGE: process.env.WARREN_BASE_IMAGE }),
 }
 const name = 'card'
@@ -71,7 +71,7 @@ export class Card {
         tell('skip ', error.message)
       } else {
         this.#outcome.failed++
-        tell('FAIL ', errorText(error).slice(0, 1500))
+        tell('FAIL ', errorText(error).slice(0, 8000))
       }
     }
     for (const sandbox of this.#opened.splice(0)) {

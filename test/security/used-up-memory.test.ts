@@ -128,7 +128,7 @@ while True:
       for (const hog of hogs) assert.equal(await memoryKills(hog), 0)
       const operator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const figures = await (await warren.api('/metrics', operator)).text()
-      assert.match(figures, /^warren_memory_guard_acts\{act="stand_still"\} [1-9]/m)
+      assert.match(figures, /^warren_memory_guard_acts\{act="freeze"\} [1-9]/m)
       assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows is frozen/)
       const gone = await warren.api(`/sandboxes/${still!.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)

@@ -122,7 +122,7 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     'find signed file': async ({ method, path }) =>
       routeOfSignedFile(method, path, routes.values())?.sandboxID,
   }
-  const servers: Server[] = [createPeerServer({}, identity!), createServer()]
+  const servers: Server[] = [createPeerServer({}, identity!).server, createServer()]
   for (const server of servers) {
     edge.attach(server, (request, response) => {
       if (!answerOperation(request, response, operations)) api.api.routing(request, response)

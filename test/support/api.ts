@@ -79,6 +79,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     }),
     nodes: new NodeDirectory({
       ...stores,
+      listLostVolumes: async () => [],
       readSelf: async () => ({ ...aNode('node'), status: 'ready', statusChangedAt: 0, silentMs: 0 }),
       clock,
     }),

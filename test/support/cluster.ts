@@ -10,6 +10,7 @@ import { type MachineNetwork, makeMachineNetwork, type TestMachine } from './mac
 import { startPostgres, type TestPostgres } from './postgres.ts'
 import { openLink, type SeverableLink } from './severable-link.ts'
 import { cacheFolder, type Isolation, noWarmPool, seat, startWarren, type Warren } from './warren.ts'
+import { type Ended, runCommandLine } from './warren-command.ts'
 
 export type ClusterMember = {
   warren: Warren
@@ -26,6 +27,8 @@ export type ClusterMember = {
   startWith(settings: Record<string, string>): Promise<void>
   /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
   losePower(): Promise<void>
+  /** Runs the `warren` command on its machine. */
+  command(...args: string[]): Promise<Ended>
 }
 
 type Row = Record<string, unknown>
@@ -133,7 +136,11 @@ async function startMember(
         ...more,
       },
     })
-  const warren = await start(false)
+  const warren = await start(false).catch((error) => {
+    // An open port would keep this process, and its caller, alive.
+    database.close()
+    throw error
+  })
   const nodeID = await readNodeID(warren)
   const member: ClusterMember = {
     warren,
@@ -152,6 +159,12 @@ async function startMember(
       await member.warren.crash()
       await loseMachine(member.warren.dataFolder)
     },
+    command: (...args) =>
+      runCommandLine(
+        { WARREN_DATA_DIR: member.warren.dataFolder, WARREN_SECRETS_DIR: settings.WARREN_SECRETS_DIR! },
+        args,
+        { namespace: machine.namespace },
+      ),
   }
   return member
 }

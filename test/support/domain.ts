@@ -15,6 +15,7 @@ import type { SecretVault } from '../../src/core/secret/vault.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
 import type { TemplateStore } from '../../src/core/template/template-store.ts'
+import type { LostVolumeStore } from '../../src/core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../../src/core/volume/volume-store.ts'
 import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
@@ -122,6 +123,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   /** The same for other stores. */
   const storeFaults = {
     volumes: new StoreFaults<VolumeStore>(),
+    lostVolumes: new StoreFaults<LostVolumeStore>(),
     quarantine: new StoreFaults<QuarantineStore>(),
     templates: new StoreFaults<TemplateStore>(),
   }
@@ -137,6 +139,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         ...stores,
         sandboxes: faults.wrap(stores.sandboxes),
         volumes: storeFaults.volumes.wrap(stores.volumes),
+        lostVolumes: storeFaults.lostVolumes.wrap(stores.lostVolumes),
         quarantine: storeFaults.quarantine.wrap(stores.quarantine),
         templates: storeFaults.templates.wrap(stores.templates),
       },

@@ -27,9 +27,11 @@ export const codeOf = (child: ChildProcessWithoutNullStreams): Promise<number | 
 export async function runCommandLine(
   environment: Record<string, string>,
   args: readonly string[],
-  input: string | Buffer = '',
+  { input = '', namespace }: { input?: string | Buffer; namespace?: string } = {},
 ): Promise<Ended> {
-  const child = startCommand(environment, args)
+  const child = namespace
+    ? startProgram(environment, 'nsenter', [`--net=${namespace}`, program, ...args])
+    : startCommand(environment, args)
   const code = codeOf(child)
   child.stdin.on('error', () => {})
   child.stdin.end(input)

@@ -20,6 +20,6 @@ async function lookAtNodes(config: Config): Promise<Finding> {
     return ok(`${nodes.length} nodes, each at an address of its own and with the right time`)
   return fail(
     problems.join(' '),
-    'Correct WARREN_PEER_ADDRESS or the clock of the machine, or the network between the machines; see docs/cluster.md.',
+    'Correct WARREN_PEER_ADDRESS, the clock or the network, or recover the volumes; see docs/cluster.md.',
   )
 }

@@ -96,7 +96,7 @@ async function tryGvisor(config: Config): Promise<Finding> {
   const runsc = own ?? findOlderRunsc(runtimes)
   if (!runsc) {
     return warn(
-      "not installed: sandboxes are plain containers, a weaker wall, since all of them share this machine's kernel",
+      "not installed: sandboxes are plain containers, which isolate less: all of them share this machine's kernel",
       '`npm start` builds it. It needs network once: for Go, unless that is here, and for the sources of gVisor.',
     )
   }
@@ -116,7 +116,7 @@ async function tryGvisor(config: Config): Promise<Finding> {
     }
   }
   return refuse(
-    `does not work here: ${refusals.join('; ')}. Plain containers are a weaker wall`,
+    `does not work here: ${refusals.join('; ')}. Plain containers isolate less`,
     'WARREN_ISOLATION=container accepts plain containers.',
   )
 }

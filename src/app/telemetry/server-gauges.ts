@@ -108,7 +108,7 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     name: 'warren_disk_guard_acts',
     help: 'Sandboxes that the disk guard has frozen or ended since the start of the server.',
     labelNames: ['act'],
-    read: () => acts({ stand_still: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
+    read: () => acts({ freeze: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
   })
   measures.gauge({
     name: 'warren_memory_held_sandboxes',
@@ -122,7 +122,7 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     labelNames: ['act'],
     read: () => {
       const { stoodStill, paused, ended } = memoryGuard.counts
-      return acts({ stand_still: stoodStill, pause: paused, end: ended })
+      return acts({ freeze: stoodStill, pause: paused, end: ended })
     },
   })
 }

@@ -12,11 +12,15 @@ import { failMoves } from '../../../test/support/store-faults.ts'
 import { AppError } from '../../lib/app-error.ts'
 
 /** Running for an hour, then paused by a drain of its node, whose process ended right after that. */
-async function departed({ service, team, stores, driver }: Fixture) {
+async function departed({ service, team, stores, driver, routes }: Fixture) {
   const sandboxID = await startRunning({ service, team, driver } as Fixture, 3_600_000)
+  const removed: boolean[] = []
+  const stop = routes.onRemove((_route, departs) => void removed.push(departs))
   const { endAt } = await service.get(team, sandboxID)
   const paused = await service.pauseAsSeen((await stores.sandboxes.find(sandboxID))!, { departs: true })
-  assert.deepEqual([paused?.state, paused?.runUntil], ['paused', endAt])
+  stop()
+  // Clients whose requests are cut learn that the sandbox lives.
+  assert.deepEqual([paused?.state, paused?.runUntil, removed], ['paused', endAt, [true]])
   return { sandboxID, endAt }
 }
 

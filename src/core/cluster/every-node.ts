@@ -30,6 +30,8 @@ export type OtherNodes = {
   answers: unknown[]
   /** IDs of nodes that are away or failed, or whose answer was lost. Their part may or may not be done. */
   missing: string[]
+  /** IDs of the nodes that succeeded. */
+  reached: string[]
 }
 
 export class EveryNode<Request extends SharedRequest> {
@@ -44,13 +46,15 @@ export class EveryNode<Request extends SharedRequest> {
     const { membership } = this.#parts
     // Reads the list anew, because a node that has just joined may have a part already.
     const others = (await membership.nodesNow()).filter(({ nodeID }) => nodeID !== membership.nodeID)
-    const missing: string[] = []
+    const [missing, reached]: [string[], string[]] = [[], []]
     const asked = others.map(async (node) => {
       const answer = await this.#ask(node, request, body)
-      if (!answer) missing.push(node.nodeID)
+      const outcome = answer ? reached : missing
+      outcome.push(node.nodeID)
       return answer
     })
-    return { answers: (await Promise.all(asked)).flatMap((answer) => answer ?? []), missing }
+    const answers = (await Promise.all(asked)).flatMap((answer) => answer ?? [])
+    return { answers, missing, reached }
   }
 
   async #ask(node: ClusterNode, request: Request, body: unknown): Promise<[unknown] | undefined> {

@@ -10,10 +10,12 @@ const node = (nodeID: string, address: string, silentMs = 0, clockOffsetMs = 0) 
 async function problems(
   nodes: ClusterNode[],
   findTroubles: NodeDirectoryParts['findTroubles'] = async () => [],
+  lost: { nodeID: string; foundAt: number | null }[] = [],
 ) {
   const directory = new NodeDirectory({
     nodes: { list: async () => nodes } as unknown as NodeDirectoryParts['nodes'],
     owners: { readyBuildsOf: async () => [] },
+    listLostVolumes: async () => lost,
     readSelf: undefined,
     findTroubles,
     clock: systemClock,
@@ -47,6 +49,17 @@ test('a node that the asked one cannot reach is shown with the reason, and only 
     'This node does not answer at y:1, as seen from the node that was asked.',
     undefined,
   ])
+})
+
+test('a node that has disks of lost volumes is shown with the command that lists them', async () => {
+  const lost = [
+    { nodeID: 'a', foundAt: 1 },
+    { nodeID: 'a', foundAt: 2 },
+    { nodeID: 'b', foundAt: null },
+  ]
+  const [first, ...others] = await problems([node('a', 'x:1'), node('b', 'y:1')], undefined, lost)
+  assert.match(first!, /^This node has the disks of 2 volumes that were lost .* `warren volume lost`/)
+  assert.deepEqual(others, [undefined])
 })
 
 test('a living node whose clock is wrong is shown with the difference', async () => {

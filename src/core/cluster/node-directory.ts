@@ -10,6 +10,8 @@ import type { PeerTrouble } from './reachability.ts'
 export type NodeDirectoryParts = {
   nodes: NodeStore
   owners: Pick<OwnerStore, 'readyBuildsOf'>
+  /** The volumes that were lost with forgotten nodes. `foundAt`: null if the node does not have the disk. */
+  listLostVolumes: () => Promise<readonly { nodeID: string; foundAt: number | null }[]>
   /** Reads this Warren's own state if it has no cluster; undefined in a cluster. */
   readSelf: (() => Promise<ClusterNode>) | undefined
   /** Tells for each of these nodes that this node cannot reach why. Undefined without a cluster. */
@@ -29,12 +31,14 @@ export class NodeDirectory {
 
   /** With the problems that this node sees: it looks at nodes that it has not reached lately. */
   async list(): Promise<ListedNode[]> {
-    const { findTroubles } = this.#parts
+    const { findTroubles, listLostVolumes } = this.#parts
     const listed = await this.#rows()
     const living = listed.filter((node) => !isAway(node))
     const troubles = (await findTroubles?.(living)) ?? []
+    const found = (await listLostVolumes()).filter(({ foundAt }) => foundAt !== null)
     return listed.map((node) => {
-      const problem = problemOf(node, living, troubles)
+      const volumes = found.filter(({ nodeID }) => nodeID === node.nodeID).length
+      const problem = problemOf(node, living, troubles, volumes)
       return problem === undefined ? node : { ...node, problem }
     })
   }
@@ -79,6 +83,7 @@ function problemOf(
   node: ClusterNode,
   living: readonly ClusterNode[],
   troubles: readonly PeerTrouble[],
+  foundVolumes: number,
 ): string | undefined {
   if (isAway(node)) return undefined
   const { nodeID, address } = node
@@ -88,8 +93,12 @@ function problemOf(
   if (trouble) sentences.push(`This node ${trouble.why}, as seen from the node that was asked.`)
   const clock = clockProblem(node.load.clockOffsetMs)
   if (clock !== undefined) sentences.push(clock)
+  if (foundVolumes > 0) sentences.push(hasLostVolumes(foundVolumes))
   return sentences.length === 0 ? undefined : sentences.join(' ')
 }
+
+const hasLostVolumes = (count: number) =>
+  `This node has the disks of ${count} volumes that were lost when a node was forgotten: \`warren volume lost\` lists them.`
 
 const nodesAt = (address: string, nodes: readonly ClusterNode[]) =>
   nodes.filter((node) => node.address === address)

@@ -3,10 +3,11 @@ import type { SandboxFinder } from '../sandbox/row/sandbox-store.ts'
 
 /**
  * The object of a request that only one node can carry out. `log`: the log of a sandbox. `template`: its
- * newest unfinished build. `quarantined`: a snapshot in quarantine. `node`: the node itself.
+ * newest unfinished build. `quarantined`: a snapshot in quarantine. `lost volume`: a volume to be recovered, or that was
+ * recovered already. `node`: the node itself.
  */
 export type Owned = {
-  kind: 'sandbox' | 'log' | 'build' | 'volume' | 'template' | 'quarantined' | 'node'
+  kind: 'sandbox' | 'log' | 'build' | 'volume' | 'template' | 'quarantined' | 'lost volume' | 'node'
   id: string
 }
 

@@ -31,8 +31,8 @@ export class Owners {
   async read(what: Owned): Promise<Owner | undefined> {
     const owner = await this.#store.ownerOf(what)
     this.forget(what)
-    // A template's newest build changes soon, so its owner is not cached.
-    if (owner && what.kind !== 'template') this.remember(what, owner)
+    // A template's newest build changes soon, and so does what becomes of a lost volume.
+    if (owner && what.kind !== 'template' && what.kind !== 'lost volume') this.remember(what, owner)
     return owner
   }
 

@@ -18,9 +18,11 @@ export class NodeIsAway extends AppError {
   readonly goneForMs: number
   /** Its row says so; otherwise this node could not reach it. */
   readonly isKnownAway: boolean
+  /** The node may have seen the request, which changes nothing. */
+  readonly wasSent: boolean
 
   constructor(
-    { nodeID, goneForMs, isKnownAway }: { nodeID: string; goneForMs: number; isKnownAway: boolean },
+    { nodeID, goneForMs, isKnownAway, wasSent = false }: AwayNode,
     message: string,
     options: { afterSeconds: number; cause?: unknown },
   ) {
@@ -29,8 +31,11 @@ export class NodeIsAway extends AppError {
     this.nodeID = nodeID
     this.goneForMs = goneForMs
     this.isKnownAway = isKnownAway
+    this.wasSent = wasSent
   }
 }
+
+type AwayNode = { nodeID: string; goneForMs: number; isKnownAway: boolean; wasSent?: boolean }
 
 /** How a node handles a request at its door. */
 export type Course =
@@ -197,6 +202,7 @@ const nouns: Record<Owned['kind'], string> = {
   volume: 'volume',
   template: 'template',
   quarantined: 'snapshot',
+  'lost volume': 'lost volume',
   node: 'node',
 }
 

@@ -34,6 +34,13 @@ async function forget({ stores }: Fixture, sandboxID: string) {
   return { snapshotName: snapshot!.name }
 }
 
+/** Ends the row of a running sandbox, and leaves its processes. */
+async function endRow({ stores }: Fixture, sandboxID: string, endReason: 'lost' | 'killed') {
+  const { runID } = (await stores.sandboxes.find(sandboxID))!
+  await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing')
+  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', { endedAt: 1, endReason })
+}
+
 describe('the quarantine', () => {
   it('keeps the snapshot of a sandbox that ended as lost, and can give the sandbox back', async () => {
     await using fixture = await openFixture()
@@ -128,6 +135,30 @@ describe('the quarantine', () => {
     assert.equal(driver.world.sandboxes.has(sandboxID), false)
     assert.deepEqual(await quarantine.names(), [`${sandboxID}-r`])
     assert.equal(driver.world.snapshots.get(`${sandboxID}-r`)?.memory, true)
+  })
+
+  it('stops a sandbox that runs on after it was lost in the first round, and can give it back', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler, stores } = fixture
+    const { sandboxID } = await service.create(team, request())
+    await endRow(fixture, sandboxID, 'lost')
+    await reconciler.run()
+    assert.equal(driver.world.sandboxes.has(sandboxID), false)
+    const [name, ...others] = await quarantine.names()
+    assert.deepEqual(others, [])
+    await quarantine.recover(name!)
+    assert.equal((await stores.sandboxes.find(sandboxID))?.state, 'paused')
+    assert.equal((await service.connect(team, sandboxID, connect)).sandbox.state, 'running')
+  })
+
+  it('stops a sandbox that runs on after its team killed it, and keeps no snapshot', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, quarantine, reconciler } = fixture
+    const { sandboxID } = await service.create(team, request())
+    await endRow(fixture, sandboxID, 'killed')
+    await reconciler.run()
+    assert.equal(driver.world.sandboxes.has(sandboxID), false)
+    assert.deepEqual(await quarantine.names(), [])
   })
 
   it('does not keep an incomplete snapshot without an owner', async () => {

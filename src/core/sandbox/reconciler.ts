@@ -5,6 +5,7 @@
  */
 import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
 import type { Log } from '../../lib/log.ts'
 import {
@@ -18,7 +19,7 @@ import type { BuildCacheStore } from '../template/build-cache-store.ts'
 import type { TemplateStore } from '../template/template-store.ts'
 import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
-import type { EndReason, Sandbox } from './row/sandbox.ts'
+import { type EndReason, isChosenEnd, type Sandbox } from './row/sandbox.ts'
 import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
 import type { SandboxService } from './service.ts'
@@ -53,6 +54,7 @@ export type ReconcilerParts = {
 
 export class Reconciler {
   readonly #parts: ReconcilerParts
+  readonly #rounds = new KeyedLock()
   /** When each sandbox that no row owns was first seen. */
   #unownedSince = new Map<string, number>()
   /** Exits that the driver has reported, by sandbox, until the row has ended. */
@@ -64,7 +66,12 @@ export class Reconciler {
     this.#parts = parts
   }
 
-  async run(): Promise<void> {
+  /** Runs one round at a time. A call during a round begins another one after it. */
+  run(): Promise<void> {
+    return this.#rounds.run('round', () => this.#runRound())
+  }
+
+  async #runRound(): Promise<void> {
     const { driver, sandboxes, service, templates, quarantine } = this.#parts
     // The list is read before the rows, so that a sandbox made in between has its row and is not seen as unowned.
     const found = await driver.list()
@@ -230,37 +237,53 @@ export class Reconciler {
           // Since the rows were listed, a create may have taken it from the warm pool, or is about to.
           if ((row && row.state !== 'ended') || warm.holds(sandboxID)) return
           this.#unownedSince.set(sandboxID, since)
-          await this.#removeUnowned(one, { since, isNew: !before.has(sandboxID) })
+          await this.#removeUnowned(one, { since, isNew: !before.has(sandboxID), ended: row })
         })
       })
     }
   }
 
-  /** Call this in the sandbox's turn, after no row was found that owns it. */
+  /**
+   * Call this in the sandbox's turn, after no row was found that owns it. A sandbox that runs although its row
+   * has ended is stopped at once, because its team was told that it is gone: the node was forgotten, for example.
+   */
   async #removeUnowned(
     one: FoundSandbox,
-    { since, isNew }: { since: number; isNew: boolean },
+    { since, isNew, ended }: { since: number; isNew: boolean; ended: SandboxInTurn | undefined },
   ): Promise<void> {
     const { driver, clock, log } = this.#parts
     if (isNew) log.warn({ sandboxID: one.sandboxID }, 'A sandbox is there that no row owns.')
     if (one.unreadable) throw one.unreadable
-    if (one.disposable) await driver.stop(one.handle)
-    else if (clock.now() - since >= unownedGraceMs) await this.#endUnowned(one)
+    if (one.disposable) return driver.stop(one.handle)
+    const isOverdue = clock.now() - since >= unownedGraceMs
+    if (!isOverdue && !ended) return
+    const there = await driver.recover(one.handle)
+    // A frozen sandbox does nothing, and until the end of the grace it can be recovered with its memory.
+    if (isOverdue || there !== 'paused') await this.#endUnowned(one, there, ended)
   }
 
   /** Takes a snapshot of a live sandbox before it is stopped, because its owner may want it back. */
-  async #endUnowned({ sandboxID, runID, handle }: ReadableSandbox): Promise<void> {
+  async #endUnowned(
+    { sandboxID, runID, handle }: ReadableSandbox,
+    there: 'running' | 'paused' | 'gone',
+    ended: SandboxInTurn | undefined,
+  ): Promise<void> {
     const { driver, launcher, snapshots, quarantine, log } = this.#parts
     const name = pauseSnapshotName({ sandboxID, runID })
-    const there = await driver.recover(handle)
-    if (there !== 'gone' && canSnapshot(driver)) {
+    const isWanted = !ended?.endReason || !isChosenEnd(ended.endReason)
+    if (there !== 'gone' && isWanted && canSnapshot(driver)) {
       if (there === 'paused') await launcher.thaw(handle)
       await snapshots.holding(name, async () => {
         // A snapshot of this name is the remainder of an earlier attempt, and outdated.
         await snapshots.remove(name)
         const memory = snapshots.takesMemory
         await snapshots.take(handle, name, { memory, afterwards: 'end', lasting: true })
-        await quarantine.add(name, 'Its sandbox was running although no row owned it.')
+        await quarantine.add(
+          name,
+          ended
+            ? `Its sandbox ran on after it had ended (${ended.endReason}).`
+            : 'Its sandbox was running although no row owned it.',
+        )
       })
     }
     await driver.stop(handle)

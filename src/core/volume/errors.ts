@@ -1,4 +1,5 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { LostVolume } from './lost-volume-store.ts'
 
 export const volumeNotFound = (volumeID: string) =>
   new AppError('not_found', `Volume ${JSON.stringify(volumeID)} not found: the team has none with this id`)
@@ -39,4 +40,29 @@ export const volumeNameTaken =
   (cause: unknown): never => {
     if (!isAppError(cause, 'already_exists')) throw cause
     throw new AppError('invalid_argument', `Volume with name '${name}' already exists`, { cause })
+  }
+
+export const noLostVolume = (volumeID: string) =>
+  new AppError(
+    'not_found',
+    `There is no lost volume ${JSON.stringify(volumeID)}. Run \`warren volume lost\` to list them.`,
+  )
+
+export const diskNotBack = ({ volumeID, name, nodeID }: LostVolume) =>
+  new AppError(
+    'unavailable',
+    `The disk of volume "${name}" is not there: node ${nodeID} had it. Start Warren on that machine again, or copy ` +
+      `volumes/${volumeID}.ext4 from its data folder to another machine, and run the command there.`,
+    { retry: { should: false } },
+  )
+
+export const recoveredNameTaken =
+  (volumeID: string, name: string) =>
+  (cause: unknown): never => {
+    if (!isAppError(cause, 'already_exists')) throw cause
+    throw new AppError(
+      'conflict',
+      `The team has another volume "${name}" now. Run \`warren volume recover ${volumeID} --name NAME\` with a new name.`,
+      { cause },
+    )
   }

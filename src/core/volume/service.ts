@@ -7,18 +7,23 @@
 import { AppError, isAppError, shownText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID, uuidForm } from '../../lib/ids.ts'
+import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { InTurn } from '../../lib/turns.ts'
 import type { DiskMount } from '../ports/driver.ts'
 import type { Team } from '../team/team.ts'
 import {
   contentIsBusy,
+  diskNotBack,
+  noLostVolume,
   perhapsCreated,
+  recoveredNameTaken,
   tooManyVolumes,
   volumeInUse,
   volumeNameTaken,
   volumeNotFound,
 } from './errors.ts'
+import type { LostVolume, LostVolumeStore } from './lost-volume-store.ts'
 import type { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName, type Volume, type VolumeMount, type WantedMount } from './volume.ts'
 import type { HeldDisk, VolumeDisks, VolumeFiles } from './volume-files.ts'
@@ -34,6 +39,7 @@ export type VolumeSettings = {
 
 export type VolumeServiceParts = {
   volumes: VolumeStore
+  lost: LostVolumeStore
   disks: VolumeDisks
   tokens: VolumeTokens
   settings: VolumeSettings
@@ -56,6 +62,7 @@ const mostContentRequests = 64
 export class VolumeService {
   readonly #parts: VolumeServiceParts
   readonly #turns: VolumeTurns
+  readonly #rounds = new KeyedLock()
   /** Disks that no start needs any longer and whose release failed. */
   readonly #unreleased = new Set<HeldDisk>()
   readonly #contentRequests = new Map<string, number>()
@@ -64,7 +71,7 @@ export class VolumeService {
 
   constructor(parts: VolumeServiceParts) {
     this.#parts = parts
-    this.#turns = new VolumeTurns(parts.volumes, parts.clock)
+    this.#turns = new VolumeTurns(parts.volumes, parts.lost, parts.clock)
   }
 
   async create({ teamID }: Team, name: string): Promise<Volume> {
@@ -114,6 +121,33 @@ export class VolumeService {
 
   tokenOf({ volumeID }: Volume): string {
     return this.#parts.tokens.issue(volumeID)
+  }
+
+  /** The volumes that were lost with forgotten nodes, in the order of their loss. */
+  listLost(): Promise<LostVolume[]> {
+    return this.#parts.lost.list()
+  }
+
+  /**
+   * Gives a lost volume whose disk is on this machine back to its team, under its name or a new one. The limit
+   * of the team does not apply: the operator decides. Succeeds if the volume was recovered already.
+   */
+  async recover(volumeID: string, newName?: string): Promise<Volume> {
+    const { lost, disks, log } = this.#parts
+    if (newName !== undefined) checkVolumeName(newName)
+    return this.#turns.take(volumeID, async ({ row }) => {
+      if (row?.state === 'ready') return row
+      const found = await lost.find(volumeID)
+      if (!found) throw noLostVolume(volumeID)
+      if (!(await disks.list()).includes(volumeID)) throw diskNotBack(found)
+      const name = newName ?? found.name
+      const recovered = await this.#turns.recover(volumeID, name).catch(recoveredNameTaken(volumeID, name))
+      if (!recovered) throw noLostVolume(volumeID)
+      this.#told.delete(volumeID)
+      const { teamID } = recovered
+      log.info({ volumeID, teamID, name: recovered.name }, 'volume recovered')
+      return recovered
+    })
   }
 
   /** Rejects with `conflict` while a sandbox that has not ended has it mounted, even a paused one. */
@@ -234,10 +268,14 @@ export class VolumeService {
   /**
    * Finishes deletions and undoes creations that were cut off. Leaves a ready volume without a disk and a
    * disk without a row alone, and logs each once: the disk may come back, and an unowned disk may still be
-   * wanted.
+   * wanted. Marks lost volumes whose disks are here, so that the operator can recover them. Runs one round at a time.
    */
-  async reconcile(): Promise<void> {
-    const { volumes, disks } = this.#parts
+  reconcile(): Promise<void> {
+    return this.#rounds.run('round', () => this.#reconcileAll())
+  }
+
+  async #reconcileAll(): Promise<void> {
+    const { volumes, lost, disks } = this.#parts
     await this.#release([...this.#unreleased])
     const there = new Set(await disks.list())
     const rows = await volumes.listAll()
@@ -256,6 +294,7 @@ export class VolumeService {
           )
         })
     }
+    await lost.noteMissing(there)
     await disks.closeIdle()
   }
 
@@ -263,13 +302,19 @@ export class VolumeService {
     if (row && row.state !== 'ready') return this.#finish(row)
     const isThere = (await this.#parts.disks.list()).includes(volumeID)
     if (row ? isThere : !isThere) return
+    const { lost, clock, log } = this.#parts
+    const found = row ? undefined : await lost.noteFound(volumeID, clock.now())
     if (this.#told.has(volumeID)) return
     this.#told.add(volumeID)
-    const { log } = this.#parts
     if (row)
       log.error(
         { volumeID },
         'The disk of a volume is missing. Requests for the volume fail until the disk is back.',
+      )
+    else if (found)
+      log.warn(
+        { volumeID, teamID: found.teamID, name: found.name },
+        `The disk of a volume that was lost with a forgotten node is here. Run \`warren volume recover ${volumeID}\`.`,
       )
     else log.warn({ volumeID }, 'No row owns this volume disk. It is left alone; delete it by hand.')
   }

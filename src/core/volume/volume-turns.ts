@@ -8,6 +8,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { insertOnce } from '../../lib/insert-once.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import { type InTurn, Turns } from '../../lib/turns.ts'
+import type { LostVolumeStore } from './lost-volume-store.ts'
 import type { Volume, VolumeState } from './volume.ts'
 import type { VolumeStore } from './volume-store.ts'
 
@@ -18,11 +19,13 @@ export const isDeleting = (row: InTurn<Volume>): row is DeletingVolume => row.st
 
 export class VolumeTurns extends Turns<Volume> {
   readonly #volumes: VolumeStore
+  readonly #lost: LostVolumeStore
   readonly #clock: Clock
 
-  constructor(volumes: VolumeStore, clock: Clock) {
+  constructor(volumes: VolumeStore, lost: LostVolumeStore, clock: Clock) {
     super((volumeID) => volumes.find(volumeID))
     this.#volumes = volumes
+    this.#lost = lost
     this.#clock = clock
   }
 
@@ -59,6 +62,15 @@ export class VolumeTurns extends Turns<Volume> {
     })
     if (usedBy) return { usedBy }
     return begun && { begun: begun as DeletingVolume }
+  }
+
+  /** Undefined if there is no such lost volume. Succeeds if the volume was recovered already. */
+  recover(volumeID: string, name: string): Promise<InTurn<Volume> | undefined> {
+    return retryPassing(this.#clock, async () => {
+      await this.#lost.recover(volumeID, name)
+      const row = await this.read(volumeID)
+      return row?.state === 'ready' ? row : undefined
+    })
   }
 
   /** Succeeds if the row is removed already. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { addTeam, type Fixture, openFixture, request, turning, until } from '../../../test/support/domain.ts'
+import { JumpingClock } from '../../../test/support/jumping-clock.ts'
 import { connectionLost } from '../../../test/support/store-faults.ts'
 import { silentLog } from '../../lib/log.ts'
 import { vault } from '../../store/suite/rows.ts'
@@ -281,6 +282,25 @@ describe('webhooks under faults', () => {
     assert.equal(sender.sent.length, 0)
     await dispatcher.run()
     await until(async () => sender.sent.length === 1)
+    await dispatcher.close()
+  })
+
+  it('get nothing on a lease that has ended while the clock of the machine was set back', async () => {
+    const clock = new JumpingClock()
+    await using fixture = await openFixture({ clock })
+    const { add, dispatcher, sender } = openWebhooks(fixture)
+    await add()
+    const { stores, team } = fixture
+    await fixture.service.create(team, request())
+    await dispatcher.run()
+    await until(async () => sender.sent.length === 1)
+    // Another Warren has the lease when it has ended.
+    stores.leases.take = async () => false
+    clock.jump(-60_000)
+    clock.advance(59_000)
+    await fixture.service.create(team, request())
+    await dispatcher.run()
+    assert.equal(sender.sent.length, 1)
     await dispatcher.close()
   })
 

@@ -57,6 +57,9 @@ export class WebhookDispatcher {
   readonly #recordedLately = new Set<string>()
   readonly #closing = new AbortController()
   #leaseUntil = 0
+  /** A timer has told that the lease is about to end, which holds even if the machine's clock was set back. */
+  #isLeaseOver = false
+  #stopLeaseTimer: () => void = () => {}
   #round: Promise<void> | undefined
   #isDueAgain = false
 
@@ -76,6 +79,7 @@ export class WebhookDispatcher {
   /** Aborts the requests under way. The next holder of the lease sends them again. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('Warren stops'))
+    this.#stopLeaseTimer()
     await this.#round?.catch(() => {})
     await Promise.all(this.#sending.values())
     if (this.#leaseUntil > 0) await this.#parts.leases.release(lease)
@@ -108,12 +112,18 @@ export class WebhookDispatcher {
   }
 
   #holdsLease(): boolean {
-    return this.#parts.clock.now() < this.#leaseUntil - renewBeforeMs
+    return !this.#isLeaseOver && this.#parts.clock.now() < this.#leaseUntil - renewBeforeMs
   }
 
   async #takeLease(): Promise<boolean> {
     const { leases, clock } = this.#parts
     const now = clock.now()
+    // Both begin before the database counts, so that they end before the lease does.
+    this.#stopLeaseTimer()
+    this.#isLeaseOver = false
+    this.#stopLeaseTimer = clock.after(leaseMs - renewBeforeMs, () => {
+      this.#isLeaseOver = true
+    })
     const isHeld = await leases.take(lease, leaseMs)
     this.#leaseUntil = isHeld ? now + leaseMs : 0
     return isHeld

@@ -3,14 +3,17 @@ import { useMemo, useState } from 'preact/hooks'
 import type { ListedSandbox } from '../../contract/rest/sandbox.ts'
 import { count, megabytes } from '../browser/format.ts'
 import { now, useLive } from '../browser/live.ts'
+import { reloadTeams } from '../browser/log-in.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { isAdmin, type KnownTeam, session, teamsInScope } from '../browser/session.ts'
 import { thinned } from '../browser/thin.ts'
 import { Button } from '../parts/button.tsx'
 import { Chart } from '../parts/chart.tsx'
+import { confirmFirst } from '../parts/dialog.tsx'
 import { Choice } from '../parts/fields.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
+import { tellDone, tellFailure } from '../parts/toasts.tsx'
 import { LimitsDialog } from './limits-dialog.tsx'
 import { TeamTable } from './team-table.tsx'
 
@@ -66,8 +69,41 @@ function OneTeam({ team }: { team: KnownTeam }) {
       >
         <Loaded live={usage}>{(samples) => <UsageCharts samples={samples} />}</Loaded>
       </Card>
+      {isAdmin() && <OlderClients team={team} />}
       {isEditing && team.limits && <LimitsDialog team={team} onClose={() => setEditing(false)} />}
     </div>
+  )
+}
+
+/** Only the operator may allow clients that are older than access tokens. */
+function OlderClients({ team: { teamID, name, olderClients } }: { team: KnownTeam }) {
+  const set = async (allowed: boolean) => {
+    await ask(`/admin/teams/${teamID}`, { method: 'PATCH', body: { olderClients: allowed } })
+    tellDone(`Older clients of ${name} are ${allowed ? 'allowed' : 'rejected'}.`)
+    await reloadTeams()
+  }
+  const allow = () =>
+    confirmFirst(
+      `Allow older clients of ${name}?`,
+      'Each sandbox of such a client has its secret in its host name, which DNS and links to its ports show.',
+      'Allow',
+      () => set(true),
+    )
+  const reject = () => void set(false).catch(tellFailure)
+  return (
+    <Card
+      title="Older clients"
+      actions={
+        <Button onPress={olderClients ? reject : allow}>{olderClients ? 'Reject them' : 'Allow them'}</Button>
+      }
+    >
+      <p>
+        E2B clients before 1.5 send no access token.{' '}
+        {olderClients
+          ? 'This team may use them.'
+          : 'This team may not use them, unless WARREN_OLDER_CLIENTS allows them to all teams.'}
+      </p>
+    </Card>
   )
 }
 

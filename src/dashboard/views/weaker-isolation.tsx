@@ -15,8 +15,7 @@ export function WeakerIsolation() {
       <div>
         <b>Sandboxes on this server are plain containers, because gVisor does not work on it.</b>
         <p>
-          Containers are a weaker wall: all of them share the kernel of the machine, and a hole in it is a way
-          out.{' '}
+          Containers isolate less: all of them share the kernel of the machine, and a hole in it is a way out.{' '}
           {isAdmin() ? (
             <>
               <a href={pathTo(['machine'])}>Machine</a> shows why, and what to do.

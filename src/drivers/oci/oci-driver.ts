@@ -317,6 +317,9 @@ export class OciDriver
   async stop(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
     const { sandboxID, runID } = readHandle(handle)
     await this.#remains.finish(sandboxID)
+    const { layout, cgroups } = this.#context
+    // Programs of the sandbox move its GPU memory. A snapshot waits for them, and so would this.
+    if ((await this.#live.find(handle))?.gpus) await cgroups.kill(layout.cgroup(sandboxID), signal)
     const remains = await this.#live.locked(sandboxID, signal, async () => {
       const record = await this.#context.records.read(sandboxID)
       // The handle is of an earlier run: the sandbox's later run must go on.
@@ -378,8 +381,9 @@ export class OciDriver
   }
 
   async close(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, exits, namespaces } = this.#context
+    const { layout, firewall, subnet, cgroups, lowering, records, slots, exits, namespaces } = this.#context
     exits.close()
+    for (const stop of lowering.values()) stop.abort()
     if (!this.#opened) return
     await this.#opened.catch(() => {})
     this.#stopUpkeep?.()

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { awayAfterMs, isAway } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
+import type { Volume } from '../../core/volume/volume.ts'
+import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
 import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
@@ -22,6 +24,8 @@ export function nodeSuite(pairTest: PairTest): void {
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
   pairTest('only a node that is away can be forgotten, and its sandboxes end with it', forgottenNodesLoseAll)
+  pairTest('a volume of a forgotten node can be recovered on the node that has its disk', lostVolumesComeBack)
+  pairTest('lost volumes go with their team', lostVolumesGoWithTheirTeam)
 }
 
 export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): JoiningNode => ({
@@ -191,4 +195,57 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
     { order: 'desc', offset: 0, limit: 1 },
   )
   assert.equal(event?.type, 'killed')
+}
+
+async function lose(one: Stores, other: Stores, teamID: string, name: string): Promise<Volume> {
+  const node = aNode('one')
+  await one.nodes.join(node)
+  const volume = aVolume(teamID, { name })
+  await one.volumes.insert(volume, 10)
+  const ready = await one.volumes.markReady(volume.volumeID)
+  await one.volumes.insert(aVolume(teamID, { name: 'half made' }), 10)
+  await one.nodes.leave(node)
+  assert.equal((await other.nodes.forget('one', time, 0))?.volumes, 2)
+  return ready!
+}
+
+async function lostVolumesComeBack(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const { state, ...volume } = await lose(one, other, teamID, 'mine')
+  const { volumeID } = volume
+  const lost = { ...volume, nodeID: 'one', lostAt: time, foundAt: null }
+  assert.deepEqual(await other.lostVolumes.list(), [lost])
+  assert.deepEqual(await other.volumes.list(teamID), [])
+  assert.equal(await one.lostVolumes.noteFound('unknown', 5), undefined)
+  assert.deepEqual(await one.lostVolumes.noteFound(volumeID, 5), { ...lost, foundAt: 5 })
+  assert.equal((await other.lostVolumes.noteFound(volumeID, 6))?.nodeID, 'one', 'the other has a copy')
+  await other.lostVolumes.noteMissing(new Set())
+  await one.lostVolumes.noteMissing(new Set([volumeID]))
+  assert.equal((await one.lostVolumes.find(volumeID))?.foundAt, 5)
+  await one.lostVolumes.noteMissing(new Set())
+  assert.equal((await other.lostVolumes.noteFound(volumeID, 7))?.nodeID, 'other', 'the disk was moved there')
+  const what: Owned = { kind: 'lost volume', id: volumeID }
+  assert.equal((await one.owners.ownerOf(what))?.nodeID, 'other')
+  await one.volumes.insert(aVolume(teamID, { name: 'mine' }), 10)
+  await assert.rejects(other.lostVolumes.recover(volumeID, 'mine'), (error) =>
+    isAppError(error, 'already_exists'),
+  )
+  assert.equal((await one.lostVolumes.list()).length, 1)
+  assert.equal(await other.lostVolumes.recover(volumeID, 'mine again'), true)
+  assert.equal(await other.lostVolumes.recover(volumeID, 'mine again'), false)
+  const recovered = { ...volume, name: 'mine again', state }
+  assert.deepEqual(
+    [await other.volumes.find(volumeID), await one.volumes.find(volumeID)],
+    [recovered, undefined],
+  )
+  assert.deepEqual(await one.lostVolumes.list(), [])
+  assert.equal((await one.owners.ownerOf(what))?.nodeID, 'other', 'a repeated request goes there too')
+}
+
+async function lostVolumesGoWithTheirTeam(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const { volumeID } = await lose(one, other, teamID, 'mine')
+  assert.deepEqual(await other.teams.deleteUnused(teamID), { deleted: true })
+  assert.deepEqual(await one.lostVolumes.list(), [])
+  assert.equal(await one.lostVolumes.recover(volumeID, 'mine'), false)
 }

@@ -134,7 +134,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 39,
+    seed: 80,
   },
   {
     name: 'volume undone',
@@ -147,7 +147,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 482,
+    seed: 504,
   },
   {
     name: 'failed release of a disk',
@@ -160,7 +160,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 645,
+    seed: 984,
   },
   {
     name: 'drain without a mark',
@@ -194,7 +194,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^lifetime|told/,
-    seed: 682,
+    seed: 1348,
   },
   {
     name: 'volume that moves',
@@ -222,7 +222,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /stranger|nobody of its team/,
-    seed: 146,
+    seed: 224,
   },
   {
     name: 'layer swept in use',
@@ -241,7 +241,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /layer/,
-    seed: 340,
+    seed: 705,
   },
   {
     name: 'old copy by name',
@@ -255,7 +255,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^content kept/,
-    seed: 12,
+    seed: 114,
   },
   {
     name: 'quarantine without turns',
@@ -274,7 +274,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^snapshot needed|^reason told|^content kept/,
-    seed: 1121,
+    seed: 973,
   },
   {
     name: 'admission fails open',
@@ -311,7 +311,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 1907,
+    seed: 1667,
   },
   {
     name: 'sent again from the list',

@@ -1,7 +1,7 @@
 import { failures } from '../../../contract/rest/shared.ts'
 import { KillReport, TeamPath } from '../../../contract/rest/team.ts'
 import type { Api, RouteContext } from '../../context.ts'
-import { onEveryNode, totalOf } from '../../every-node.ts'
+import { onEveryNodeUntilNoneLeft, totalOf } from '../../every-node.ts'
 import { adminSchema } from './admin-schema.ts'
 
 export function killTeamSandboxesRoute(app: Api, context: RouteContext): void {
@@ -19,10 +19,12 @@ export function killTeamSandboxesRoute(app: Api, context: RouteContext): void {
     },
     async (request) => {
       const team = await teams.getTeam(request.params.teamID)
-      const { parts, missing } = await onEveryNode(context, request, () => teamRemover.killSandboxes(team))
+      const kill = () => teamRemover.killSandboxes(team)
+      const rounds = await onEveryNodeUntilNoneLeft(context, request, team, kill)
+      const { parts, missing } = rounds.at(-1)!
       const { sandboxes } = await teamRemover.leftOn(team, missing)
-      const { killedCount, failedCount } = totalOf(parts)
-      return { killedCount, failedCount: failedCount + sandboxes }
+      const { killedCount } = totalOf(rounds.flatMap((round) => round.parts))
+      return { killedCount, failedCount: totalOf(parts).failedCount + sandboxes }
     },
   )
 }

@@ -12,10 +12,12 @@ import { getMachineRoutes } from './get-machine.ts'
 import { getMetricsRoute } from './get-metrics.ts'
 import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
+import { listLostVolumesRoute } from './list-lost-volumes.ts'
 import { listQuarantineRoute } from './list-quarantine.ts'
 import { listTeamsRoute } from './list-teams.ts'
 import { pruneRoute } from './prune.ts'
 import { recoverSandboxRoute } from './recover-sandbox.ts'
+import { recoverVolumeRoute } from './recover-volume.ts'
 import { removeQuarantinedRoute } from './remove-quarantined.ts'
 import { revokeKeyRoute } from './revoke-key.ts'
 
@@ -40,4 +42,6 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   listQuarantineRoute(app, context)
   recoverSandboxRoute(app, context)
   removeQuarantinedRoute(app, context)
+  listLostVolumesRoute(app, context)
+  recoverVolumeRoute(app, context)
 }

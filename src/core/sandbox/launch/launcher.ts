@@ -366,8 +366,11 @@ export class SandboxLauncher {
   }
 
   /** Cuts open connections before the processes end or freeze, so that no client sees a clean end. */
-  closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
-    this.#parts.routes.remove(sandboxID, runID)
+  closeRoute(
+    { sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>,
+    { departs = false } = {},
+  ): void {
+    this.#parts.routes.remove(sandboxID, runID, { departs })
     if (handle) this.#parts.egress.close(handle)
   }
 

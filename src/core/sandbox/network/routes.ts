@@ -29,6 +29,9 @@ export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'
   }
 }
 
+/** `departs`: the sandbox goes on, on another node. */
+type RemovedRouteWatcher = (route: Route, departs: boolean) => void
+
 export class RouteTable {
   #routes = new Map<string, Route>()
   /** By the hash of the agent's token, so that the time of a lookup says nothing about other tokens. */
@@ -36,7 +39,7 @@ export class RouteTable {
   /** By sandbox: runs that are frozen for now, and why. */
   #held = new Map<string, { runID: string; why: string }>()
   #onAdd = new Set<(route: Route) => void>()
-  #onRemove = new Set<(route: Route) => void>()
+  #onRemove = new Set<RemovedRouteWatcher>()
 
   get(sandboxID: string): Route | undefined {
     return this.#routes.get(sandboxID)
@@ -58,14 +61,14 @@ export class RouteTable {
     for (const watcher of this.#onAdd) watcher(route)
   }
 
-  /** Removes the route of this run only. The watchers then reset connections through it. */
-  remove(sandboxID: string, runID: string): void {
+  /** Removes the route of this run only. The watchers then reset connections through it. `departs`: to another node. */
+  remove(sandboxID: string, runID: string, { departs = false } = {}): void {
     this.letGo(sandboxID, runID)
     const route = this.#routes.get(sandboxID)
     if (!route || route.runID !== runID) return
     this.#routes.delete(sandboxID)
     this.#ofToken.delete(hashOf(route.agentToken))
-    for (const watcher of this.#onRemove) watcher(route)
+    for (const watcher of this.#onRemove) watcher(route, departs)
   }
 
   /** Marks the run as frozen: new requests get this message until `letGo`, and requests under way wait. */
@@ -84,7 +87,7 @@ export class RouteTable {
   }
 
   /** Calls `watcher` for each removed route until the returned function is called. */
-  onRemove(watcher: (route: Route) => void): () => void {
+  onRemove(watcher: RemovedRouteWatcher): () => void {
     this.#onRemove.add(watcher)
     return () => this.#onRemove.delete(watcher)
   }

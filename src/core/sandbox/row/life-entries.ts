@@ -103,7 +103,7 @@ export function standsStillEntry(at: number, why: string): LogEntry {
     at,
     level: 'warn',
     message: why,
-    fields: { logger: 'sandbox', event_type: 'sandbox_stands_still' },
+    fields: { logger: 'sandbox', event_type: 'sandbox_frozen' },
   }
 }
 
@@ -112,7 +112,7 @@ export function goesOnEntry(at: number, why: string): LogEntry {
     at,
     level: 'info',
     message: `The sandbox continues: ${why}`,
-    fields: { logger: 'sandbox', event_type: 'sandbox_goes_on' },
+    fields: { logger: 'sandbox', event_type: 'sandbox_thawed' },
   }
 }
 

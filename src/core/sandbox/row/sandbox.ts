@@ -66,6 +66,10 @@ export type EndReason =
   /** The memory of the machine was used up, and the sandbox was furthest beyond its share. */
   | 'memory_full'
 
+/** True if somebody chose the end, so that nobody wants the snapshot back. */
+export const isChosenEnd = (reason: EndReason): boolean =>
+  reason === 'killed' || reason === 'timeout' || reason === 'create_failed'
+
 /** Options of the client's request, stored as they were sent; the API returns them in answers. */
 export type SandboxOptions = {
   /** Null: the client did not say. */

@@ -6,7 +6,7 @@ import type { LogEntry } from '../../ports/logs.ts'
 import type { SandboxLauncher } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { endedEntry } from '../row/life-entries.ts'
-import type { EndReason, Sandbox } from '../row/sandbox.ts'
+import { type EndReason, isChosenEnd, type Sandbox } from '../row/sandbox.ts'
 import type { SandboxStore } from '../row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import type { Quarantine } from '../snapshots/quarantine.ts'
@@ -24,9 +24,6 @@ export type EnderParts = {
   appendLog: (sandboxID: string, entry: LogEntry) => void
   log: Log
 }
-
-/** Reasons that somebody chose, so that nobody wants the snapshot back. */
-const chosen: readonly EndReason[] = ['killed', 'timeout', 'create_failed']
 
 export class SandboxEnder {
   readonly #parts: EnderParts
@@ -110,7 +107,7 @@ export class SandboxEnder {
   async #releaseSnapshots(row: Sandbox, reason: EndReason): Promise<void> {
     const { snapshots, quarantine } = this.#parts
     const names = new Set([pauseSnapshotName(row), ...(row.snapshot ? [row.snapshot.name] : [])])
-    if (chosen.includes(reason)) {
+    if (isChosenEnd(reason)) {
       for (const name of names) await snapshots.remove(name)
       return
     }

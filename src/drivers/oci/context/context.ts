@@ -49,6 +49,8 @@ export type OciContext = {
   /** Memory limit of all sandboxes together. Null: no common limit. */
   totalMemoryMB: number | null
   cgroups: Cgroups
+  /** Stops the wait of each sandbox whose memory limit is to be lowered. */
+  lowering: Map<string, AbortController>
   records: Records
   firewall: Firewall
   slots: SlotPool

@@ -38,6 +38,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     users,
     namespaces,
     cgroups,
+    lowering: new Map(),
     records,
     dnsServers,
     runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },

@@ -133,6 +133,16 @@ describe('the GPUs of a machine', () => {
     assert.deepEqual(nodesOf(found)[1], ['/dev/nvidia-caps/nvidia-cap30', '/dev/nvidia0'])
   })
 
+  it('do not include a card that MIG has split, other than by its parts', () => {
+    const machine = fakeMachine(2)
+    machine.write('/proc/driver/nvidia/capabilities/gpu0/mig/gi11/access', 'DeviceFileMinor: 102\n')
+    machine.write('/proc/driver/nvidia/capabilities/gpu1/mig/config', 'DeviceFileMinor: 1\n')
+    assert.deepEqual(nodesOf(findGpus(machine) as MachineGpus), [['/dev/nvidia1']])
+    machine.devices.delete('/dev/nvidia1')
+    const none = findGpus(machine) as NoGpus
+    assert.match(`${none.reason}. ${none.remedy}`, /MIG has split the card.*nvidia-smi -mig 0/)
+  })
+
   it('are reported with a reason and a remedy when there are none', () => {
     const without = fakeMachine(1)
     without.devices.delete('/dev/nvidia-uvm')

@@ -88,7 +88,17 @@ function gpusOf(sources: GpuSources, driver: string): MachineGpus | NoGpus {
   const cdi = cdiFolders.flatMap((folder) => filesIn(sources, folder)).map((path) => cdiAt(sources, path))
   const [chosen] = cdi.filter((file) => file !== undefined)
   const shown = shownCards(sources)
-  const gpus = chosen ? chosen.devices.flatMap((device) => cdiGpu(sources, device, shown)) : shown
+  const listed = chosen ? chosen.devices.flatMap((device) => cdiGpu(sources, device, shown)) : shown
+  // A card that MIG has split works only by its parts.
+  const gpus = listed.filter((gpu) => gpu.isPart || !isSplit(sources, gpu))
+  if (gpus.length === 0 && listed.length > 0) {
+    return {
+      reason: `the driver ${driver} is loaded, but MIG has split the card, and no CDI specification names its parts`,
+      remedy:
+        'Turn MIG off (nvidia-smi -mig 0), or, for WARREN_ISOLATION=container, run nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml',
+      hasDriver: true,
+    }
+  }
   if (gpus.length === 0) {
     return {
       reason: `the driver ${driver} is loaded, but there is no GPU with a device in /dev`,
@@ -123,8 +133,14 @@ function shownCards(sources: GpuSources): Gpu[] {
     if (!node || minor === undefined) return []
     // The driver shows question marks until the card is used for the first time.
     const id = uuid && !uuid.includes('?') ? uuid : name
-    return [{ id, index: minor, model: model ?? 'NVIDIA GPU', nodes: [node] }]
+    return [{ id, index: minor, model: model ?? 'NVIDIA GPU', isPart: false, nodes: [node] }]
   })
+}
+
+/** The index of a whole card is the number of its device. */
+function isSplit({ root }: GpuSources, { index }: Gpu): boolean {
+  const folder = join(root, `/proc/driver/nvidia/capabilities/gpu${index}/mig`)
+  return (ifPresentNow(() => readdirSync(folder)) ?? []).some((name) => name.startsWith('gi'))
 }
 
 function cdiGpu(sources: GpuSources, { names, nodes }: CdiFile['devices'][number], shown: Gpu[]): Gpu[] {
@@ -134,7 +150,8 @@ function cdiGpu(sources: GpuSources, { names, nodes }: CdiFile['devices'][number
   const isPart = found.length > 1
   const index = names.find((name) => /^\d+(:\d+)?$/.test(name)) ?? card.index
   const id = names.find((name) => /^(GPU|MIG)-/.test(name)) ?? (isPart ? `${card.id}:${index}` : card.id)
-  return [{ id, index, model: isPart ? `${card.model} (part ${index})` : card.model, nodes: found }]
+  const model = isPart ? `${card.model} (part ${index})` : card.model
+  return [{ id, index, model, isPart, nodes: found }]
 }
 
 function cdiAt(sources: GpuSources, path: string): CdiFile | undefined {

@@ -3,7 +3,13 @@ import { describe, it } from 'node:test'
 import { isAppError } from '../../../lib/app-error.ts'
 import { GpuShares } from './gpu-shares.ts'
 
-const gpus = ['a', 'b', 'c'].map((id, index) => ({ id, index: String(index), model: 'M', nodes: [] }))
+const gpus = ['a', 'b', 'c'].map((id, index) => ({
+  id,
+  index: String(index),
+  model: 'M',
+  isPart: false,
+  nodes: [],
+}))
 const ids = (taken: { id: string }[]) => taken.map(({ id }) => id)
 
 describe('GPUs of sandboxes', () => {

@@ -10,6 +10,7 @@ export type Gpu = {
   /** The number that operators use, as in `/dev/nvidia0`; a part of a card has a number such as `0:1`. */
   index: string
   model: string
+  isPart: boolean
   nodes: readonly DeviceNode[]
 }
 

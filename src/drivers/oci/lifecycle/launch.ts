@@ -8,7 +8,7 @@ import { AppError, shownText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { type DriverGpus, type OciContext, releaseShares } from '../context/context.ts'
-import { raiseMemory } from '../context/memory-limit.ts'
+import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
 import {
   diskName,
   layerName,
@@ -24,7 +24,7 @@ import { restoresHostname } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { renameArguments } from '../runtime/runtime-commands.ts'
 import { startedPid } from '../runtime/runtime-files.ts'
-import { lowerMemoryLimit, untilGpusRestored } from '../snapshot/gpu-memory.ts'
+import { untilGpusRestored } from '../snapshot/gpu-memory.ts'
 import { planRestore, type RestorePlan } from '../snapshot/restore.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
 import { dismantle } from './dismantle.ts'
@@ -174,7 +174,7 @@ async function launch(
   await plan?.finish(context, record)
   abort?.throwIfAborted()
   if (gpuBytes === undefined) await raiseMemory(context, record)
-  else await lowerMemoryLimit(context, record)
+  else lowerMemoryLater(context, record)
   await setHostname(context, record, plan)
   await exits.watch(record, pid)
 }

@@ -8,10 +8,10 @@ import type { SnapshotOptions } from '../../../core/ports/driver.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
+import { lowerMemoryLater } from '../context/memory-limit.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
-import { lowerMemoryLimit } from './gpu-memory.ts'
 import { readSnapshot, removeSnapshot, untilGpuCheckpointEnds } from './snapshot-folder.ts'
 
 export type FrozenNote = {
@@ -84,7 +84,7 @@ export async function thaw(context: OciContext, record: SandboxRecord, signal?: 
   }
   await rm(join(layout.sandbox(record.sandboxID), noteName), { force: true })
   // A snapshot has raised it.
-  if (record.gpus && note.save) await lowerMemoryLimit(context, record)
+  if (record.gpus && note.save) lowerMemoryLater(context, record)
 }
 
 /** True if the snapshot that was to end the sandbox is complete, even if its processes are still there, frozen. */

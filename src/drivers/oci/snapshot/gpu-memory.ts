@@ -5,10 +5,9 @@
 import { readFile } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import { AppError, errorText } from '../../../lib/app-error.ts'
-import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
-import { raiseMemory, usualLimit } from '../context/memory-limit.ts'
+import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
 import { readGpuUses, sumUses } from '../device/gpu-use.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
@@ -17,12 +16,10 @@ import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
 export const gpuMemoryLimitMs = 20 * 60_000
 /** Memory of the machine that must stay free. */
 const spareBytes = 512 * 2 ** 20
-/** Time limit for lowering the memory limit: gVisor returns the last part of freed memory a moment later. */
-const lowerWithinMs = 10_000
 
 /**
- * Raises the memory limit of a sandbox by the memory that its GPUs hold, and returns that number of bytes. Undefined if
- * the sandbox has no GPU. Rejects if the machine has too little memory.
+ * Raises the memory limit of a sandbox by the memory that its GPUs hold and by what a snapshot of it writes, and returns the
+ * bytes on the GPUs. Undefined if the sandbox has no GPU. Rejects if the machine has too little memory.
  */
 export async function makeSpaceForGpuMemory(
   context: OciContext,
@@ -44,22 +41,9 @@ export async function makeSpaceForGpuMemory(
         `the machine, and only ${gigabytes(availableBytes)} GB of that are available. Free GPU memory, or try again later.`,
     )
   }
-  await raiseMemory(context, record, bytes)
+  // The kernel counts what the runtime writes to files too, and would slow it down to the speed of the disk.
+  await raiseMemory(context, record, Math.min(2 * bytes, availableBytes - spareBytes))
   return bytes
-}
-
-/** Lowers the limit again after the GPU memory has moved back. If the memory is not free in time, the limit stays. */
-export async function lowerMemoryLimit(context: OciContext, record: SandboxRecord): Promise<void> {
-  const limit = usualLimit(record)
-  if (limit === undefined) return
-  const { cgroups, layout } = context
-  const group = layout.cgroup(record.sandboxID)
-  for (let waitedMs = 0; waitedMs < lowerWithinMs; waitedMs += 100) {
-    const { memoryUsedBytes, memoryCacheBytes } = await cgroups.use(group)
-    // A limit below the memory in use would make the kernel kill the sandbox.
-    if (memoryUsedBytes + memoryCacheBytes + spareBytes / 4 < limit) return cgroups.lowerMemory(group, limit)
-    await delay(100)
-  }
 }
 
 /** Rejects with the driver's message if the GPU memory could not be restored; the sandbox is then gone. */
@@ -86,7 +70,7 @@ export async function finishGpuRestore(context: OciContext, record: SandboxRecor
   if (!isBack) return
   // The limit may be that of the boot, below the usual one, or the one that was raised for the memory of the GPU.
   await raiseMemory(context, record, totalmem())
-  await lowerMemoryLimit(context, record)
+  lowerMemoryLater(context, record)
 }
 
 /** Available memory of the machine, or the rest of the limit of all sandboxes together if that is less. */

@@ -7,9 +7,10 @@ import { constants, copyFile, mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Snapshot, SnapshotOptions } from '../../../core/ports/driver.ts'
 import { allDone } from '../../../lib/all-done.ts'
-import { AppError, errorText } from '../../../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
+import { lowerMemoryLater } from '../context/memory-limit.ts'
 import { copyInto, linkFile, linkLayers, opensDirectly } from '../disk/disk-files.ts'
 import { diskName } from '../disk/root-layers.ts'
 import type { SandboxRecord } from '../record/records.ts'
@@ -18,7 +19,7 @@ import { flavourOf } from '../runtime/flavours.ts'
 import { checkpointArguments } from '../runtime/runtime-commands.ts'
 import { runtimeComplaint } from '../runtime/runtime-files.ts'
 import { freeze, noteFrozen, readFrozenNote, thaw } from './freeze.ts'
-import { gpuMemoryLimitMs, lowerMemoryLimit, makeSpaceForGpuMemory } from './gpu-memory.ts'
+import { gpuMemoryLimitMs, makeSpaceForGpuMemory } from './gpu-memory.ts'
 import {
   beginSnapshot,
   configName,
@@ -71,6 +72,8 @@ async function writeSnapshot(
     const saved = { version: 1 as const, origin: record, shared: !goesOn, build }
     await finishSnapshot(folder, { ...saved, ...(gpuBytes !== undefined && { gpuBytes }) }, options.lasting)
   } catch (error) {
+    // Nothing has begun, and the folder belongs to the other snapshot.
+    if (isAppError(error, 'already_exists')) throw error
     const undo = options.standsStill
       ? noteFrozen(context, record, { byRuntime: true, save: null })
       : thaw(context, record)
@@ -78,7 +81,7 @@ async function writeSnapshot(
       () => (options.standsStill ? 'it is still frozen' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
-    if (record.gpus && options.standsStill) await lowerMemoryLimit(context, record).catch(() => {})
+    if (record.gpus && options.standsStill) lowerMemoryLater(context, record)
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)

@@ -11,6 +11,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { momentsOf } from '../../../../test/support/count-of.ts'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
+import { delay } from '../../../lib/clock.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import { findGpus } from '../device/find-gpus.ts'
 import { cardID, fakeDriver, fakeMachine } from '../device/gpu-fixture.ts'
@@ -22,11 +23,15 @@ import type { OciSuite } from './runtimes.ts'
 
 const nodes = ['nvidia0', 'nvidiactl', 'nvidia-uvm', 'nvidia-uvm-tools'].map((name) => `/dev/${name}`)
 
-/** The state of a process is a file in the sandbox; so is what makes a step fail, take its time, or lose its process. */
+/**
+ * The state of a process is a file in the sandbox; so is what makes a step fail, take its time, hang, or lose its process.
+ * A plus in the notes: the agent is told that the host has GPU memory of the process.
+ */
 const library = `#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 static const char *state_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/tmp/state-%d", pid); return path; }
+static const char *mark_of(int pid) { static char path[64]; snprintf(path, sizeof path, "/dev/gpu-memory-%d", pid); return path; }
 int cuInit(unsigned flags) { return 0; }
 int cuGetErrorString(int error, const char **text) { *text = "the test wants it so"; return 0; }
 int cuCheckpointProcessGetState(int pid, int *state) {
@@ -38,9 +43,10 @@ int cuCheckpointProcessGetState(int pid, int *state) {
 static int step(const char *name, int pid, int next) {
   char fails[64], dies[64];
   FILE *notes = fopen("/tmp/notes", "a");
-  fprintf(notes, "%s ", name);
+  fprintf(notes, "%s%s ", name, access(mark_of(pid), F_OK) == 0 ? "+" : "");
   fclose(notes);
   if (access("/tmp/slow", F_OK) == 0) usleep(250000);
+  while (access("/tmp/hangs", F_OK) == 0) usleep(10000);
   snprintf(dies, sizeof dies, "/tmp/dies-%s-%d", name, pid);
   if (access(dies, F_OK) == 0) {
     kill(pid, SIGKILL);
@@ -123,6 +129,13 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       ]
       return Number(readFileSync(files.find((file) => existsSync(file))!, 'utf8'))
     }
+    /** It is lowered once the memory is free. */
+    const untilLimit = async (handle: DriverHandle, limit: number) => {
+      for (let attempt = 0; limitOf(handle) !== limit; attempt++) {
+        assert.ok(attempt < 600, `the limit is ${limitOf(handle)} and not ${limit}`)
+        await delay(50)
+      }
+    }
     const take = (handle: DriverHandle, name: string, afterwards: 'go-on' | 'end') =>
       bench.driver.takeSnapshot(handle, bench.snapshotFolder(name), {
         memory: true,
@@ -134,8 +147,8 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       const handle = await holding()
       const limit = limitOf(handle)
       await take(handle, 'kept', 'go-on')
-      assert.equal(await bench.run(handle, notes), 'lock checkpoint restore unlock ')
-      assert.equal(limitOf(handle), limit)
+      assert.equal(await bench.run(handle, notes), 'lock checkpoint+ restore+ unlock+ ')
+      await untilLimit(handle, limit)
       await bench.driver.stop(handle)
     })
 
@@ -145,7 +158,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
       const forks = await Promise.all([1, 2].map(() => bench.sandbox({ fromSnapshot })))
       for (const fork of forks) {
-        assert.equal(await bench.run(fork, notes), 'lock checkpoint restore unlock ')
+        assert.equal(await bench.run(fork, notes), 'lock checkpoint+ restore+ unlock+ ')
         await bench.driver.stop(fork)
       }
       assert.equal(bench.driver.gpus?.free, 4)
@@ -162,7 +175,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
             error.message,
           ),
       )
-      assert.equal(await bench.run(handle, notes), 'lock checkpoint unlock ')
+      assert.equal(await bench.run(handle, notes), 'lock checkpoint+ unlock ')
       assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('refused')), undefined)
       await bench.run(handle, 'rm /tmp/fails-checkpoint')
       await take(handle, 'then', 'go-on')
@@ -185,6 +198,17 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(next)
     })
 
+    it('does not keep a sandbox from being stopped when its move never ends', async () => {
+      const handle = await holding()
+      await bench.run(handle, 'touch /tmp/hangs')
+      const taken = assert.rejects(take(handle, 'hung', 'end'))
+      await bench.run(handle, 'while ! grep -q lock /tmp/notes; do sleep 0.05; done')
+      await bench.driver.stop(handle, AbortSignal.timeout(60_000))
+      await taken
+      assert.equal(bench.driver.gpus?.free, 4)
+      assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('hung')), undefined)
+    })
+
     for (const verb of ['pause', 'snapshot'] as const) {
       it(`is whole and on the GPU again, whenever the maker dies in a ${verb}, and no GPU stays taken`, async () => {
         const first = await holding()
@@ -203,8 +227,8 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
           )
           const [state, steps = ''] = said.split('\n')
           assert.equal(state, '0', `after ${afterMs} ms: ${said}`)
-          assert.match(steps, /^(lock checkpoint restore unlock )*$/, `after ${afterMs} ms`)
-          assert.equal(limitOf(handle), limit, `after ${afterMs} ms`)
+          assert.match(steps, /^(lock checkpoint\+ restore\+ unlock\+ )*$/, `after ${afterMs} ms`)
+          await untilLimit(handle, limit)
           await bench.driver.open()
           assert.equal(bench.driver.gpus?.free, 3, `after ${afterMs} ms`)
           await bench.driver.removeSnapshot(folder)
