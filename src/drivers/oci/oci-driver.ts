@@ -98,11 +98,8 @@ export class OciDriver
     })
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
-    this.capabilities = {
-      ...alwaysAble,
-      snapshotMemory: flavour.keepsMemory,
-      fillMemory: this.#context.pages !== undefined,
-    }
+    const fillMemory = this.#context.pages !== undefined
+    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory, fillMemory }
   }
 
   get gpus(): GpuCapacity | undefined {
