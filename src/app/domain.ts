@@ -281,7 +281,7 @@ function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snaps
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    snapshots: new StoredSnapshots({ driver, snapshots, packs }),
+    snapshots: new StoredSnapshots({ driver, snapshots, packs, clock, log }),
   }
   const fetcher = new BytesFetcher(parts)
   return {

@@ -65,6 +65,12 @@ export const schema = {
     'Region of the bucket; unset: AWS_REGION, or for a server of your own us-east-1.',
     kind.optional(kind.objectStoreRegion),
   ),
+  earlyResumes: setting(
+    'WARREN_EARLY_RESUMES',
+    'no',
+    'yes: a sandbox from the object store runs while its memory still arrives; needs /dev/fuse and gVisor.',
+    kind.oneOf('no', 'yes'),
+  ),
   secretsDir: setting(
     'WARREN_SECRETS_DIR',
     '',

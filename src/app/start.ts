@@ -20,6 +20,7 @@ import { chooseGpus } from './gpus.ts'
 import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
 import { tellLastEnd } from './last-end.ts'
 import { baseFetcher, openObjects } from './open-objects.ts'
+import { choosePageServer } from './page-server.ts'
 import { refusePort } from './port.ts'
 import { type RunningServer, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
@@ -87,6 +88,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
   const gpus = await chooseGpus(config, machine.runtimes.runsc, (message) => log.warn({}, message))
+  const pageServer = await choosePageServer(config, paths.root, (message) => log.warn({}, message))
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
     dataFolder: paths.root,
     instance: instanceOf(paths.root),
@@ -99,6 +101,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
     ...(config.memoryMB !== null && { totalMemoryMB: config.memoryMB }),
     ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),
     ...(gpus && { gpus }),
+    ...(pageServer !== undefined && { pageServer }),
     log: (message, cause) => log.warn({ err: cause }, message),
   })
   const { baseRootFolder } = machine

@@ -359,7 +359,7 @@ function carry(portable: (PortableSnapshot & { isCutOff?: true }) | undefined): 
     if (!portable) return false
     const { open } = await targetOf(JSON.parse(JSON.stringify(portable.note)))
     for (const file of portable.files) {
-      const target = open(file.name)
+      const target = open(file.name, 0)
       if (target === undefined) continue
       if (portable.isCutOff) throw new Error('cut off')
       if (typeof target === 'function') await target((file as { content: AsyncIterable<Uint8Array> }).content)

@@ -1,5 +1,12 @@
 /** Packs in memory, with knobs for tests. */
-import type { ObjectEntry, PackedFile, PackNote, PackStore, PackTarget } from '../core/ports/object-store.ts'
+import type {
+  ObjectEntry,
+  OpenedPack,
+  PackedFile,
+  PackNote,
+  PackStore,
+  PackTarget,
+} from '../core/ports/object-store.ts'
 
 type Kept = { note: PackNote; files: Map<string, Buffer> }
 
@@ -25,19 +32,26 @@ export class FakePacks implements PackStore {
     return true
   }
 
+  async open(key: string): Promise<OpenedPack | undefined> {
+    const kept = this.packs.get(key)
+    if (!kept) return undefined
+    const fetch = async ({ open }: PackTarget) => {
+      for (const [name, bytes] of kept.files) {
+        const place = open(name, bytes.length)
+        if (typeof place === 'function') await place(this.#content(bytes))
+      }
+    }
+    return { note: kept.note, fetch, partsOf: () => undefined }
+  }
+
   async fetch(
     key: string,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   ): Promise<PackNote | undefined> {
     this.loads++
-    const kept = this.packs.get(key)
-    if (!kept) return undefined
-    const { open } = await targetOf(kept.note)
-    for (const [name, bytes] of kept.files) {
-      const place = open(name)
-      if (typeof place === 'function') await place(this.#content(bytes))
-    }
-    return kept.note
+    const pack = await this.open(key)
+    await pack?.fetch(await targetOf(pack.note))
+    return pack?.note
   }
 
   async *#content(bytes: Buffer): AsyncGenerator<Uint8Array> {

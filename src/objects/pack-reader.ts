@@ -1,6 +1,6 @@
 /** Fetches a pack: many ranges of the object at once. Each part is verified before it is used. */
 import { constants, type FileHandle, open } from 'node:fs/promises'
-import type { ObjectKey, ObjectStore, PackNote, PackTarget } from '../core/ports/object-store.ts'
+import type { ObjectKey, ObjectStore, OpenedPack, PackTarget } from '../core/ports/object-store.ts'
 import {
   damaged,
   type PackEntry,
@@ -19,26 +19,47 @@ const rangesAtOnce = 8
 const endBytes = 128 * 1024
 
 type Range = { start: number; length: number; parts: PackPart[] }
+const never = new AbortController().signal
+
 type Reader = { store: ObjectStore; key: ObjectKey; signal: AbortSignal }
 
 /** Undefined if it is certain that there is no such object. */
-export async function readPack(
+export async function openPack(
   store: ObjectStore,
   key: ObjectKey,
-  targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   signal?: AbortSignal,
-): Promise<PackNote | undefined> {
+): Promise<OpenedPack | undefined> {
   const size = await store.size(key, signal)
   if (size === undefined) return undefined
+  const { note, files } = await fetchIndex({ store, key, signal: signal ?? never }, size)
+  return {
+    note,
+    fetch: (target, signal) => fetchFiles({ store, key, signal: signal ?? never }, files, target),
+    partsOf(name) {
+      const entry = files.find((file) => file.name === name)
+      if (!entry) return undefined
+      const { parts } = entry
+      const read = async (index: number, signal: AbortSignal) => {
+        const part = parts[index]!
+        return unpackPart(await store.read(key, part.packedAt, part.packedBytes, signal), part)
+      }
+      return { parts, read }
+    },
+  }
+}
+
+/** Files of one part are fetched together; larger ones follow one by one, because each has many parts under way. */
+async function fetchFiles(reader: Reader, files: readonly PackEntry[], target: PackTarget): Promise<void> {
   const failed = new AbortController()
-  const reader = { store, key, signal: AbortSignal.any([failed.signal, ...(signal ? [signal] : [])]) }
+  const signal = AbortSignal.any([failed.signal, reader.signal])
+  const fetch = (entry: PackEntry) => fetchFile({ ...reader, signal }, entry, target)
+  const small = files.filter(({ parts }) => parts.length <= 1).map(fetch)
   try {
-    const index = await fetchIndex(reader, size)
-    const target = await targetOf(index.note)
-    for (const entry of index.files) await fetchFile(reader, entry, target)
-    return index.note
+    await Promise.all(small)
+    for (const entry of files) if (entry.parts.length > 1) await fetch(entry)
   } finally {
     failed.abort()
+    await Promise.allSettled(small)
   }
 }
 
@@ -56,14 +77,14 @@ async function fetchIndex({ store, key, signal }: Reader, size: number): Promise
 }
 
 async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): Promise<void> {
-  const place = target.open(entry.name)
+  const place = target.open(entry.name, entry.bytes)
   if (place === undefined) return
   if (typeof place === 'function') return place(inOrder(reader, rangesOf(entry.parts)))
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
   await using file = await open(place, flags, 0o600)
   await file.truncate(entry.bytes)
   await fillFile(reader, entry, file)
-  await file.datasync()
+  if (!target.isTemporary) await file.datasync()
 }
 
 async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle): Promise<void> {

@@ -3,12 +3,13 @@ import type {
   ObjectEntry,
   ObjectKey,
   ObjectStore,
+  OpenedPack,
   PackedFile,
   PackNote,
   PackStore,
   PackTarget,
 } from '../core/ports/object-store.ts'
-import { readPack } from './pack-reader.ts'
+import { openPack } from './pack-reader.ts'
 import { writePack } from './pack-writer.ts'
 
 export class ObjectPacks implements PackStore {
@@ -29,12 +30,18 @@ export class ObjectPacks implements PackStore {
     return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
   }
 
-  fetch(
+  open(key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined> {
+    return openPack(this.#store, key, signal)
+  }
+
+  async fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
     signal?: AbortSignal,
   ): Promise<PackNote | undefined> {
-    return readPack(this.#store, key, targetOf, signal)
+    const pack = await this.open(key, signal)
+    await pack?.fetch(await targetOf(pack.note), signal)
+    return pack?.note
   }
 
   async has(key: ObjectKey, signal?: AbortSignal): Promise<boolean> {

@@ -85,6 +85,9 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
     ended_at: changes.endedAt,
     end_reason: changes.endReason,
     run_until: changes.runUntil,
+    stored_at: changes.stored?.at,
+    stored_needs:
+      changes.stored && (changes.stored.needs === null ? null : JSON.stringify(changes.stored.needs)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }

@@ -191,6 +191,15 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
+  forgetArrival(sandboxID: string, runID: string): Promise<Sandbox | undefined> {
+    return this.#update({
+      fence: { sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+      columns: changedColumns({ snapshot: null }),
+      named: undefined,
+      news: undefined,
+    })
+  }
+
   stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
     return this.#update({
       fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID, isToRun: true },

@@ -176,9 +176,13 @@ export class SqlStoredBytesStore implements StoredBytesStore {
 
   async listNeeded(): Promise<NeededBytes> {
     const runs: NeededBytes['runs'] = []
-    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id']).execute())
+    const parts = unendedInParts(this.#db, (part) => part.select(['id', 'run_id', 'saved']).execute())
     for await (const rows of parts) {
-      for (const { id, run_id } of rows) runs.push({ sandboxID: id, runID: run_id })
+      for (const { id, run_id, saved } of rows) {
+        runs.push({ sandboxID: id, runID: run_id })
+        const arrivesFrom = saved === null ? undefined : (JSON.parse(saved) as SandboxSnapshot).arrivesFrom
+        if (arrivesFrom) runs.push({ sandboxID: id, runID: arrivesFrom.runID })
+      }
     }
     const builds = await this.#db
       .selectFrom('template_builds')

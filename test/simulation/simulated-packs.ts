@@ -3,7 +3,9 @@ import type {
   ObjectEntry,
   ObjectKey,
   ObjectStore,
+  OpenedPack,
   PackedFile,
+  PackedParts,
   PackNote,
   PackStore,
   PackTarget,
@@ -35,18 +37,35 @@ export class SimulatedPacks implements PackStore, ObjectStore {
     return true
   }
 
+  async open(key: ObjectKey): Promise<OpenedPack | undefined> {
+    const pack = this.#packs.get(key)
+    if (!pack) return undefined
+    const fetch = async (target: PackTarget) => {
+      for (const [name, bytes] of pack.files) {
+        const open = target.open(name, bytes.length)
+        if (typeof open === 'function') await open(inOnePiece(bytes))
+      }
+    }
+    const partsOf = (name: string) => this.#partsOf(key, pack.files.get(name))
+    return { note: pack.note, fetch, partsOf }
+  }
+
+  /** Reads fail once the object is removed. */
+  #partsOf(key: ObjectKey, bytes: Uint8Array | undefined): PackedParts | undefined {
+    const read = async () => {
+      if (this.#packs.has(key)) return bytes!
+      throw new AppError('not_found', `The object store has no ${key}.`)
+    }
+    return bytes && { parts: [{ at: 0, bytes: bytes.length }], read }
+  }
+
   async fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,
   ): Promise<PackNote | undefined> {
-    const pack = this.#packs.get(key)
-    if (!pack) return undefined
-    const target = await targetOf(pack.note)
-    for (const [name, bytes] of pack.files) {
-      const open = target.open(name)
-      if (typeof open === 'function') await open(inOnePiece(bytes))
-    }
-    return pack.note
+    const pack = await this.open(key)
+    await pack?.fetch(await targetOf(pack.note))
+    return pack?.note
   }
 
   keeps(key: ObjectKey): boolean {

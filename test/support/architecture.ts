@@ -105,7 +105,7 @@ const bans: Ban[] = [
     what: '.move(',
     code: /\.\s*move\s*\(/,
     onlyIn: [
-      ...['creator', 'pauser', 'resumer', 'copier', 'ender'].map(
+      ...['creator', 'pauser', 'resumer', 'copier', 'ender', 'arrivals'].map(
         (verb) => `src/core/sandbox/verbs/${verb}.ts`,
       ),
       ...['sandbox-turns', 'retrying-store'].map((file) => `src/core/sandbox/row/${file}.ts`),

@@ -17,6 +17,7 @@ import type { TemplateBuild } from '../../src/core/template/template.ts'
 import type { TemplateStore } from '../../src/core/template/template-store.ts'
 import type { LostVolumeStore } from '../../src/core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../../src/core/volume/volume-store.ts'
+import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
@@ -76,6 +77,8 @@ export type FixtureOptions = {
   warm?: number
   warmMemoryMB?: number
   snapshotMemory?: boolean
+  /** Sandboxes start from the object store before their memory is there. */
+  arriving?: boolean
   vault?: SecretVault
   /** The address of a PostgreSQL database, in place of SQLite in the folder. */
   url?: string
@@ -107,7 +110,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     nodeID,
     ...(!options.onDisk && { syncLog: async () => {} }),
   })
-  const driver = new FakeDriver({
+  const driver = new (options.arriving ? ArrivingDriver : FakeDriver)({
     ...(options.world && { world: options.world }),
     snapshotMemory: options.snapshotMemory ?? true,
   })
@@ -219,6 +222,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         ...(options.diskLevels && { diskLevels: options.diskLevels }),
         ...(options.admission && { admission: options.admission }),
         snapshotMemory: driver.capabilities.snapshotMemory,
+        ...(options.arriving && { arriving: true }),
       })
     },
     async [Symbol.asyncDispose]() {

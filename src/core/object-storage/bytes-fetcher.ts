@@ -6,7 +6,7 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { StoredLayers } from '../ports/images.ts'
-import type { Sandbox } from '../sandbox/row/sandbox.ts'
+import type { Sandbox, StoredRun } from '../sandbox/row/sandbox.ts'
 import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { buildKey, sandboxKey } from './keys.ts'
@@ -65,18 +65,29 @@ export class BytesFetcher implements BytesSource {
     }
   }
 
-  async fetchPaused(row: Sandbox, { memory }: { memory: boolean }, signal: AbortSignal): Promise<void> {
+  async fetchPaused(
+    row: Sandbox,
+    { memory }: { memory: boolean },
+    signal: AbortSignal,
+  ): Promise<StoredRun | undefined> {
     const { snapshots, rows } = this.#parts
     const { sandboxID, runID, snapshot } = row
-    if (!snapshot || snapshot.frozen) return
+    if (!snapshot || snapshot.frozen) return undefined
     const wanted = memory && snapshot.memory
     const isHere = await snapshots.isHere(snapshot.name)
-    if (isHere) return
+    if (isHere) return undefined
     const paused = await rows.findPaused(sandboxID)
-    if (!paused?.stored || paused.runID !== runID) return
+    if (!paused?.stored || paused.runID !== runID) return undefined
     if (wanted && paused.stored.needs) await this.requireFit(sandboxID, paused.stored.needs)
     const beside = this.#parts.logs.unpack(sandboxID)
-    await snapshots.fetch(snapshot.name, sandboxKey(paused), { memory: wanted }, signal, beside)
+    const options = { memory: wanted, memoryLater: true }
+    const here = await snapshots.fetch(snapshot.name, sandboxKey(paused), options, signal, beside)
+    return here?.arriving && { runID, ...paused.stored }
+  }
+
+  async loadMemory({ sandboxID, snapshot }: Sandbox, signal: AbortSignal): Promise<void> {
+    const { name, arrivesFrom } = snapshot!
+    await this.#parts.snapshots.fill(name, sandboxKey({ sandboxID, runID: arrivesFrom!.runID }), signal)
   }
 
   async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {

@@ -81,7 +81,7 @@ export interface StoredBytesStore extends CopyFinder {
 }
 
 export type NeededBytes = {
-  /** Sandboxes that have not ended, each with its run. */
+  /** Sandboxes that have not ended, each with its run and, if its memory still arrives, the run that this is from. */
   runs: { sandboxID: string; runID: string }[]
   layers: string[]
   /** Names of the snapshots of builds. */

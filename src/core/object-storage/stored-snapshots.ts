@@ -3,17 +3,46 @@
  * machine's disk.
  */
 import { AppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
-import type { MemoryNeeds } from '../ports/driver.ts'
-import { type CanExportSnapshots, canExportSnapshots, type Driver, type Snapshot } from '../ports/driver.ts'
-import type { ObjectKey, PackedFile, PackNote, PackStore, PackTarget } from '../ports/object-store.ts'
+import type { Log } from '../../lib/log.ts'
+import {
+  type CanExportSnapshots,
+  canExportSnapshots,
+  canFillMemory,
+  type Driver,
+  type ImportOptions,
+  type MemoryNeeds,
+  type Snapshot,
+} from '../ports/driver.ts'
+import type {
+  ObjectKey,
+  OpenedPack,
+  PackedFile,
+  PackedParts,
+  PackNote,
+  PackStore,
+  PackTarget,
+} from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
+import { Patience } from './patience.ts'
 
-export type StoredSnapshotsParts = { driver: Driver; snapshots: SnapshotStore; packs: PackStore }
+/** Resumes that fail before their load begins leave an entry. */
+const mostOpened = 50
+
+export type StoredSnapshotsParts = {
+  driver: Driver
+  snapshots: SnapshotStore
+  packs: PackStore
+  clock: Clock
+  log: Log
+}
 
 export class StoredSnapshots {
   readonly #parts: StoredSnapshotsParts
   readonly #fetches = new JoinedWork<Snapshot | undefined>()
+  /** Packs whose memory is loaded next, by the name of the snapshot: their index need not be read again. */
+  readonly #opened = new Map<string, OpenedPack>()
 
   constructor(parts: StoredSnapshotsParts) {
     this.#parts = parts
@@ -46,29 +75,63 @@ export class StoredSnapshots {
   async fetch(
     name: string,
     key: ObjectKey,
-    options: { memory: boolean },
+    options: ImportOptions,
     signal: AbortSignal,
     beside?: PackTarget,
   ): Promise<Snapshot | undefined> {
     const { snapshots, packs } = this.#parts
     const there = await snapshots.find(name)
-    if (there) return there
+    if (there && !there.arriving) return there
     return this.#fetches.run(name, () =>
       snapshots.holding(name, () =>
         this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
           const toAll = async (note: PackNote): Promise<PackTarget> => {
             const target = await targetOf(note)
-            return { open: (file) => beside?.open(file) ?? target.open(file) }
+            return { ...target, open: (file, bytes) => beside?.open(file, bytes) ?? target.open(file, bytes) }
           }
-          const note = await packs.fetch(key, toAll, signal)
-          return note !== undefined
+          const pack = await packs.open(key, signal)
+          if (options.memoryLater && pack) this.#remember(name, pack)
+          await pack?.fetch(await toAll(pack.note), signal)
+          return pack !== undefined
         }),
       ),
     )
   }
 
+  /** True if the whole snapshot is on this machine. */
   async isHere(name: string): Promise<boolean> {
-    return (await this.#parts.snapshots.find(name)) !== undefined
+    const found = await this.#parts.snapshots.find(name)
+    return found !== undefined && !found.arriving
+  }
+
+  /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */
+  async fill(name: string, key: ObjectKey, signal: AbortSignal): Promise<void> {
+    const { driver, snapshots, packs, clock, log } = this.#parts
+    const patience = new Patience(clock, (err) =>
+      log.warn(
+        { key, err },
+        'Memory of a running sandbox cannot be read from the object store; trying again.',
+      ),
+    )
+    const pack = this.#opened.get(name) ?? (await patience.try(() => packs.open(key, signal), signal))
+    this.#opened.delete(name)
+    if (!pack) throw new AppError('not_found', `The object store has no ${key}.`)
+    const partsOf = (file: string): PackedParts | undefined => {
+      const found = pack.partsOf(file)
+      return (
+        found && { ...found, read: (index, signal) => patience.try(() => found.read(index, signal), signal) }
+      )
+    }
+    if (!canFillMemory(driver)) throw new Error(`The driver ${driver.name} cannot load memory.`)
+    await snapshots.holding(name, () => driver.fillMemory(snapshots.folder(name), partsOf, signal))
+  }
+
+  #remember(name: string, pack: OpenedPack): void {
+    this.#opened.set(name, pack)
+    for (const oldest of this.#opened.keys()) {
+      if (this.#opened.size <= mostOpened) return
+      this.#opened.delete(oldest)
+    }
   }
 
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined> {

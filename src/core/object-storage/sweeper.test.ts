@@ -196,7 +196,13 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
       },
     }),
     layers: { store: async () => {}, fetch: async () => {} },
-    snapshots: new StoredSnapshots({ driver: one.driver, snapshots: one.snapshots, packs }),
+    snapshots: new StoredSnapshots({
+      driver: one.driver,
+      snapshots: one.snapshots,
+      packs,
+      clock: new ManualClock(),
+      log: silentLog,
+    }),
   })
   await late.storeSandbox(seen!)
   assert.ok(objects.objects.has(sandboxKey(seen!)))

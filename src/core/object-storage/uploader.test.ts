@@ -132,7 +132,7 @@ test('a malformed packed log is left out, and the sandbox moves without it', asy
   }
   const broken = ['no JSON', '[]', 'null', JSON.stringify({ ...entry, level: 'x' }), '{"at":"now"}']
   for (const content of [endless(), ...broken.map(of)]) {
-    const take = carrier.unpack(sandboxID).open('log.jsonl')
+    const take = carrier.unpack(sandboxID).open('log.jsonl', 0)
     assert.ok(typeof take === 'function')
     await take(content)
   }

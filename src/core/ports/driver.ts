@@ -13,7 +13,7 @@
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
-import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
+import type { PackedFile, PackedParts, PackNote, PackTarget } from './object-store.ts'
 
 /** The caller stores this to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
@@ -184,6 +184,8 @@ export type DriverCapabilities = {
   limitEgress: boolean
   /** Can make a snapshot on one machine usable on another: `CanExportSnapshots`. Never without `snapshotFiles`. */
   exportSnapshots: boolean
+  /** Can start a sandbox while its memory still arrives: `CanFillMemory`. Never without `exportSnapshots`. */
+  fillMemory?: boolean
 }
 
 export interface Driver {
@@ -280,6 +282,16 @@ export type Snapshot = {
   roots: readonly string[]
   /** The snapshot was taken on another machine and imported. */
   imported?: true
+  /**
+   * One sandbox may start from it while `fillMemory` brings its memory. It is worth nothing without its pack.
+   */
+  arriving?: true
+}
+
+export type ImportOptions = {
+  memory: boolean
+  /** Import everything but the bulk of the memory, if the driver can; otherwise it imports all of it. */
+  memoryLater?: boolean
 }
 
 /** A snapshot in a form that another machine can import; the note describes the files. */
@@ -326,12 +338,28 @@ export interface CanExportSnapshots {
    * Imports a snapshot that another machine exported. `folder` must not exist; it appears complete or not at all.
    * `fetch` reads the note, asks `targetOf` where each file goes, and resolves with false if there is nothing to
    * fetch; then this resolves with undefined. Memory that is not wanted, or cannot be used here, is left out.
+   * An arriving snapshot in the folder is replaced.
    */
   importSnapshot(
     folder: string,
-    options: { memory: boolean },
+    options: ImportOptions,
     fetch: (targetOf: (note: PackNote) => Promise<PackTarget>) => Promise<boolean>,
   ): Promise<Snapshot | undefined>
+}
+
+export interface CanFillMemory {
+  /**
+   * Brings the memory of an arriving snapshot, first those parts for which a thread of the sandbox waits. Resolves
+   * when nobody reads it any more: the sandbox has all of it, or is gone; `awaitMemory` says which. Rejects if a part
+   * cannot be read or written. The sandbox then stands still where it lacks memory, until a later call brings it.
+   */
+  fillMemory(
+    folder: string,
+    partsOf: (file: string) => PackedParts | undefined,
+    signal: AbortSignal,
+  ): Promise<void>
+  /** Resolves when the sandbox has all its memory. Rejects if that is not certain, or never will be. */
+  awaitMemory(handle: DriverHandle, signal: AbortSignal): Promise<void>
 }
 
 export interface CanLimitEgress {
@@ -361,6 +389,10 @@ export function canSnapshot(driver: Driver): driver is Driver & CanSnapshot {
 
 export function canExportSnapshots(driver: Driver): driver is Driver & CanSnapshot & CanExportSnapshots {
   return driver.capabilities.exportSnapshots
+}
+
+export function canFillMemory(driver: Driver): driver is Driver & CanSnapshot & CanFillMemory {
+  return driver.capabilities.fillMemory === true
 }
 
 export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgress {

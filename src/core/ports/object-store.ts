@@ -37,11 +37,35 @@ export type PackedFile = { name: string; path: string } | { name: string; conten
 
 /** Decides where the files of a pack go: to a path on disk, or to a function that reads them in order. */
 export type PackTarget = {
+  /** The files need not survive a power cut. */
+  isTemporary?: boolean
   /**
    * Returns a path at which no file exists yet, or a function that reads the content. Undefined skips the
    * file.
    */
-  open(name: string): string | ((content: AsyncIterable<Uint8Array>) => Promise<void>) | undefined
+  open(
+    name: string,
+    bytes: number,
+  ): string | ((content: AsyncIterable<Uint8Array>) => Promise<void>) | undefined
+}
+
+/** The parts of one file of a pack, in any order. Bytes that are in no part are zero. */
+export type PackedParts = {
+  parts: readonly { at: number; bytes: number }[]
+  /** Fetches one part, by its index in `parts`, and verifies it. */
+  read(index: number, signal: AbortSignal): Promise<Uint8Array>
+}
+
+/** A pack whose index was read. */
+export interface OpenedPack {
+  readonly note: PackNote
+  /**
+   * Fetches the files that the target takes, and verifies every byte. If it rejects, the caller must remove
+   * the files that were written.
+   */
+  fetch(target: PackTarget, signal?: AbortSignal): Promise<void>
+  /** Undefined if the pack has no such file. */
+  partsOf(name: string): PackedParts | undefined
 }
 
 /** Data that is stored with a pack beside its files: plain JSON that only the maker reads. */
@@ -54,10 +78,9 @@ export type PackNote = Readonly<Record<string, unknown>>
 export interface PackStore {
   /** False if a pack with this key exists already. */
   store(key: ObjectKey, files: readonly PackedFile[], note: PackNote, signal?: AbortSignal): Promise<boolean>
-  /**
-   * Verifies every byte. Undefined if it is certain that there is no such pack. If it rejects, the caller
-   * must remove the files that were written.
-   */
+  /** Undefined if it is certain that there is no such pack. */
+  open(key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined>
+  /** Opens a pack and fetches its files, as `OpenedPack.fetch` does. */
   fetch(
     key: ObjectKey,
     targetOf: (note: PackNote) => PackTarget | Promise<PackTarget>,

@@ -119,10 +119,11 @@ export class Reconciler {
 
   /** `seen` and `found` may be outdated: they only show whether to take the turn, which then looks again. */
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
-    const { driver, launcher, turns } = this.#parts
+    const { driver, launcher, turns, service } = this.#parts
     if (turns.has(seen.sandboxID)) return
     if (found?.unreadable) throw found.unreadable
-    const isInPlace = seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen)
+    const isInPlace =
+      seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen) && service.isLoadKept(seen)
     if (isInPlace && (await driver.recover(seen.handle!)) === 'running') return
     await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))
   }
@@ -148,7 +149,9 @@ export class Reconciler {
         if (await service.repair(row, signal)) return
     }
     const { reason, detail } = this.#whyEnded(row)
-    await service.endInTurn(row, reason, detail)
+    const mayReturn = row.state !== 'creating' && row.state !== 'killing'
+    if (!mayReturn || !(await service.returnToStored(row, detail ?? reason)))
+      await service.endInTurn(row, reason, detail)
     this.#exits.delete(row.sandboxID)
   }
 
@@ -159,6 +162,7 @@ export class Reconciler {
     if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
+    if (running) service.keepLoad(running)
   }
 
   #whyEnded({ sandboxID, state, endReason }: Sandbox): { reason: EndReason; detail?: string } {
@@ -294,8 +298,8 @@ export class Reconciler {
     const worthless: string[] = []
     const judge = async (name: string) => {
       const found = await snapshots.find(name)
-      // An incomplete snapshot, or one imported from another machine, was never the only copy of anything.
-      const isCopy = found?.imported && pausedSandboxOf(name) === null
+      // An incomplete snapshot, or one imported for a template, was never the only copy of anything.
+      const isCopy = found?.arriving || (found?.imported && pausedSandboxOf(name) === null)
       if (found && !isCopy) await quarantine.add(name, 'No sandbox, template or build owns it.')
       else worthless.push(name)
     }

@@ -31,6 +31,7 @@ import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
 import type { BytesSource } from './snapshots/bytes-source.ts'
 import type { Quarantine } from './snapshots/quarantine.ts'
 import type { SnapshotStore } from './snapshots/snapshot-store.ts'
+import { MemoryArrivals } from './verbs/arrivals.ts'
 import {
   type ForkOutcome,
   type ForkRequest,
@@ -87,6 +88,7 @@ export class SandboxService {
   readonly #resumer: Resumer
   readonly #copier: SandboxCopier
   readonly #networks: NetworkUpdater
+  readonly #arrivals: MemoryArrivals
   readonly #ender: SandboxEnder
   readonly #expiry: Expiry
 
@@ -95,7 +97,8 @@ export class SandboxService {
     this.#turns = parts.turns
     const onRunning = ({ endAt }: Sandbox) => this.#expiry.arm(endAt)
     this.#createCounter = new CreateCounter(parts)
-    const shared = { ...parts, onRunning, createCounter: this.#createCounter }
+    this.#arrivals = new MemoryArrivals(parts)
+    const shared = { ...parts, onRunning, createCounter: this.#createCounter, arrivals: this.#arrivals }
     this.#creator = new SandboxCreator(shared)
     this.#pauser = new Pauser(shared)
     this.#resumer = new Resumer(shared)
@@ -300,6 +303,21 @@ export class SandboxService {
     return this.#copier.repair(row)
   }
 
+  /** True if nothing of the sandbox's memory is missing, or if somebody loads it. */
+  isLoadKept(row: Sandbox): boolean {
+    return this.#arrivals.isKept(row)
+  }
+
+  /** Loads the missing memory of a running sandbox. */
+  keepLoad(row: Sandbox): void {
+    this.#arrivals.keep(row)
+  }
+
+  /** Returns a sandbox that is gone to its stored snapshot. False if its memory does not arrive from there. */
+  returnToStored(row: SandboxInTurn, why: string): Promise<boolean> {
+    return this.#arrivals.returnToStored(row, why)
+  }
+
   /** Sets the timer by the rows. Call it after rows may have changed without the timer, as at boot. */
   armExpiry(): Promise<void> {
     return this.#expiry.armNext()
@@ -308,7 +326,10 @@ export class SandboxService {
   /** Waits for operations in progress. Sandboxes keep running. */
   async close(): Promise<void> {
     this.#expiry.close()
+    // First, because a pause may wait for a load.
+    const closed = this.#arrivals.close()
     await this.#turns.allFinished()
+    await closed
     await this.#createCounter.close()
   }
 

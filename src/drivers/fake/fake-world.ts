@@ -22,6 +22,8 @@ export type FakeSnapshot = {
   memory: boolean
   consumedBy: string | undefined
   imported?: true
+  /** Whether its memory has arrived, of a snapshot that was imported without it. */
+  arrives?: 'missing' | 'filled'
 }
 
 export type FakeWorld = {

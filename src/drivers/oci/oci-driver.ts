@@ -7,6 +7,7 @@ import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type {
   CanExportSnapshots,
+  CanFillMemory,
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
@@ -16,6 +17,7 @@ import type {
   DriverHandle,
   FoundSandbox,
   GpuCapacity,
+  ImportOptions,
   MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
@@ -49,6 +51,7 @@ import { assertSandboxID } from './record/records.ts'
 import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
+import { fillMemory, type PartsOfFile, untilMemoryRestored } from './snapshot/fill-memory.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { finishGpuRestore } from './snapshot/gpu-memory.ts'
 import {
@@ -71,7 +74,9 @@ export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
+export class OciDriver
+  implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots, CanFillMemory
+{
   readonly name: string
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
@@ -93,7 +98,8 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     })
     const { flavour } = this.#context.runtime
     this.name = driverName(flavour)
-    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory }
+    const fillMemory = this.#context.pages !== undefined
+    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory, fillMemory }
   }
 
   get gpus(): GpuCapacity | undefined {
@@ -287,12 +293,18 @@ export class OciDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot
     return whyUnfit(this.#context, needs)
   }
 
-  importSnapshot(
-    folder: string,
-    options: { memory: boolean },
-    fetch: FetchFiles,
-  ): Promise<Snapshot | undefined> {
+  importSnapshot(folder: string, options: ImportOptions, fetch: FetchFiles): Promise<Snapshot | undefined> {
     return importSnapshot(this.#context, assertOurs(this.#context.layout, folder), options, fetch)
+  }
+
+  fillMemory(folder: string, partsOf: PartsOfFile, signal: AbortSignal): Promise<void> {
+    return fillMemory(assertOurs(this.#context.layout, folder), partsOf, signal)
+  }
+
+  async awaitMemory(handle: DriverHandle, signal: AbortSignal): Promise<void> {
+    const record = await this.#live.find(handle)
+    if (!record) throw notThere(handle)
+    await untilMemoryRestored(this.#context, record, signal)
   }
 
   removeSnapshot(folder: string): Promise<void> {

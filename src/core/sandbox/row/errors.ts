@@ -39,6 +39,13 @@ export const agentDoesNotAnswer = (sandboxID: string) =>
     { retry: { should: false } },
   )
 
+export const memoryNotArrived = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was resumed from the object store, and its memory has not arrived completely: try again later.`,
+    { cause, retry: { should: true } },
+  )
+
 export const memoryNotKept = (sandboxID: string, networks: 'some' | 'unknown') =>
   networks === 'some' ? hasOtherNetworks(sandboxID) : networksUnknown(sandboxID)
 

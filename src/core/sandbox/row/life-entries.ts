@@ -59,6 +59,17 @@ export function memoryLostEntry(at: number, why: string): LogEntry {
   }
 }
 
+export function returnedEntry(at: number, why: string): LogEntry {
+  return {
+    at,
+    level: 'warn',
+    message:
+      'Not all memory of the resumed sandbox had arrived when it ended. It is paused again as it was before the resume: ' +
+      why,
+    fields: { logger: 'sandbox', event_type: 'sandbox_returned' },
+  }
+}
+
 export function copiedEntry(at: number, what: 'snapshot' | 'fork', detail: string): LogEntry {
   return {
     at,

@@ -22,6 +22,7 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     countByState: () => retry(() => store.countByState()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
+    forgetArrival: (sandboxID, runID) => retry(() => store.forgetArrival(sandboxID, runID)),
     stayPaused: (sandboxID, runID, snapshot) =>
       retry(async (attempt) => {
         const row = attempt > 0 ? await store.find(sandboxID) : undefined

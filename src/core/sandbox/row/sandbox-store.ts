@@ -4,7 +4,14 @@
  */
 import type { DriverHandle } from '../../ports/driver.ts'
 import type { TeamLimits } from '../../team/team.ts'
-import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
+import type {
+  NewSandbox,
+  Sandbox,
+  SandboxOptions,
+  SandboxSnapshot,
+  SandboxState,
+  StoredRun,
+} from './sandbox.ts'
 
 export type SandboxFilter = {
   teamID: string
@@ -29,6 +36,8 @@ export type SandboxChanges = Partial<
 > & {
   /** A snapshot of the sandbox was taken, which is an event. */
   isCheckpointed?: true
+  /** The object store has the snapshot. */
+  stored?: StoredRun
 }
 
 /**
@@ -146,6 +155,8 @@ export interface SandboxStore {
   stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Corrects the snapshot of a paused sandbox. Undefined if it is no longer paused in this run. */
   setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
+  /** Removes the snapshot from the row of a running sandbox. Undefined if it is no longer in this run and state. */
+  forgetArrival(sandboxID: string, runID: string): Promise<Sandbox | undefined>
   /** Changes the options of a running sandbox. Undefined if it is no longer in this run and state. */
   setOptions(at: SandboxRun, options: SandboxOptions, named?: NamedChange): Promise<Sandbox | undefined>
   /** Writes the handle of a run as soon as it is known. False if the run is over. */

@@ -85,6 +85,11 @@ export class SandboxTurns extends Turns<Sandbox> {
     await this.#sandboxes.setSnapshot(sandboxID, runID, snapshot)
   }
 
+  /** Records that all memory has arrived. False if the sandbox no longer runs. */
+  async forgetArrival({ sandboxID, runID }: SandboxInTurn): Promise<boolean> {
+    return (await this.#sandboxes.forgetArrival(sandboxID, runID)) !== undefined
+  }
+
   /**
    * Lets a sandbox that a drain has paused stay paused. Undefined if it is no longer paused in this run, or
    * not by a drain.

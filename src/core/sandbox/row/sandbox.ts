@@ -1,5 +1,5 @@
 import type { NetworkOptions } from '../../network-policy/network-options.ts'
-import type { DriverHandle } from '../../ports/driver.ts'
+import type { DriverHandle, MemoryNeeds } from '../../ports/driver.ts'
 import type { VolumeMount } from '../../volume/volume.ts'
 
 export type SandboxState =
@@ -15,10 +15,11 @@ export type SandboxState =
 /** Every legal change of state. `ended` is final: the row stays, with its reason. */
 export const legalMoves: Record<SandboxState, readonly SandboxState[]> = {
   creating: ['running', 'killing'],
-  running: ['pausing', 'snapshotting', 'killing'],
+  // To `paused` only if its memory still arrives from the object store, which has the snapshot.
+  running: ['pausing', 'paused', 'snapshotting', 'killing'],
   pausing: ['paused', 'running', 'killing'],
   paused: ['resuming', 'killing'],
-  snapshotting: ['running', 'killing'],
+  snapshotting: ['running', 'paused', 'killing'],
   resuming: ['running', 'paused', 'killing'],
   killing: ['ended'],
   ended: [],
@@ -98,7 +99,15 @@ export type SandboxSnapshot = {
   frozen: boolean
   /** The agent did not answer when the sandbox was paused with its memory. */
   agentUnresponsive: boolean
+  /**
+   * Set from the move to `resuming` until all memory has arrived from the object store. Until then the object store keeps
+   * the snapshot, and the row returns to it if the sandbox is gone.
+   */
+  arrivesFrom?: StoredRun
 }
+
+/** The run whose snapshot the object store has, with what its row said about that. */
+export type StoredRun = { runID: string; at: number; needs: MemoryNeeds | null }
 
 export type Sandbox = {
   sandboxID: string
@@ -121,7 +130,7 @@ export type Sandbox = {
   metadata: Record<string, string>
   envVars: Record<string, string>
   options: SandboxOptions
-  /** Set while the sandbox is paused, and until its resume has succeeded. */
+  /** Set while the sandbox is paused, until its resume has succeeded, and until all its memory has arrived. */
   snapshot: SandboxSnapshot | null
   /** The timeout that the create asked for. */
   timeoutMs: number

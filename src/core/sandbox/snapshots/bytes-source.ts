@@ -1,5 +1,5 @@
 import type { TemplateBuild } from '../../template/template.ts'
-import type { Sandbox } from '../row/sandbox.ts'
+import type { Sandbox, StoredRun } from '../row/sandbox.ts'
 
 /**
  * Brings the files that a start needs to this machine's disk, unless they are there. core/object-storage fetches
@@ -17,9 +17,15 @@ export interface BytesSource {
   ): Promise<{ memory: boolean }>
   /**
    * Fetches the snapshot of a paused sandbox. Rejects with `unprocessable` if its memory is wanted and this
-   * machine cannot use it.
+   * machine cannot use it. Returns where the rest comes from if the sandbox can start before all memory is
+   * here.
    */
-  fetchPaused(row: Sandbox, options: { memory: boolean }, signal: AbortSignal): Promise<void>
+  fetchPaused(row: Sandbox, options: { memory: boolean }, signal: AbortSignal): Promise<StoredRun | undefined>
+  /**
+   * Loads the memory that a row says `arrivesFrom` the object store. Resolves when the sandbox reads no more of it.
+   * While the object store fails, it tries again; rejects if that lasts for minutes.
+   */
+  loadMemory(row: Sandbox, signal: AbortSignal): Promise<void>
   /** True if the object store has the snapshot of a paused sandbox that is not on this machine. */
   isStored(row: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean>
 }

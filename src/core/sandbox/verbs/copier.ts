@@ -103,7 +103,7 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, launcher, turns, diskGuard, held, log } = this.#parts
+    const { sandboxes, snapshots, launcher, turns, diskGuard, held, arrivals, log } = this.#parts
     // Rejects at once, before waiting for another change of the sandbox to end.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
     return turns.take(sandboxID, async ({ row, signal }) => {
@@ -111,6 +111,7 @@ export class SandboxCopier {
       const why = held.whyHeld(running)
       if (why !== undefined) throw errors.standsStill(why)
       await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
+      await arrivals.require(running, signal)
       const parent = await turns.move(running, 'snapshotting')
       if (!parent) throw errors.killedWhile(sandboxID, 'copied')
       const changes: { isCheckpointed?: true } = {}

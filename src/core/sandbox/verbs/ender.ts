@@ -112,6 +112,11 @@ export class SandboxEnder {
       return
     }
     const there = await snapshots.names()
+    if (row.snapshot?.arrivesFrom) {
+      // It is not complete.
+      await snapshots.remove(row.snapshot.name)
+      names.delete(row.snapshot.name)
+    }
     for (const name of there.filter((one) => names.has(one))) {
       await quarantine.add(name, `Its sandbox ended (${reason}) although nobody had asked for it.`)
     }

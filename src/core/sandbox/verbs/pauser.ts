@@ -61,6 +61,7 @@ export class Pauser {
       if (options.isAutomatic) await this.#tryLater(row)
       throw error
     })
+    await this.#parts.arrivals.require(row, signal)
     const fence = options.isAutomatic || options.departs ? { endAt } : {}
     const pausing = await turns.move(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
     return (

@@ -14,7 +14,7 @@ import { LaunchLeftover } from '../launch/launch-failure.ts'
 import type { SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { memoryLostEntry, resumedEntry } from '../row/life-entries.ts'
-import type { Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
+import type { Sandbox, SandboxSnapshot, StoredRun } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { PauserParts } from './pauser.ts'
@@ -54,48 +54,49 @@ export class Resumer {
     diskGuard.require()
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
-    return this.#withSnapshot(row, memory, signal, async () => {
+    return this.#withSnapshot(row, memory, signal, async (arrivesFrom) => {
       // A frozen sandbox still holds its GPUs.
       const demand = row.snapshot?.frozen ? { ...row, gpuCount: 0 } : row
       const ended = await admission.enter(demand, signal).catch((error) => {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
       })
-      return this.#resume(row, limits, { ...options, memory }, signal).finally(ended)
+      return this.#resume(row, limits, { ...options, memory, arrivesFrom }, signal).finally(ended)
     })
   }
 
   /**
    * Fetches the snapshot before the row moves, because until then the row says where it is. Holds it, because
-   * another node may have owned it.
+   * another node may have owned it. `work` learns where the rest of the memory comes from.
    */
   async #withSnapshot<T>(
     row: SandboxInTurn,
     memory: boolean,
     signal: AbortSignal,
-    work: () => Promise<T>,
+    work: (arrivesFrom: StoredRun | undefined) => Promise<T>,
   ): Promise<T> {
     const { fetcher, snapshots } = this.#parts
-    if (!fetcher || !row.snapshot) return work()
-    return snapshots.holding(row.snapshot.name, async () => {
-      await fetcher.fetchPaused(row, { memory }, signal)
-      return work()
-    })
+    if (!fetcher || !row.snapshot) return work(undefined)
+    return snapshots.holding(row.snapshot.name, async () =>
+      work(await fetcher.fetchPaused(row, { memory }, signal)),
+    )
   }
 
   async #resume(
     paused: SandboxInTurn,
     limits: TeamLimits,
-    { timeoutMs, memory }: ResumeOptions,
+    { timeoutMs, memory, arrivesFrom }: ResumeOptions & { arrivesFrom: StoredRun | undefined },
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
-    const { turns, clock } = this.#parts
+    const { turns, arrivals, clock } = this.#parts
     const startedAt = clock.now()
     // A drain has paused the sandbox, and its client expects it to run until `runUntil`.
     const endAt = Math.max(startedAt + timeoutMs, paused.runUntil ?? 0)
-    const changes = { runID: newUUID(), startedAt, endAt }
+    const snapshot = arrivesFrom && { ...paused.snapshot!, arrivesFrom }
+    const changes = { runID: newUUID(), startedAt, endAt, ...(snapshot && { snapshot }) }
     const result = await turns.resumeWithinLimits(paused, limits, changes)
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
     if (!result.moved) return undefined
+    arrivals.begin(result.moved)
     await this.#start(result.moved, paused, memory, signal)
     return this.#markRunning(result.moved, memory)
   }
@@ -105,11 +106,12 @@ export class Resumer {
    * snapshot exists.
    */
   async repairResuming(row: SandboxInTurn, signal: AbortSignal): Promise<boolean> {
-    const { driver, launcher, clock } = this.#parts
+    const { driver, launcher, arrivals, clock } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
     const before = { startedAt: row.startedAt, endAt: row.startedAt }
     if (found === 'gone') return this.#goBack(row, before, 'a resume was cut off after it had run on')
     try {
+      arrivals.begin(row)
       if (found === 'paused') await launcher.goOn(row, signal)
       await launcher.handOver(row, await this.#buildOf(row), row.handle!, row.sandboxID, signal)
     } catch (error) {
@@ -131,7 +133,7 @@ export class Resumer {
       return true
     }
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot) return (await fetcher?.isStored(row)) ?? false
+    if (!snapshot || snapshot.arriving) return (await fetcher?.isStored(row)) ?? false
     if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, snapshot, 'the machine went down')
     if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)
@@ -151,7 +153,7 @@ export class Resumer {
   }
 
   async #start(row: SandboxInTurn, before: Times, memory: boolean, signal: AbortSignal): Promise<void> {
-    const { launcher, log } = this.#parts
+    const { launcher, arrivals, log } = this.#parts
     const { sandboxID } = row
     const { frozen } = row.snapshot!
     try {
@@ -159,6 +161,7 @@ export class Resumer {
       if (row.handle) await launcher.stop(row.handle)
       await this.#launch(row, memory, signal)
     } catch (error) {
+      arrivals.end(row)
       if (signal.aborted) throw errors.killedWhile(sandboxID, 'resumed')
       if (!(error instanceof LaunchLeftover)) {
         await this.#undo(row, before, memory).catch((cause) => {
@@ -195,10 +198,11 @@ export class Resumer {
   }
 
   async #markRunning(row: SandboxInTurn, memory: boolean): Promise<SandboxInTurn> {
-    const { turns, launcher, snapshots, clock, appendLog, onRunning, log } = this.#parts
+    const { turns, launcher, snapshots, arrivals, clock, appendLog, onRunning, log } = this.#parts
     const { sandboxID } = row
     const startedAt = clock.now()
-    const changes = { snapshot: null, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
+    const snapshot = row.snapshot!.arrivesFrom ? row.snapshot : null
+    const changes = { snapshot, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     // After the move no row names the snapshot, which still exists.
     const release = snapshots.hold(row.snapshot!.name)
     const running = await turns.move(row, 'running', changes).catch((cause) => {
@@ -217,6 +221,11 @@ export class Resumer {
     })
     onRunning(running)
     log.info({ sandboxID, memory }, 'sandbox resumed')
+    if (snapshot) {
+      release()
+      arrivals.keep(running)
+      return running
+    }
     // Removed in the background, because the sandbox runs already.
     void snapshots
       .remove(row.snapshot!.name)
@@ -229,7 +238,8 @@ export class Resumer {
 
   /** Stops the started sandbox and leaves the files as they are. False if there is no snapshot. */
   async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
-    const { launcher, snapshots } = this.#parts
+    const { launcher, snapshots, arrivals } = this.#parts
+    if (row.snapshot?.arrivesFrom) return arrivals.returnToStored(row, why)
     const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
     if (!snapshot) return false
     if (row.handle) await launcher.stop(row.handle)

@@ -6,6 +6,7 @@ import type { HeldSandboxes } from '../capacity/held-sandboxes.ts'
 import type { Sandbox } from '../row/sandbox.ts'
 import type { SandboxReader, SandboxStore } from '../row/sandbox-store.ts'
 import type { SandboxTurns } from '../row/sandbox-turns.ts'
+import type { MemoryArrivals } from './arrivals.ts'
 
 /** Parts that all verbs need which leave a sandbox running or paused. */
 export type VerbParts = {
@@ -14,6 +15,7 @@ export type VerbParts = {
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
   held: Pick<HeldSandboxes, 'whyHeld'>
+  arrivals: MemoryArrivals
   clock: Clock
   /** Adds to the log of a sandbox in the background. */
   appendLog: (sandboxID: string, entry: LogEntry) => void

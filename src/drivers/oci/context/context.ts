@@ -58,6 +58,8 @@ export type OciContext = {
   /** Undefined if sandboxes get no GPU on this machine. */
   gpus: DriverGpus | undefined
   exits: ExitWatch
+  /** Serves memory that arrives while a sandbox runs. Undefined if this machine cannot do that. */
+  pages: { program: string } | undefined
   /** One /sys for each number of CPUs, made on first use. */
   sysSkeletons: JoinedWork<string>
 }

@@ -51,6 +51,8 @@ export function createContext(options: OciDriverOptions): OciContext {
     ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),
     gpus: options.gpus && openGpus(options.gpus),
+    pages:
+      options.pageServer !== undefined && flavour.keepsMemory ? { program: options.pageServer } : undefined,
     exits: new ExitWatch({
       cgroups,
       layout,

@@ -29,6 +29,8 @@ export type OciDriverOptions = {
   platform?: string
   /** The GPUs for sandboxes. Unset: sandboxes get none. */
   gpus?: GpuOptions
+  /** Path of our program that serves memory while it arrives. Unset: a sandbox starts when all its memory is there. */
+  pageServer?: string
   log?: (message: string, cause?: unknown) => void
 }
 

@@ -5,7 +5,7 @@
  */
 import { access, mkdir, readFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { MemoryNeeds, PortableSnapshot, Snapshot } from '../../../core/ports/driver.ts'
+import type { ImportOptions, MemoryNeeds, PortableSnapshot, Snapshot } from '../../../core/ports/driver.ts'
 import type { PackNote, PackTarget } from '../../../core/ports/object-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
@@ -14,6 +14,7 @@ import { diskName, layerName, layerNumbers } from '../disk/root-layers.ts'
 import type { HeldGpus, SandboxRecord } from '../record/records.ts'
 import { describeBuild, findBuildByHash, type RuntimeBuild } from '../runtime/builds.ts'
 import { candidatePlatforms } from '../runtime/platforms.ts'
+import { startPageServer } from './page-server.ts'
 import { type GpuNeeds, untilUnmounted, whyGpusUnfit } from './restore.ts'
 import {
   beginSnapshot,
@@ -23,6 +24,7 @@ import {
   isConsumed,
   memoryFiles,
   memoryName,
+  pagesFile,
   readSnapshot,
   removeSnapshot,
   type SnapshotRecord,
@@ -41,7 +43,7 @@ export async function exportSnapshot(
   folder: string,
 ): Promise<PortableSnapshot | undefined> {
   const record = await readSnapshot(folder)
-  if (!record) return undefined
+  if (!record || record.arriving) return undefined
   if (record.origin.mounts && record.origin.mounts.length > 0) {
     throw new AppError('unprocessable', 'A sandbox with volumes stays on the machine that has their disks.')
   }
@@ -94,14 +96,16 @@ export async function whyUnfit(context: OciContext, needs: MemoryNeeds): Promise
 export async function importSnapshot(
   context: OciContext,
   folder: string,
-  { memory }: { memory: boolean },
+  { memory, memoryLater = false }: ImportOptions,
   fetch: FetchFiles,
 ): Promise<Snapshot | undefined> {
   const there = await describeSnapshot(folder)
-  if (there) return there
+  if (there && !there.arriving) return there
+  if (there) await removeSnapshot(folder)
   const partial = await beginSnapshot(folder)
   try {
     let record: SnapshotRecord | undefined
+    let laterBytes = 0
     const isThere = await fetch(async (note) => {
       const { record: exported, needs } = readNote(note)
       const keepsMemory = memory && needs !== null && (await whyUnfit(context, needs)) === undefined
@@ -109,10 +113,23 @@ export async function importSnapshot(
       if (keepsMemory) await mkdir(join(partial, memoryName))
       const wanted = [diskName, ...layerNumbers(record.origin).map(layerName)]
       if (keepsMemory) wanted.push(configName, ...memoryFiles)
-      return { open: (name) => (wanted.includes(name) ? join(partial, name) : undefined) }
+      // The memory of GPUs is restored before a sandbox runs, so all of it must be there.
+      const isLater = keepsMemory && memoryLater && context.pages !== undefined && !record.origin.gpus
+      return {
+        isTemporary: isLater,
+        open(name, bytes) {
+          if (isLater && name === pagesFile) laterBytes = bytes
+          else if (wanted.includes(name)) return join(partial, name)
+          return undefined
+        },
+      }
     })
-    if (isThere && record) await finishSnapshot(folder, record, true)
-    else await removeSnapshot(folder)
+    if (!isThere || !record) await removeSnapshot(folder)
+    else if (laterBytes > 0) {
+      await startPageServer(context.pages!.program, partial, laterBytes)
+      // It need not survive a power cut, because the object store has it.
+      await finishSnapshot(folder, { ...record, arriving: true }, false)
+    } else await finishSnapshot(folder, record, true)
     return await describeSnapshot(folder)
   } catch (error) {
     await removeSnapshot(folder)

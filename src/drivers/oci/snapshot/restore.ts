@@ -141,6 +141,9 @@ export async function planRestore(
   const consumed = await isConsumed(folder)
   const wantsMemory = from.memory && snapshot.build !== null
   if (wantsMemory) {
+    if (snapshot.arriving && from.keep) {
+      throw new AppError('conflict', `The memory of the snapshot at ${folder} is not complete.`)
+    }
     assertMemoryFits(context, folder, snapshot, consumed)
     assertSamePaths(snapshot.origin.mounts, mounts)
   }
@@ -150,14 +153,20 @@ export async function planRestore(
     folder,
     diskUse,
     needsRepair: consumed,
-    memory: wantsMemory ? await findMemory(join(folder, memoryName), diskUse) : undefined,
+    memory: wantsMemory ? await findMemory(folder, snapshot, diskUse) : undefined,
     runtimeBinary: wantsMemory ? await findBuild(snapshot.build!, context.runtime.binary) : undefined,
   })
 }
 
 /** Data that is read only once bypasses the page cache; data that others will read too should be in it. */
-async function findMemory(folder: string, diskUse: DiskUse): Promise<MemorySource> {
-  return { folder, direct: diskUse === 'move' && (await opensDirectly(join(folder, pagesName))) }
+async function findMemory(
+  snapshotFolder: string,
+  { arriving }: SnapshotRecord,
+  diskUse: DiskUse,
+): Promise<MemorySource> {
+  const folder = join(snapshotFolder, memoryName)
+  const isReadOnce = diskUse === 'move' && !arriving
+  return { folder, direct: isReadOnce && (await opensDirectly(join(folder, pagesName))) }
 }
 
 async function assertNotInUse(

@@ -32,6 +32,8 @@ export type SnapshotRecord = {
   gpuBytes?: number
   /** The snapshot was taken on another machine. */
   imported?: true
+  /** The memory arrives while a sandbox runs on it: the folder is not complete, and the object store has it all. */
+  arriving?: true
 }
 
 const snapshotVersion = 1
@@ -80,10 +82,12 @@ export const memoryFiles = ['checkpoint.img', pagesName, 'pages_meta.img'].map((
   join(memoryName, name),
 )
 
-const filesOf = ({ build }: SnapshotRecord): string[] => [
+export const pagesFile = join(memoryName, pagesName)
+
+const filesOf = ({ build, arriving }: SnapshotRecord): string[] => [
   recordName,
   diskName,
-  ...(build ? [configName, ...memoryFiles] : []),
+  ...(build ? [configName, ...memoryFiles.filter((name) => !arriving || name !== pagesFile)] : []),
 ]
 
 async function sync(paths: string[]): Promise<void> {
@@ -108,7 +112,16 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   const memory = record.build !== null && !(await isConsumed(folder))
   const size = sizeOf(record.origin)
   const roots = rootsOf(record.origin)
-  return { folder, memory, size, bytes, roots, ...(record.imported && { imported: true }) }
+  const { imported, arriving } = record
+  return {
+    folder,
+    memory,
+    size,
+    bytes,
+    roots,
+    ...(imported && { imported }),
+    ...(arriving && { arriving }),
+  }
 }
 
 export function sizeOf({ cpuCount, memoryMB, diskMB, gpus }: SandboxRecord): SandboxSize {

@@ -1,0 +1,169 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import test, { type TestContext } from 'node:test'
+import { type Fixture, gate, openFixture, request, until } from '../../../../test/support/domain.ts'
+import type { ArrivingDriver } from '../../../drivers/fake/arriving-driver.ts'
+import { ManualClock } from '../../../lib/clock.ts'
+import { MemoryObjectStore } from '../../../objects/memory-object-store.ts'
+import { ObjectPacks } from '../../../objects/packs.ts'
+import { sandboxKey } from '../../object-storage/keys.ts'
+import { patienceMs } from '../../object-storage/patience.ts'
+
+const wish = { memory: true, requireHealthyAgent: false }
+const timed = { timeoutMs: 3_600_000, memory: true }
+
+async function world(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'warren-arrivals-'))
+  const clock = new ManualClock()
+  const objects = new MemoryObjectStore(clock)
+  const layers = { store: async () => {}, fetch: async () => {} }
+  const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
+  const node = await openFixture({ folder, clock, arriving: true, ports: { objectStorage } })
+  let last = node
+  const again = async () => {
+    last = await node.again()
+    return last
+  }
+  t.after(async () => {
+    await last.objectStorage!.uploader.close()
+    await last.service.close()
+    await last.stores.close()
+    rmSync(folder, { recursive: true, force: true })
+  })
+  return { node, objects, clock, again }
+}
+
+const driverOf = (node: Fixture) => node.driver as ArrivingDriver
+const rowOf = async ({ stores }: Fixture, sandboxID: string) => (await stores.sandboxes.find(sandboxID))!
+const memoryOf = ({ driver }: Fixture, sandboxID: string) =>
+  driver.world.sandboxes.get(sandboxID)?.memory.get('m')
+
+/** A sandbox that only the object store has. Its row of before the resume comes with it. */
+async function stored(node: Fixture) {
+  const { service, team, driver, stores } = node
+  const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+  driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
+  await service.pause(team, sandboxID, wish)
+  await until(async () => ((await stores.storedBytes.findPaused(sandboxID))?.stored ?? null) !== null)
+  driver.world.snapshots.clear()
+  return { sandboxID, before: (await stores.storedBytes.findPaused(sandboxID))! }
+}
+
+/** The same, resumed, while its memory is held back. */
+async function halfArrived(node: Fixture) {
+  const { sandboxID, before } = await stored(node)
+  const held = gate()
+  driverOf(node).beforeFilled = () => held.opened
+  await node.service.connect(node.team, sandboxID, timed)
+  return { sandboxID, before, held }
+}
+
+test('a sandbox runs before its memory is there, and its row says so until it is', async (t) => {
+  const { node, objects, clock } = await world(t)
+  const { sandboxID, before, held } = await halfArrived(node)
+  const row = await rowOf(node, sandboxID)
+  assert.deepEqual([row.state, row.snapshot?.arrivesFrom?.runID], ['running', before.runID])
+  clock.advance(2 * 3_600_000 - 1)
+  await node.objectStorage!.sweeper.run()
+  assert.ok(objects.objects.has(sandboxKey(before)), 'the object is needed until all memory is there')
+  held.open()
+  await until(async () => (await rowOf(node, sandboxID)).snapshot === null)
+  assert.equal(memoryOf(node, sandboxID), 'memory')
+  await until(async () => node.driver.world.snapshots.size === 0)
+  await node.objectStorage!.sweeper.run()
+  assert.ok(!objects.objects.has(sandboxKey(before)))
+})
+
+test('a pause and a fork wait for the memory', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, held } = await halfArrived(node)
+  const fork = node.service.fork(node.team, sandboxID, { timeoutMs: 60_000, count: 1 })
+  const pause = node.service.pause(node.team, sandboxID, wish)
+  await new Promise((done) => setImmediate(done))
+  assert.equal((await rowOf(node, sandboxID)).state, 'running')
+  held.open()
+  const [forked] = await fork
+  assert.ok(forked && 'sandbox' in forked)
+  assert.equal(memoryOf(node, forked.sandbox.sandboxID), 'memory')
+  await pause
+  await node.service.connect(node.team, sandboxID, timed)
+  assert.equal(memoryOf(node, sandboxID), 'memory')
+})
+
+test('a sandbox that dies before its memory is there is paused as before', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, before, held } = await halfArrived(node)
+  node.driver.crash(sandboxID)
+  await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
+  const after = await node.stores.storedBytes.findPaused(sandboxID)
+  assert.deepEqual(after, before)
+  assert.ok(node.told.some((text) => text.includes('paused again as it was before the resume')))
+  held.open()
+  driverOf(node).beforeFilled = async () => {}
+  await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
+
+test('a machine that reboots before the memory is there has the sandbox paused as before', async (t) => {
+  const { node, again } = await world(t)
+  const { sandboxID, before } = await halfArrived(node)
+  node.driver.loseEverything()
+  const next = await again()
+  await next.reconciler.run()
+  assert.deepEqual(await next.stores.storedBytes.findPaused(sandboxID), before)
+  await next.service.connect(next.team, sandboxID, timed)
+  await until(async () => memoryOf(next, sandboxID) === 'memory')
+})
+
+test('the next Warren loads the rest', async (t) => {
+  const { node, again } = await world(t)
+  const { sandboxID } = await halfArrived(node)
+  const next = await again()
+  await next.reconciler.run()
+  await until(async () => (await rowOf(next, sandboxID)).snapshot === null)
+  assert.equal(memoryOf(next, sandboxID), 'memory')
+})
+
+test('a sandbox whose store is away for minutes is paused as before', async (t) => {
+  const { node, objects, clock } = await world(t)
+  const { sandboxID, before } = await stored(node)
+  let isAway = false
+  driverOf(node).beforeFilled = async () => {
+    isAway = true
+  }
+  objects.onStep = (step) => {
+    if (isAway && step === 'read') throw new Error('away')
+  }
+  await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => isAway)
+  assert.equal((await rowOf(node, sandboxID)).state, 'running')
+  for (let passed = 0; passed <= patienceMs; passed += 1000) {
+    await new Promise((done) => setImmediate(done))
+    clock.advance(1000)
+  }
+  await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
+  assert.deepEqual(await node.stores.storedBytes.findPaused(sandboxID), before)
+  assert.equal(node.driver.world.sandboxes.size, 0)
+})
+
+test('a kill before the memory is there leaves nothing', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, held } = await halfArrived(node)
+  await node.service.kill(node.team, sandboxID)
+  held.open()
+  assert.equal((await rowOf(node, sandboxID)).state, 'ended')
+  assert.deepEqual([node.driver.world.sandboxes.size, node.driver.world.snapshots.size], [0, 0])
+})
+
+test('a start that fails leaves the sandbox paused as before', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, before } = await stored(node)
+  node.driver.beforeStarted = () => Promise.reject(new Error('no start'))
+  await assert.rejects(node.service.connect(node.team, sandboxID, timed))
+  assert.deepEqual(await node.stores.storedBytes.findPaused(sandboxID), before)
+  node.driver.beforeStarted = async () => {}
+  await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
