@@ -19,14 +19,16 @@ test('after every four mebibytes of buffers the young generation is collected, a
     for (let turns = 0; turns < 3; turns++) await turn()
     return kinds.splice(0)
   }
-  // Begins with an empty young generation, so that garbage of the test itself does not fill it. If V8 has marked the whole
-  // heap for its own reasons by then, it finishes that with a full collection in place of the requested one.
-  for (let attempt = 0; attempt < 5; attempt++) {
-    const [kind] = await seenAfter(4 * mebibyte)
-    if (kind === constants.NODE_PERFORMANCE_GC_MINOR) break
-  }
-  assert.deepEqual(await seenAfter(3 * mebibyte), [])
-  assert.deepEqual(await seenAfter(mebibyte), [constants.NODE_PERFORMANCE_GC_MINOR])
+  // If V8 has marked the whole heap for its own reasons, it finishes that with a full collection in place of the requested
+  // one. The first round also empties the young generation of the garbage of the test itself.
+  const rounds: number[][] = []
+  for (let round = 0; round < 10; round++)
+    rounds.push([...(await seenAfter(3 * mebibyte)), -1, ...(await seenAfter(mebibyte))])
+  const wanted = [-1, constants.NODE_PERFORMANCE_GC_MINOR].join()
+  assert.ok(
+    rounds.some((round) => round.join() === wanted),
+    JSON.stringify(rounds),
+  )
   assert.deepEqual(await seenAfter(mebibyte), [])
   observer.disconnect()
 })

@@ -11,7 +11,9 @@ import type { BenchMachine } from '../bench-machine.ts'
 import { type Contender, type Row, takeTurns, timed } from '../measure.ts'
 import type { Report } from '../report.ts'
 
-const sizesMB = [10, 100, 500] as const
+const sizesMB = [10, 100, 500, 2000] as const
+/** Whether the sandbox runs while its memory still arrives. */
+const ways = { no: 'whole', yes: 'early' } as const
 /** The row says so a moment after the object is there. */
 const markMs = 1000
 
@@ -22,18 +24,23 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
   const rows: Row[] = []
   const objects = await startObjectStore()
   try {
-    const warren = await startWarren('gvisor', {
-      name: 'bench-objects',
-      portOffset: 53,
-      settings: { ...noWarmPool, ...objects.env, WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17` },
-    })
-    try {
-      for (const heldMB of sizesMB) {
-        const options = { rounds: Math.min(rounds, 5), warmUps: 0, pauseMs: 500, signal: machine.signal }
-        rows.push(...(await takeTurns([contender(warren, objects, heldMB)], options)))
+    for (const [early, way] of Object.entries(ways)) {
+      const settings = {
+        ...noWarmPool,
+        ...objects.env,
+        WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17`,
+        WARREN_DEFAULT_MEMORY_MB: '4096',
+        WARREN_EARLY_RESUMES: early,
       }
-    } finally {
-      await warren.stop()
+      const warren = await startWarren('gvisor', { name: 'bench-objects', portOffset: 53, settings })
+      try {
+        for (const heldMB of sizesMB) {
+          const options = { rounds: Math.min(rounds, 3), warmUps: 0, pauseMs: 500, signal: machine.signal }
+          rows.push(...(await takeTurns([contender(warren, objects, heldMB, way)], options)))
+        }
+      } finally {
+        await warren.stop()
+      }
     }
   } finally {
     await objects.close()
@@ -41,9 +48,9 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
   return { title, rows, targets: [] }
 }
 
-function contender(warren: Warren, objects: TestObjectStore, heldMB: number): Contender {
+function contender(warren: Warren, objects: TestObjectStore, heldMB: number, way: string): Contender {
   return {
-    name: `warren gvisor, ${heldMB} MB`,
+    name: `warren gvisor, ${heldMB} MB, ${way}`,
     async sample() {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       try {
