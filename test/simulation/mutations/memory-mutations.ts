@@ -49,6 +49,6 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /is recorded as frozen/,
-    seed: 107,
+    seed: 384,
   },
 ]

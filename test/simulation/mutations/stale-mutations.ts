@@ -147,7 +147,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 504,
+    seed: 70,
   },
   {
     name: 'failed release of a disk',
@@ -160,7 +160,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 984,
+    seed: 1201,
   },
   {
     name: 'drain without a mark',
@@ -194,7 +194,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^lifetime|told/,
-    seed: 1348,
+    seed: 2296,
   },
   {
     name: 'volume that moves',
@@ -222,7 +222,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /stranger|nobody of its team/,
-    seed: 224,
+    seed: 32,
   },
   {
     name: 'layer swept in use',
@@ -255,7 +255,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^content kept/,
-    seed: 114,
+    seed: 26,
   },
   {
     name: 'quarantine without turns',
@@ -274,7 +274,7 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^snapshot needed|^reason told|^content kept/,
-    seed: 973,
+    seed: 4119,
   },
   {
     name: 'admission fails open',
@@ -311,7 +311,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 1667,
+    seed: 812,
   },
   {
     name: 'sent again from the list',
@@ -324,7 +324,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /is sent again/,
-    seed: 55,
+    seed: 65,
   },
   {
     name: 'sent without the lease',
@@ -360,6 +360,6 @@ export const staleMutations: Mutation[] = [
     fault: 'The driver treats recorded rules as applied rules, and reports a retried change as done.',
     search: { history: { trustsRecord: true } },
     finds: /^egress policy/,
-    seed: 31,
+    seed: 842,
   },
 ]
