@@ -121,7 +121,9 @@ while True:
         for (const hog of hogs) if (await isStill(hog)) still = hog
         assert.ok(still)
       })
-      assert.match(await logsOf(still!), /is frozen because the memory of this server is nearly used up/)
+      // The log is written in the background.
+      const reason = /is frozen because the memory of this server is nearly used up/
+      await eventually(async () => assert.match(await logsOf(still!), reason))
       const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
       assert.equal(refused.status, 503, await refused.text())
       await assertUnhurt()
