@@ -11,7 +11,7 @@ import type { BenchMachine } from '../bench-machine.ts'
 import { type Contender, type Row, takeTurns, timed } from '../measure.ts'
 import type { Report } from '../report.ts'
 
-const sizesMB = [10, 100, 500, 2000] as const
+const sizesMB = [10, 100, 500] as const
 /** Whether the sandbox runs while its memory still arrives. */
 const ways = { no: 'whole', yes: 'early' } as const
 /** The row says so a moment after the object is there. */
