@@ -6,7 +6,7 @@ import { errorText } from '../lib/app-error.ts'
 import type { Config } from './config.ts'
 import { projectFolder } from './project-folder.ts'
 
-export const pageServerProgram = join(projectFolder, `native/built/page-server-${process.arch}`)
+const pageServerProgram = join(projectFolder, `native/built/page-server-${process.arch}`)
 
 /** Returns the program that serves the memory; undefined if that does not work here, or is not needed. */
 export async function choosePageServer(
@@ -22,7 +22,7 @@ export async function choosePageServer(
 }
 
 /** Why memory cannot arrive while a sandbox runs here. Undefined: it can. */
-export async function pageServerProblem(dataFolder: string): Promise<string | undefined> {
+async function pageServerProblem(dataFolder: string): Promise<string | undefined> {
   const folder = await mkdtemp(join(dataFolder, 'pages-'))
   try {
     await probePageServer(pageServerProgram, folder)

@@ -160,10 +160,9 @@ export class SqlOwnerStore implements OwnerStore {
   ): Promise<string | null | undefined> {
     if (kind === 'quarantined') return this.#nodeOfQuarantined(id)
     if (kind === 'template') return this.#nodeOfUnfinishedBuild(id)
-    if (kind === 'lost volume') return (await this.#nodeOfLostVolume(id)) ?? this.#nodeOf('volume', id)
-    const table = ({ build: 'template_builds', volume: 'volumes' } as const)[kind]
-    const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
-    return row?.node_id
+    if (kind === 'build') return this.#nodeIn('template_builds', id)
+    const lostBy = kind === 'lost volume' ? await this.#nodeIn('lost_volumes', id) : undefined
+    return lostBy ?? this.#nodeIn('volumes', id)
   }
 
   async #nodeOfQuarantined(snapshotName: string): Promise<string | undefined> {
@@ -175,12 +174,11 @@ export class SqlOwnerStore implements OwnerStore {
     return row?.node_id
   }
 
-  async #nodeOfLostVolume(volumeID: string): Promise<string | undefined> {
-    const row = await this.#db
-      .selectFrom('lost_volumes')
-      .select('node_id')
-      .where('id', '=', volumeID)
-      .executeTakeFirst()
+  async #nodeIn(
+    table: 'template_builds' | 'volumes' | 'lost_volumes',
+    id: string,
+  ): Promise<string | null | undefined> {
+    const row = await this.#db.selectFrom(table).select('node_id').where('id', '=', id).executeTakeFirst()
     return row?.node_id
   }
 
