@@ -12,18 +12,25 @@ import type { Stores } from '../store/stores.ts'
 import type { Config } from './config.ts'
 import type { FetchBase } from './setup/base-root.ts'
 
-export type OpenedObjects = { objects: ObjectStore; packs: PackStore }
+export type OpenedObjects = { objects: ObjectStore; packs: PackStore; close(): Promise<void> }
 
 /** Undefined without an object store; its modules are not loaded then. */
 export async function openObjects(config: Config): Promise<OpenedObjects | undefined> {
   const { objectStore, objectStoreEndpoint: endpoint, objectStoreRegion: region } = config
   if (objectStore === null) return undefined
-  const [{ parseS3Url, S3ObjectStore }, { ObjectPacks }] = await Promise.all([
+  const [{ parseS3Url, S3ObjectStore }, { ObjectPacks }, { PackThread }] = await Promise.all([
     import('../objects/s3-object-store.ts'),
     import('../objects/packs.ts'),
+    import('../objects/pack-thread.ts'),
   ])
-  const objects = new S3ObjectStore({ ...parseS3Url(objectStore), endpoint, region })
-  return { objects, packs: new ObjectPacks(objects) }
+  const options = { ...parseS3Url(objectStore), endpoint, region }
+  const objects = new S3ObjectStore(options)
+  const thread = new PackThread(options)
+  const close = async () => {
+    await thread.close()
+    await objects.close()
+  }
+  return { objects, packs: new ObjectPacks(objects, thread), close }
 }
 
 /**
@@ -34,7 +41,7 @@ export async function openObjects(config: Config): Promise<OpenedObjects | undef
 export async function baseLayer(
   images: ClosableImages,
   rootFolder: string,
-  opened: OpenedObjects | undefined,
+  opened: Pick<OpenedObjects, 'objects'> | undefined,
   log: Log,
 ): Promise<string> {
   const shared = await haveSharedBase(images, rootFolder, opened).catch((err) => {
@@ -48,7 +55,7 @@ export async function baseLayer(
 async function haveSharedBase(
   images: ClosableImages,
   rootFolder: string,
-  opened: OpenedObjects | undefined,
+  opened: Pick<OpenedObjects, 'objects'> | undefined,
 ): Promise<string | undefined> {
   const name = basename(rootFolder)
   const shared = await findSharedBase(name, opened?.objects)
@@ -88,7 +95,7 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
       await mkdir(root, { mode: 0o755 })
       return false
     } finally {
-      await opened.objects.close()
+      await opened.close()
     }
   }
 }
@@ -97,7 +104,7 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
 export async function shareBase(
   base: TemplateBuild,
   rootFolder: string,
-  { objects }: OpenedObjects,
+  { objects }: Pick<OpenedObjects, 'objects'>,
   { storedBytes }: Pick<Stores, 'storedBytes'>,
 ): Promise<boolean> {
   const [layer] = base.layers ?? []

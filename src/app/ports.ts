@@ -90,7 +90,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const collector = new LogCollector({ agent, logs, routes, clock, log })
   closers.add('collecting logs', () => collector.close())
   const opened = await openObjects(config)
-  if (opened) closers.add('the object store', () => opened.objects.close())
+  if (opened) closers.add('the object store', () => opened.close())
   const images = await openImages(config, paths, extraCA, opened?.packs, log)
   closers.add('the images', () => images.close())
   const buildFiles = await openBuildFiles(paths, opened, log)

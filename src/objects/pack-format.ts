@@ -2,9 +2,9 @@
  * The format of several files in one object: their data in separately compressed parts, then an index of the
  * parts, then a trailer of fixed length with the position of the index. Readers begin at the end.
  */
-import { webcrypto } from 'node:crypto'
+import { hash, webcrypto } from 'node:crypto'
 import { promisify } from 'node:util'
-import { constants, zstdCompress, zstdDecompress } from 'node:zlib'
+import { constants, zstdCompress, zstdDecompress, zstdDecompressSync } from 'node:zlib'
 import type { PackNote } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 
@@ -42,11 +42,24 @@ export async function hashOf(bytes: Uint8Array): Promise<string> {
 
 /** Rejects if the content is not bit for bit what was packed. */
 export async function unpackPart(packed: Uint8Array, part: PackPart): Promise<Buffer> {
-  if ((await hashOf(packed)) !== part.sha256) throw damaged('a part of it does not match its checksum')
-  const bytes = await decompressed(packed, { maxOutputLength: part.bytes, ...inOnePiece(part.bytes) })
-  if (bytes.length !== part.bytes) throw damaged('a part of it has another length than its index says')
+  if ((await hashOf(packed)) !== part.sha256) throw otherHash()
+  return ofLength(part, await decompressed(packed, outputOf(part)))
+}
+
+/** Like `unpackPart`, in the calling thread. */
+export function unpackPartNow(packed: Uint8Array, part: PackPart): Buffer {
+  if (hash('sha256', packed) !== part.sha256) throw otherHash()
+  return ofLength(part, zstdDecompressSync(packed, outputOf(part)))
+}
+
+const outputOf = ({ bytes }: PackPart) => ({ maxOutputLength: bytes, ...inOnePiece(bytes) })
+
+function ofLength({ bytes: length }: PackPart, bytes: Buffer): Buffer {
+  if (bytes.length !== length) throw damaged('a part of it has another length than its index says')
   return bytes
 }
+
+const otherHash = () => damaged('a part of it does not match its checksum')
 
 /** The index and the trailer, for an object whose data ends at this offset. */
 export async function packEnd(index: PackIndex, offset: number): Promise<Buffer> {

@@ -11,6 +11,7 @@ import {
   trailerBytes,
   unpackPart,
 } from './pack-format.ts'
+import { cutOut, type PackRange, type PartWriter } from './part-writer.ts'
 
 /** Size of one request, and number of requests under way at once. */
 const rangeBytes = 4 * 1024 * 1024
@@ -18,23 +19,24 @@ const rangesAtOnce = 8
 /** The index of a pack of a gigabyte is shorter, so one request reads most indexes. */
 const endBytes = 128 * 1024
 
-type Range = { start: number; length: number; parts: PackPart[] }
 const never = new AbortController().signal
 
-type Reader = { store: ObjectStore; key: ObjectKey; signal: AbortSignal }
+export type PackSource = { store: ObjectStore; writer: PartWriter }
+type Reader = PackSource & { key: ObjectKey; signal: AbortSignal }
 
 /** Undefined if it is certain that there is no such object. */
 export async function openPack(
-  store: ObjectStore,
+  source: PackSource,
   key: ObjectKey,
-  signal?: AbortSignal,
+  signal: AbortSignal = never,
 ): Promise<OpenedPack | undefined> {
+  const { store, writer } = source
   const size = await store.size(key, signal)
   if (size === undefined) return undefined
-  const { note, files } = await fetchIndex({ store, key, signal: signal ?? never }, size)
+  const { note, files } = await fetchIndex({ ...source, key, signal }, size)
   return {
     note,
-    fetch: (target, signal) => fetchFiles({ store, key, signal: signal ?? never }, files, target),
+    fetch: (target, signal = never) => fetchFiles({ ...source, key, signal }, files, target),
     partsOf(name) {
       const entry = files.find((file) => file.name === name)
       if (!entry) return undefined
@@ -43,7 +45,12 @@ export async function openPack(
         const part = parts[index]!
         return unpackPart(await store.read(key, part.packedAt, part.packedBytes, signal), part)
       }
-      return { parts, read }
+      const write = (index: number, fd: number, signal: AbortSignal) => {
+        const part = parts[index]!
+        const range = { start: part.packedAt, length: part.packedBytes, parts: [part] }
+        return writer.write(key, range, fd, signal)
+      }
+      return { parts, read, write }
     },
   }
 }
@@ -87,16 +94,14 @@ async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): 
   if (!target.isTemporary) await file.datasync()
 }
 
-async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle): Promise<void> {
+async function fillFile(
+  { writer, key, signal }: Reader,
+  { parts }: PackEntry,
+  { fd }: FileHandle,
+): Promise<void> {
   const ranges = rangesOf(parts).values()
   const fetchNext = async () => {
-    for (const range of ranges) {
-      const packed = await fetchRange(reader, range)
-      for (const part of range.parts) {
-        const bytes = await unpackPart(cutOut(packed, range, part), part)
-        await file.write(bytes, 0, bytes.length, part.at)
-      }
-    }
+    for (const range of ranges) await writer.write(key, range, fd, signal)
   }
   const fetching = Array.from({ length: rangesAtOnce }, fetchNext)
   try {
@@ -109,8 +114,8 @@ async function fillFile(reader: Reader, { parts }: PackEntry, file: FileHandle):
   }
 }
 
-async function* inOrder(reader: Reader, ranges: Range[]): AsyncGenerator<Uint8Array> {
-  const ahead: { range: Range; packed: Promise<Uint8Array> }[] = []
+async function* inOrder(reader: Reader, ranges: PackRange[]): AsyncGenerator<Uint8Array> {
+  const ahead: { range: PackRange; packed: Promise<Uint8Array> }[] = []
   let next = 0
   try {
     for (;;) {
@@ -131,17 +136,14 @@ async function* inOrder(reader: Reader, ranges: Range[]): AsyncGenerator<Uint8Ar
   }
 }
 
-const fetchRange = ({ store, key, signal }: Reader, { start, length }: Range): Promise<Uint8Array> => {
+const fetchRange = ({ store, key, signal }: Reader, { start, length }: PackRange): Promise<Uint8Array> => {
   signal.throwIfAborted()
   return store.read(key, start, length, signal)
 }
 
-const cutOut = (packed: Uint8Array, range: Range, { packedAt, packedBytes }: PackPart): Uint8Array =>
-  packed.subarray(packedAt - range.start, packedAt - range.start + packedBytes)
-
 /** Adjacent parts are fetched together. */
-function rangesOf(parts: readonly PackPart[]): Range[] {
-  const ranges: Range[] = []
+function rangesOf(parts: readonly PackPart[]): PackRange[] {
+  const ranges: (PackRange & { parts: PackPart[] })[] = []
   for (const part of parts) {
     const last = ranges.at(-1)
     if (last && last.start + last.length === part.packedAt && last.length + part.packedBytes <= rangeBytes) {

@@ -11,12 +11,15 @@ import type {
 } from '../core/ports/object-store.ts'
 import { openPack } from './pack-reader.ts'
 import { writePack } from './pack-writer.ts'
+import { type PartWriter, plainWriter } from './part-writer.ts'
 
 export class ObjectPacks implements PackStore {
   readonly #store: ObjectStore
+  readonly #writer: PartWriter
 
-  constructor(store: ObjectStore) {
+  constructor(store: ObjectStore, writer: PartWriter = plainWriter(store)) {
     this.#store = store
+    this.#writer = writer
   }
 
   async store(
@@ -31,7 +34,7 @@ export class ObjectPacks implements PackStore {
   }
 
   open(key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined> {
-    return openPack(this.#store, key, signal)
+    return openPack({ store: this.#store, writer: this.#writer }, key, signal)
   }
 
   async fetch(

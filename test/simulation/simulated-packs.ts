@@ -56,7 +56,8 @@ export class SimulatedPacks implements PackStore, ObjectStore {
       if (this.#packs.has(key)) return bytes!
       throw new AppError('not_found', `The object store has no ${key}.`)
     }
-    return bytes && { parts: [{ at: 0, bytes: bytes.length }], read }
+    const write = () => Promise.reject(new Error('Simulations have no files.'))
+    return bytes && { parts: [{ at: 0, bytes: bytes.length }], read, write }
   }
 
   async fetch(

@@ -6,6 +6,7 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { StoredLayers } from '../ports/images.ts'
+import type { MemoryLoad } from '../ports/memory-load.ts'
 import type { Sandbox, StoredRun } from '../sandbox/row/sandbox.ts'
 import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
@@ -85,9 +86,9 @@ export class BytesFetcher implements BytesSource {
     return here?.arriving && { runID, ...paused.stored }
   }
 
-  async loadMemory({ sandboxID, snapshot }: Sandbox, signal: AbortSignal): Promise<void> {
+  async loadMemory({ sandboxID, snapshot }: Sandbox, load: MemoryLoad): Promise<void> {
     const { name, arrivesFrom } = snapshot!
-    await this.#parts.snapshots.fill(name, sandboxKey({ sandboxID, runID: arrivesFrom!.runID }), signal)
+    await this.#parts.snapshots.fill(name, sandboxKey({ sandboxID, runID: arrivesFrom!.runID }), load)
   }
 
   async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {

@@ -15,6 +15,7 @@ import {
   type MemoryNeeds,
   type Snapshot,
 } from '../ports/driver.ts'
+import type { MemoryLoad } from '../ports/memory-load.ts'
 import type {
   ObjectKey,
   OpenedPack,
@@ -105,7 +106,8 @@ export class StoredSnapshots {
   }
 
   /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */
-  async fill(name: string, key: ObjectKey, signal: AbortSignal): Promise<void> {
+  async fill(name: string, key: ObjectKey, load: MemoryLoad): Promise<void> {
+    const { signal } = load
     const { driver, snapshots, packs, clock, log } = this.#parts
     const patience = new Patience(clock, (err) =>
       log.warn(
@@ -119,11 +121,15 @@ export class StoredSnapshots {
     const partsOf = (file: string): PackedParts | undefined => {
       const found = pack.partsOf(file)
       return (
-        found && { ...found, read: (index, signal) => patience.try(() => found.read(index, signal), signal) }
+        found && {
+          ...found,
+          read: (index, signal) => patience.try(() => found.read(index, signal), signal),
+          write: (index, fd, signal) => patience.try(() => found.write(index, fd, signal), signal),
+        }
       )
     }
     if (!canFillMemory(driver)) throw new Error(`The driver ${driver.name} cannot load memory.`)
-    await snapshots.holding(name, () => driver.fillMemory(snapshots.folder(name), partsOf, signal))
+    await snapshots.holding(name, () => driver.fillMemory(snapshots.folder(name), partsOf, load))
   }
 
   #remember(name: string, pack: OpenedPack): void {

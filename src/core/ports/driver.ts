@@ -13,7 +13,8 @@
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
-import type { PackedFile, PackedParts, PackNote, PackTarget } from './object-store.ts'
+import type { MemoryLoad, PartsOfFile } from './memory-load.ts'
+import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 
 /** The caller stores this to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
@@ -353,11 +354,7 @@ export interface CanFillMemory {
    * when nobody reads it any more: the sandbox has all of it, or is gone; `awaitMemory` says which. Rejects if a part
    * cannot be read or written. The sandbox then stands still where it lacks memory, until a later call brings it.
    */
-  fillMemory(
-    folder: string,
-    partsOf: (file: string) => PackedParts | undefined,
-    signal: AbortSignal,
-  ): Promise<void>
+  fillMemory(folder: string, partsOf: PartsOfFile, load: MemoryLoad): Promise<void>
   /** Resolves when the sandbox has all its memory. Rejects if that is not certain, or never will be. */
   awaitMemory(handle: DriverHandle, signal: AbortSignal): Promise<void>
 }

@@ -54,6 +54,11 @@ export type PackedParts = {
   parts: readonly { at: number; bytes: number }[]
   /** Fetches one part, by its index in `parts`, and verifies it. */
   read(index: number, signal: AbortSignal): Promise<Uint8Array>
+  /**
+   * Fetches and verifies one part, and writes it to its position in an open file. The file must stay open until this
+   * settles, after an abort too.
+   */
+  write(index: number, fd: number, signal: AbortSignal): Promise<void>
 }
 
 /** A pack whose index was read. */

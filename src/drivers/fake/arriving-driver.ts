@@ -7,7 +7,8 @@ import type {
   Snapshot,
   SnapshotOptions,
 } from '../../core/ports/driver.ts'
-import type { PackedParts, PackNote, PackTarget } from '../../core/ports/object-store.ts'
+import type { MemoryLoad, PartsOfFile } from '../../core/ports/memory-load.ts'
+import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { FakeDriver } from './fake-driver.ts'
 
@@ -43,11 +44,7 @@ export class ArrivingDriver extends FakeDriver implements CanFillMemory {
     return this.findSnapshot(folder)
   }
 
-  async fillMemory(
-    folder: string,
-    partsOf: (file: string) => PackedParts | undefined,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async fillMemory(folder: string, partsOf: PartsOfFile, { signal }: MemoryLoad): Promise<void> {
     await this.beforeFilled(signal)
     const bytes = await partsOf('memory')!.read(0, signal)
     const snapshot = this.world.snapshots.get(folder)

@@ -51,7 +51,7 @@ import { assertSandboxID } from './record/records.ts'
 import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
-import { fillMemory, type PartsOfFile, untilMemoryRestored } from './snapshot/fill-memory.ts'
+import { fillMemory, untilMemoryRestored } from './snapshot/fill-memory.ts'
 import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { finishGpuRestore } from './snapshot/gpu-memory.ts'
 import {
@@ -297,9 +297,8 @@ export class OciDriver
     return importSnapshot(this.#context, assertOurs(this.#context.layout, folder), options, fetch)
   }
 
-  fillMemory(folder: string, partsOf: PartsOfFile, signal: AbortSignal): Promise<void> {
-    return fillMemory(assertOurs(this.#context.layout, folder), partsOf, signal)
-  }
+  fillMemory: CanFillMemory['fillMemory'] = (folder, partsOf, load) =>
+    fillMemory(assertOurs(this.#context.layout, folder), partsOf, load)
 
   async awaitMemory(handle: DriverHandle, signal: AbortSignal): Promise<void> {
     const record = await this.#live.find(handle)

@@ -1,3 +1,4 @@
+import type { MemoryLoad } from '../../ports/memory-load.ts'
 import type { TemplateBuild } from '../../template/template.ts'
 import type { Sandbox, StoredRun } from '../row/sandbox.ts'
 
@@ -25,7 +26,7 @@ export interface BytesSource {
    * Loads the memory that a row says `arrivesFrom` the object store. Resolves when the sandbox reads no more of it.
    * While the object store fails, it tries again; rejects if that lasts for minutes.
    */
-  loadMemory(row: Sandbox, signal: AbortSignal): Promise<void>
+  loadMemory(row: Sandbox, load: MemoryLoad): Promise<void>
   /** True if the object store has the snapshot of a paused sandbox that is not on this machine. */
   isStored(row: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean>
 }

@@ -29,7 +29,11 @@ export type ArrivalsParts = {
   fetcher: Pick<BytesSource, 'loadMemory'> | undefined
 }
 
-type Load = { filled: Promise<void>; abort: AbortController }
+/** `hurriesFrom`: memory that nobody waits for arrives slowly before this time. */
+type Load = { filled: Promise<void>; abort: AbortController; hurriesFrom: number }
+
+/** The first commands after a start have the CPUs and the network for themselves. */
+const firstCommandsMs = 1000
 
 export class MemoryArrivals {
   readonly #parts: ArrivalsParts
@@ -46,13 +50,15 @@ export class MemoryArrivals {
 
   /** Starts to load the memory of this run, if some is missing. */
   begin(row: Sandbox): void {
-    const { fetcher } = this.#parts
+    const { fetcher, clock } = this.#parts
     if (!row.snapshot?.arrivesFrom || this.#loads.has(row.runID) || !fetcher || this.#isClosing) return
     const abort = new AbortController()
-    const filled = fetcher.loadMemory(row, abort.signal)
+    const load: Load = { filled: Promise.resolve(), abort, hurriesFrom: Number.POSITIVE_INFINITY }
+    const isStarting = () => clock.now() < load.hurriesFrom
+    load.filled = fetcher.loadMemory(row, { signal: abort.signal, isStarting })
     // Whoever waits for it sees the failure.
-    filled.catch(() => {})
-    this.#loads.set(row.runID, { filled, abort })
+    load.filled.catch(() => {})
+    this.#loads.set(row.runID, load)
   }
 
   /** Ends a load whose sandbox did not start, or is gone. */
@@ -69,7 +75,7 @@ export class MemoryArrivals {
     signal.addEventListener('abort', abort, { once: true })
     try {
       signal.throwIfAborted()
-      await Promise.race([this.#untilArrived(row), killed.promise])
+      await Promise.race([this.#untilArrived(row, 0), killed.promise])
     } catch (error) {
       signal.throwIfAborted()
       throw errors.memoryNotArrived(row.sandboxID, error)
@@ -78,11 +84,12 @@ export class MemoryArrivals {
     }
   }
 
-  async #untilArrived(row: Sandbox): Promise<void> {
+  async #untilArrived(row: Sandbox, hurriesFrom: number): Promise<void> {
     const { driver } = this.#parts
     this.begin(row)
     const load = this.#loads.get(row.runID)
     if (!load || !canFillMemory(driver)) throw new Error('this Warren cannot load memory')
+    load.hurriesFrom = Math.min(load.hurriesFrom, hurriesFrom)
     await load.filled
     await driver.awaitMemory(row.handle!, load.abort.signal)
   }
@@ -115,11 +122,11 @@ export class MemoryArrivals {
   }
 
   async #keep(seen: Sandbox): Promise<void> {
-    const { turns, driver, log } = this.#parts
+    const { turns, driver, clock, log } = this.#parts
     const { sandboxID, runID } = seen
     let failure: unknown
     try {
-      await this.#untilArrived(seen)
+      await this.#untilArrived(seen, clock.now() + firstCommandsMs)
     } catch (error) {
       failure = error
     }

@@ -77,12 +77,16 @@ export function checkpointArguments(
 
 /** The command ends when all memory is read back, including that of the GPUs. */
 export const awaitRestoreArguments = (layout: Layout, record: SandboxRecord): string[] => [
-  ...command(layout, record),
+  // It runs beside an end of the sandbox, whose folder it must not fill again.
+  ...command(layout, record, '/dev/null'),
   ...['wait', '--restore', record.sandboxID],
 ]
 
-function command(layout: Layout, record: SandboxRecord): string[] {
-  const log = join(layout.sandbox(record.sandboxID), logFileName)
+function command(
+  layout: Layout,
+  record: SandboxRecord,
+  log = join(layout.sandbox(record.sandboxID), logFileName),
+): string[] {
   return [
     record.runtimeBinary,
     ...['--root', layout.runtimeState(record.slot), '--log', log, '--log-format', 'json'],

@@ -1,28 +1,26 @@
 /** Writes the memory of a snapshot while a sandbox that was started from it reads it. */
+import { setTimeout } from 'node:timers/promises'
+import type { MemoryLoad, PartsOfFile } from '../../../core/ports/memory-load.ts'
 import type { PackedParts } from '../../../core/ports/object-store.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
+import { BlockQueue, type QueuedBlock } from './block-queue.ts'
 import { blockBytes, openPages, PageServerConnection } from './page-server.ts'
 import { pagesFile } from './snapshot-folder.ts'
 
-type QueuedBlock = { block: number; parts: readonly number[]; isUrgent: boolean }
-
-export type PartsOfFile = (file: string) => PackedParts | undefined
-
-/** Number of blocks that are fetched at once; few of those that nobody waits for, so that urgent ones come soon. */
-const [blocksAtOnce, inOrderAtOnce] = [8, 3]
 /** Limit for gVisor to take over memory that is all there. */
 const restoredWithinMs = 120_000
-/** Maximum distance of two blocks that gVisor reads ahead one after the other. */
-const readAheadStep = 4
+/** Between two blocks that nobody waits for, while the sandbox starts. */
+const startingPauseMs = 60
 
 /**
  * Resolves when nobody reads the memory any more: the sandbox has all of it, or is gone. Rejects if a part cannot be
  * read or written, or if the signal aborts.
  */
-export async function fillMemory(folder: string, partsOf: PartsOfFile, signal: AbortSignal): Promise<void> {
+export async function fillMemory(folder: string, partsOf: PartsOfFile, load: MemoryLoad): Promise<void> {
+  const { signal, isStarting } = load
   const source = partsOf(pagesFile)
   if (!source) throw new Error('The pack of an arriving snapshot has no memory.')
   await using file = await openPages(folder)
@@ -32,15 +30,13 @@ export async function fillMemory(folder: string, partsOf: PartsOfFile, signal: A
   if (!server) return
   const ended = new AbortController()
   const stop = AbortSignal.any([signal, ended.signal])
-  const queue = new BlockQueue(server, partsOfBlocks(source))
+  const queue = new BlockQueue(server, partsOfBlocks(source), isStarting)
   const stopped = Promise.withResolvers<never>()
   const underWay = new Set<Promise<void>>()
-  const fill = async ({ block, parts }: QueuedBlock) => {
-    for (const index of parts) {
-      const bytes = await source.read(index, stop)
-      await file.write(bytes, 0, bytes.length, source.parts[index]!.at)
-    }
+  const fill = async ({ block, parts, kind }: QueuedBlock) => {
+    for (const index of parts) await source.write(index, file.fd, stop)
     server.complete(block)
+    if (kind === 'later' && isStarting()) await setTimeout(startingPauseMs, undefined, { signal: stop })
   }
   const goOn = () => {
     for (let next = queue.take(); next && !stop.aborted; next = queue.take()) {
@@ -93,59 +89,4 @@ function partsOfBlocks({ parts }: PackedParts): Map<number, number[]> {
     else blocks.set(block, [index])
   }
   return blocks
-}
-
-/**
- * The order of the blocks: urgent ones first, then all others by their position. gVisor reads ahead by position too,
- * so a block a little behind the last one of these reads is not urgent. Other blocks are: a thread waits for them.
- */
-class BlockQueue {
-  readonly #missing: Map<number, number[]>
-  readonly #urgent: number[] = []
-  readonly #inOrder: MapIterator<number>
-  #readAhead = -1
-  #underWay = 0
-  #inOrderUnderWay = 0
-
-  constructor(server: PageServerConnection, blocks: ReadonlyMap<number, number[]>) {
-    this.#missing = new Map(blocks)
-    for (const [block, isThere] of server.isThere.entries()) {
-      if (isThere) this.#missing.delete(block)
-      // Without parts it is all zeros, as the file is.
-      else if (!blocks.has(block)) server.complete(block)
-    }
-    this.#inOrder = new Map([...this.#missing].sort(([one], [other]) => one - other)).keys()
-  }
-
-  /** Notes that a read waits for the block. */
-  want(block: number): void {
-    if (block > this.#readAhead && block <= this.#readAhead + readAheadStep) this.#readAhead = block
-    else this.#urgent.push(block)
-  }
-
-  /** Undefined if no block is left, or enough are under way. Call `release` for each block that was taken. */
-  take(): QueuedBlock | undefined {
-    if (this.#underWay === blocksAtOnce) return undefined
-    for (let block = this.#urgent.shift(); block !== undefined; block = this.#urgent.shift()) {
-      if (this.#missing.has(block)) return this.#taken(block, true)
-    }
-    // Others must not take the bandwidth from urgent ones.
-    const most = this.#underWay > this.#inOrderUnderWay ? 1 : inOrderAtOnce
-    if (this.#inOrderUnderWay >= most) return undefined
-    for (const block of this.#inOrder) if (this.#missing.has(block)) return this.#taken(block, false)
-    return undefined
-  }
-
-  release({ isUrgent }: QueuedBlock): void {
-    this.#underWay--
-    if (!isUrgent) this.#inOrderUnderWay--
-  }
-
-  #taken(block: number, isUrgent: boolean): QueuedBlock {
-    const parts = this.#missing.get(block)!
-    this.#missing.delete(block)
-    this.#underWay++
-    if (!isUrgent) this.#inOrderUnderWay++
-    return { block, parts, isUrgent }
-  }
 }

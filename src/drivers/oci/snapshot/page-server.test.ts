@@ -3,11 +3,12 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readlinkSync, rmSync, writeSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
+import type { MemoryLoad } from '../../../core/ports/memory-load.ts'
 import type { PackedParts } from '../../../core/ports/object-store.ts'
 import { delay } from '../../../lib/clock.ts'
 import { fillMemory } from './fill-memory.ts'
@@ -187,12 +188,15 @@ const source = (reads: number[]): PackedParts => ({
     { at: blockBytes, bytes: 100 },
     { at: blockBytes + 8192, bytes: 100 },
   ],
-  async read(index) {
+  read: () => Promise.reject(new Error('All parts go to the file.')),
+  async write(index, fd) {
     reads.push(index)
     const { at, bytes: length } = this.parts[index]!
-    return content.subarray(at, at + length)
+    writeSync(fd, content, at, length, at)
   },
 })
+
+const load = (signal = new AbortController().signal): MemoryLoad => ({ signal, isStarting: () => false })
 
 suite('filling memory', () => {
   test('brings every part, holes as zeros, and ends with the last reader', async (t) => {
@@ -201,7 +205,7 @@ suite('filling memory', () => {
     const reader = read(blockBytes, 20_000)
     await reader.until(1)
     connection.close()
-    await fillMemory(folder, () => source(reads), new AbortController().signal)
+    await fillMemory(folder, () => source(reads), load())
     const expected = Buffer.alloc(20_000)
     content.copy(expected, 0, blockBytes, blockBytes + 100)
     content.copy(expected, 8192, blockBytes + 8192, blockBytes + 8292)
@@ -214,14 +218,13 @@ suite('filling memory', () => {
     const { folder, connection, read } = await world(t)
     const reader = read(0, 100)
     await reader.until(1)
-    const failing = { ...source([]), read: () => Promise.reject(new Error('no store')) }
-    const { signal } = new AbortController()
+    const failing = { ...source([]), write: () => Promise.reject(new Error('no store')) }
     connection.close()
     await assert.rejects(
-      fillMemory(folder, () => failing, signal),
+      fillMemory(folder, () => failing, load()),
       /no store/,
     )
-    await fillMemory(folder, () => source([]), signal)
+    await fillMemory(folder, () => source([]), load())
     assert.equal(await reader.until(2), hashOf(0, 100))
   })
 
@@ -230,12 +233,12 @@ suite('filling memory', () => {
     const abort = new AbortController()
     const never = {
       ...source([]),
-      read: (_: number, signal: AbortSignal) => once(signal, 'abort').then(() => Buffer.alloc(0)),
+      write: (_: number, _fd: number, signal: AbortSignal) => once(signal, 'abort').then(() => {}),
     }
-    const filled = fillMemory(folder, () => never, abort.signal)
+    const filled = fillMemory(folder, () => never, load(abort.signal))
     abort.abort(new Error('enough'))
     await assert.rejects(filled, /enough/)
     await untilGone(pid)
-    await fillMemory(folder, () => source([]), new AbortController().signal)
+    await fillMemory(folder, () => source([]), load())
   })
 })
