@@ -166,7 +166,7 @@ test('the next node is asked if the best one cannot use the memory, whatever the
 })
 
 test('requests for a sandbox wait until its move has ended', async (t) => {
-  const { one, drainer, peer, take } = await openDraining(t)
+  const { one, drainer, peer, take, clock } = await openDraining(t)
   const [asked, opened] = [gate(), gate()]
   peer.handOver = async (...offer) => {
     asked.open()
@@ -180,8 +180,10 @@ test('requests for a sandbox wait until its move has ended', async (t) => {
   const settled = drainer.settled(sandboxID).then(() => {
     isSettled = true
   })
+  const others = Array.from({ length: 10 }, () => drainer.settled(sandboxID))
   assert.equal(isSettled, false)
   opened.open()
-  await Promise.all([round, settled])
+  await Promise.all([round, settled, ...others])
   await until(async () => isSettled)
+  assert.ok(clock.pendingCount < 10, 'a request leaves no timer behind')
 })

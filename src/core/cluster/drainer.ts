@@ -7,7 +7,7 @@
  * again.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
-import { type Clock, sleep } from '../../lib/clock.ts'
+import { type Clock, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxMover } from '../object-storage/mover.ts'
@@ -93,8 +93,8 @@ export class Drainer {
 
   /** Resolves when the sandbox is not being moved, or after `mostWaitMs`. */
   async settled(sandboxID: string): Promise<void> {
-    const move = this.#moves.get(sandboxID)
-    if (move) await Promise.race([move.catch(() => {}), sleep(this.#parts.clock, mostWaitMs)])
+    const move = this.#moves.get(sandboxID)?.catch(() => {})
+    if (move) await waitAtMost(this.#parts.clock, mostWaitMs, move)
   }
 
   /** Cancels the moves under way. Their sandboxes continue on this node. */
