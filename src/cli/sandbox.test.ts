@@ -154,6 +154,24 @@ test('cp prints no control sequences of the sandbox', async () => {
   }
 })
 
+test('cp ends an archive that does not end, and ends tar in the sandbox', async () => {
+  answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/x', type: 'FILE_TYPE_DIRECTORY' } }
+  const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
+  const before = shells.length
+  try {
+    const copied = run('cp', 'ione:/x', folder)
+    await until('/process.Process/Start')
+    const stdout = Buffer.alloc(2 ** 15).toString('base64')
+    for (let count = 0; count < 64; count += 1)
+      shells[before]!.write(connectFrame({ event: { data: { stdout } } }))
+    await assert.rejects(copied, /The copy was stopped: the sandbox sent much that belongs to no file/)
+    await until('/process.Process/SendSignal')
+  } finally {
+    for (const stream of shells.splice(before)) stream.destroy()
+    rmSync(folder, { recursive: true })
+  }
+})
+
 test('cp of a folder says that tar is missing on this machine', async (context) => {
   answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/x', type: 'FILE_TYPE_DIRECTORY' } }
   const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
