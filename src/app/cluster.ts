@@ -36,6 +36,7 @@ import { createLoadReader, readFacts } from './node-load.ts'
 import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
+import { StartRefusal } from './start-refusal.ts'
 
 const forgetEveryMs = 30_000
 
@@ -234,6 +235,7 @@ export async function listenForPeers(
   attach(requests)
   const { host, port } = peerPort({ peerAddress, peerListen })
   await listen(server, host, port, inherited).catch((cause) => {
+    if (cause instanceof StartRefusal) throw cause
     throw new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${errorText(cause)}`, {
       cause,
     })
