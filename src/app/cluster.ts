@@ -1,5 +1,5 @@
 /** Makes this Warren a node of a cluster, if configured: membership, and forwarding of requests. */
-import type { IncomingMessage, Server, ServerOptions } from 'node:http'
+import type { IncomingMessage, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
@@ -15,6 +15,7 @@ import { AppError, errorText } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
+import type { RequestSource } from '../lib/request-source.ts'
 import { peerPort } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
 import { ClusterForwarder } from '../peers/forwarder.ts'
@@ -35,6 +36,7 @@ import { createLoadReader, readFacts } from './node-load.ts'
 import type { OpenedPorts } from './ports.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
+import { StartRefusal } from './start-refusal.ts'
 
 const forgetEveryMs = 30_000
 
@@ -225,14 +227,15 @@ export async function listenForPeers(
   { peerAddress, peerListen }: Config,
   { identity }: Cluster,
   options: ServerOptions,
-  attach: (server: Server) => void,
+  attach: (requests: RequestSource) => void,
   inherited: number | undefined,
 ): Promise<PeerServer> {
   const inner = createPeerServer(options, identity)
-  const { server } = inner
-  attach(server)
+  const { server, requests } = inner
+  attach(requests)
   const { host, port } = peerPort({ peerAddress, peerListen })
   await listen(server, host, port, inherited).catch((cause) => {
+    if (cause instanceof StartRefusal) throw cause
     throw new AppError('unavailable', `Peers cannot be served on ${host}:${port}: ${errorText(cause)}`, {
       cause,
     })

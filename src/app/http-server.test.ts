@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { it } from 'node:test'
@@ -54,4 +55,32 @@ it('connections that send no request, or never finish one, are closed for new on
   assert.equal(await ask(next), 'served')
   next.destroy()
   await close()
+})
+
+/** Listens in another process on this port, which it gets as systemd would hand it over, and returns what it says. */
+async function listenOnInherited(port: number): Promise<string> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { fd } = (server as unknown as { _handle: { fd: number } })._handle
+  const wanted = port || (server.address() as AddressInfo).port
+  const script = `
+    import { createListener } from '${import.meta.dirname}/http-server.ts'
+    const listener = createListener({}, undefined)
+    const done = await listener.listen('127.0.0.1', ${wanted}, 3).then(() => 'listens', (error) => error.constructor.name + error.message)
+    console.log(done)
+    process.exit()`
+  const child = spawn(process.execPath, [...process.execArgv, '--input-type=module', '-e', script], {
+    stdio: ['ignore', 'pipe', 'inherit', fd],
+  })
+  const said = Buffer.concat(await child.stdout!.toArray()).toString()
+  server.close()
+  return said
+}
+
+it('a port that systemd has opened by other settings is a reason not to start, and not to try again', async () => {
+  assert.equal(await listenOnInherited(0), 'listens\n')
+  assert.match(
+    await listenOnInherited(1),
+    /^StartRefusalsystemd opened 127.0.0.1:\d+ for Warren, but .* 127.0.0.1:1\./,
+  )
 })

@@ -6,6 +6,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
 import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
+import { StartRefusal } from './start-refusal.ts'
 import type { TlsPair } from './tls-files.ts'
 
 const handshakeTimeoutMs = 30_000
@@ -105,7 +106,7 @@ async function listenOn(server: Server, fd: number, wanted: string): Promise<voi
   const { address, port } = server.address() as AddressInfo
   if (`${address}:${port}` === wanted) return
   server.close()
-  throw new AppError(
+  throw new StartRefusal(
     'conflict',
     `systemd opened ${address}:${port} for Warren, but its settings say ${wanted}. Run \`warren systemd --install\` again.`,
   )

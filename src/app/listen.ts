@@ -1,6 +1,6 @@
 /** Opens the port of the server: the API, and the edge in front of sandboxes, on one listener. */
 import { readFileSync } from 'node:fs'
-import type { IncomingMessage, Server } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { createApi } from '../api/app.ts'
 import type { Api, ApiParts } from '../api/context.ts'
 import type { LoneNode } from '../core/cluster/lone-node.ts'
@@ -11,6 +11,7 @@ import { createEdge } from '../edge/edge.ts'
 import { SignedFileSearch } from '../edge/signed-file.ts'
 import { AppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
+import type { RequestSource } from '../lib/request-source.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import type { PeerServer } from '../peers/peer-server.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
@@ -108,8 +109,8 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
         return route?.sandboxID
       },
     }
-    const attach = (server: Server) =>
-      edge.attach(server, (request, response) => {
+    const attach = (requests: RequestSource) =>
+      edge.attach(requests, (request, response) => {
         if (!answerOperation(request, response, operations)) api.routing(request, response)
       })
     inner = await listenForPeers(config, cluster, edge.serverOptions, attach, sockets.peers)

@@ -6,7 +6,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { upgradeCommand } from '../cli/upgrade.ts'
 import { givenSettings, inheritedSockets } from './config.ts'
-import { environmentLines, systemdCommand, systemdSocket, systemdUnit } from './systemd-command.ts'
+import {
+  environmentLines,
+  settingsIn,
+  systemdCommand,
+  systemdSocket,
+  systemdUnit,
+  withSettings,
+} from './systemd-command.ts'
 
 const alone = { host: '127.0.0.1', port: 3000, peerAddress: null, peerListen: null }
 
@@ -18,6 +25,8 @@ test('systemd opens the ports of the settings, and hands them to this process al
     'ListenStream=[::]:3000',
     'ListenStream=0.0.0.0:7443',
   ])
+  const named = { peerAddress: '10.0.0.1:7443', peerListen: 'node1.internal:7443' }
+  assert.deepEqual(portsOf({ ...alone, ...named }), ['ListenStream=127.0.0.1:3000'])
   const env = { LISTEN_PID: '7', LISTEN_FDS: '2' }
   assert.deepEqual(inheritedSockets(env, 7), { door: 3, peers: 4 })
   assert.deepEqual(inheritedSockets({ ...env, LISTEN_FDS: '1' }, 7), { door: 3, peers: undefined })
@@ -85,6 +94,22 @@ test('a value that systemd would read otherwise is quoted in the file of setting
     environmentLines(given),
     `WARREN_PORT=3001\nWARREN_DATABASE_URL="postgres://u:a\\"b\\\\c\\$d'e f@h/d?sslmode=require"\n`,
   )
+})
+
+test('a second install keeps the settings of the file that the shell does not have', () => {
+  const url = `postgres://u:a"b\\c$d'e f@h/d`
+  const before = `# ours\n${environmentLines({ WARREN_PORT: '3000', WARREN_DATABASE_URL: url })}HTTPS_PROXY=x\nWARREN_DOMAIN='a.b'\n`
+  const after = withSettings(before, { WARREN_PORT: '3001' })
+  assert.match(after, /^# ours\n.*^HTTPS_PROXY=x$/ms)
+  assert.deepEqual(settingsIn(after), {
+    WARREN_DATABASE_URL: url,
+    WARREN_DOMAIN: 'a.b',
+    WARREN_PORT: '3001',
+  })
+  assert.equal(withSettings(before, {}), before)
+  assert.equal(withSettings('WARREN_PORT=3000', { WARREN_HOST: '::' }), 'WARREN_PORT=3000\nWARREN_HOST=::\n')
+  for (const unclear of ['WARREN_PORT=30\\\n00', 'WARREN_PORT="3000', 'WARREN_PORT=3000 # ours'])
+    assert.throws(() => settingsIn(unclear), /gives WARREN_PORT in a way/)
 })
 
 test('the steps of an upgrade depend on the way Warren was installed, and on its database', async () => {

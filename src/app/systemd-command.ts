@@ -1,6 +1,6 @@
 /** `warren systemd`: shows or installs the unit that runs this Warren as a service. */
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { isIPv6 } from 'node:net'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { isIP, isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { asksForHelp, parseCommand, takeWords } from '../cli/arguments.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -13,8 +13,8 @@ const command = 'warren systemd'
 const usage = `Usage:
   warren systemd [--install]
 
-Shows the unit of systemd that runs this Warren as a service, with the settings of this shell (WARREN_…) that are not the
-defaults. --install writes it, enables it and starts it: nothing is changed without that.`
+Shows the unit of systemd that runs this Warren as a service, with the settings of an earlier install and those of this
+shell (WARREN_…), which come first. --install writes it, enables it and starts it: nothing is changed without that.`
 
 const unitFolder = '/etc/systemd/system'
 const environmentFile = '/etc/warren/warren.env'
@@ -28,8 +28,10 @@ export async function systemdCommand(
   const { words, flags } = parseCommand(args, [], command, { flags: ['install'] })
   takeWords(words, [], command)
   const unit = systemdUnit(projectFolder)
-  const socket = systemdSocket(loadConfig())
-  const settings = environmentLines(givenSettings())
+  const before = existsSync(environmentFile) ? readFileSync(environmentFile, 'utf8') : ''
+  const given = givenSettings()
+  const socket = systemdSocket(loadConfig({ ...settingsIn(before), ...given }))
+  const settings = withSettings(before, given)
   if (!flags.has('install')) {
     return `# ${unitFolder}/warren.service\n${unit}\n# ${unitFolder}/warren.socket\n${socket}\n# ${environmentFile}\n${settings}\n# Nothing was changed: --install writes these files, enables the service and starts it.`
   }
@@ -92,7 +94,9 @@ WantedBy=multi-user.target
  */
 export function systemdSocket(config: Pick<Config, 'host' | 'port' | 'peerAddress' | 'peerListen'>): string {
   const ports = [config, ...(config.peerAddress === null ? [] : [peerPort(config)])]
-  const lines = ports.map(({ host, port }) => `ListenStream=${isIPv6(host) ? `[${host}]` : host}:${port}\n`)
+  // systemd knows no host names: Warren opens such a port itself.
+  const known = ports.filter(({ host }) => isIP(host) !== 0)
+  const lines = known.map(({ host, port }) => `ListenStream=${isIPv6(host) ? `[${host}]` : host}:${port}\n`)
   return `[Unit]
 Description=The ports of Warren, which stay open while it restarts
 
@@ -103,6 +107,34 @@ NoDelay=true
 [Install]
 WantedBy=sockets.target
 `
+}
+
+/** The file of settings with these changed or added. Everything else in it stays, because only the file may have it. */
+export function withSettings(file: string, given: Readonly<Record<string, string>>): string {
+  const isKept = (line: string) => !Object.hasOwn(given, nameIn(line) ?? '')
+  const kept = file.split('\n').filter(isKept).join('\n')
+  return `${kept}${kept === '' || kept.endsWith('\n') ? '' : '\n'}${environmentLines(given)}`
+}
+
+/** Throws if systemd could read a setting in another way than this. */
+export function settingsIn(file: string): Record<string, string> {
+  const found = file.split('\n').flatMap((line) => {
+    const name = nameIn(line)
+    return name === undefined ? [] : [[name, valueIn(line.slice(line.indexOf('=') + 1).trim(), name)]]
+  })
+  return Object.fromEntries(found)
+}
+
+const nameIn = (line: string): string | undefined => /^\s*(WARREN_\w+)=/.exec(line)?.[1]
+
+function valueIn(text: string, name: string): string {
+  const [, double, single, plain] = /^(?:"((?:[^"\\]|\\.)*)"|'([^'\\]*)'|([^\s"'\\]*))$/.exec(text) ?? []
+  const value = double?.replaceAll(/\\(.)/g, '$1') ?? single ?? plain
+  if (value !== undefined) return value
+  throw new AppError(
+    'invalid_argument',
+    `${environmentFile} gives ${name} in a way that this command cannot read. Write the value in double quotes.`,
+  )
 }
 
 /** In the syntax of EnvironmentFile=: outside of quotes, systemd would interpret backslashes and quotes. */

@@ -82,6 +82,27 @@ test('a door whose nodes can all not be reached says so, and creates nothing', a
   assert.deepEqual(await unended(nodes), [])
 })
 
+test('a create whose key another node has got says so while that node is away, and not when it was forgotten', async () => {
+  await using opened = await open()
+  const { cluster, nodes } = opened
+  const [one] = nodes
+  const key = { 'Idempotency-Key': 'mine' }
+  const { sandboxID } = await create(one, key)
+  const owner = (await nodeOf(one, sandboxID))!
+  cluster.away.add(owner)
+  const answer = await one.call('POST', '/v2/sandboxes', {
+    body: { templateID: 'base' },
+    headers: { 'X-API-Key': one.key, ...key },
+  })
+  assert.equal(answer.status, 503)
+  assert.match(
+    await answer.text(),
+    /which got an earlier request with this Idempotency-Key, cannot be reached/,
+  )
+  cluster.addresses.delete(owner)
+  assert.deepEqual(await create(one, key), { status: 201, sandboxID })
+})
+
 /** Calls `act` once, in the first create that either node begins, and returns that node. */
 function onFirstStart(nodes: readonly ApiNode[], act: (node: ApiNode) => Promise<void>): Promise<ApiNode> {
   const { promise, resolve } = Promise.withResolvers<ApiNode>()

@@ -45,6 +45,43 @@ describe('an archive from a sandbox', () => {
     return writer
   }
 
+  it('ends if what belongs to no file does not end', () => {
+    const piece = Buffer.alloc(2 ** 19)
+    const extension = tarOf([{ name: 'x', type: 'g', content: 'y'.repeat(2 ** 19) }], Buffer.alloc(0))
+    for (const [begin, more] of [
+      [tarOf([{ name: 'a', content: 'a' }]), piece],
+      [Buffer.alloc(0), extension],
+    ] as const) {
+      const writer = new ArchiveWriter({ folder, maxBytes: 1000 })
+      const reader = new TarReader(writer)
+      const receive = (bytes: Buffer) => {
+        reader.push(bytes)
+        writer.noteReceived(bytes.length)
+      }
+      receive(begin)
+      receive(more)
+      assert.throws(() => {
+        for (let count = 0; count < 3; count += 1) receive(more)
+      }, /belongs to no file/)
+      writer.close()
+    }
+  })
+
+  it('may have long names, and as many entries as it likes', () => {
+    const writer = new ArchiveWriter({ folder, maxBytes: 1000 })
+    const reader = new TarReader(writer)
+    const name = `${'n'.repeat(200)}/`.repeat(4)
+    for (let count = 0; count < 1000; count += 1) {
+      const entry = tarOf(
+        [{ name: 'l', type: 'L', content: `${name}${count}` }, { name: 'x' }],
+        Buffer.alloc(0),
+      )
+      reader.push(entry)
+      writer.noteReceived(entry.length)
+    }
+    writer.close()
+  })
+
   it('becomes files, folders and links, with their modes and without owners and special bits', () => {
     write([
       { name: './', type: '5' },

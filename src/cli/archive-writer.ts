@@ -33,6 +33,10 @@ export type ArchiveLimits = {
 }
 
 const usualLimits: ArchiveLimits = { entries: 1_000_000, linkBytes: 64 * 2 ** 20 }
+/** More than the header of an entry with the longest name and target, and what tar fills up with. */
+const mostBytesPerEntry = 16 * 1024
+/** More than what tar appends to an archive. */
+const mostBytesAtEnd = 2 ** 20
 const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** Names have one character per byte, as the reader of archives gives them. */
@@ -46,6 +50,7 @@ export class ArchiveWriter implements TarHandler {
   #entries = 0
   #bytes = 0
   #linkBytes = 0
+  #receivedBytes = 0
   /** Devices and pipes, which are not copied. */
   leftOut = 0
 
@@ -83,6 +88,17 @@ export class ArchiveWriter implements TarHandler {
   fileEnd(): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined
+  }
+
+  /**
+   * Call it for each piece of the archive, after it was read. Limits what is not the content of a file: headers that
+   * no entry follows, and bytes after the end of the archive.
+   */
+  noteReceived(bytes: number): void {
+    this.#receivedBytes += bytes
+    const besideBytes = this.#receivedBytes - this.#bytes
+    if (besideBytes > mostBytesAtEnd + mostBytesPerEntry * this.#entries)
+      throw refusal('the sandbox sent much that belongs to no file')
   }
 
   /** Call it when the whole archive has been read. */

@@ -186,7 +186,10 @@ class SandboxFiles {
     const sink = new Writable({
       write(chunk, _encoding, done) {
         try {
-          if (failure === undefined) reader.push(chunk)
+          if (failure === undefined) {
+            reader.push(chunk)
+            writer.noteReceived(chunk.length)
+          }
         } catch (error) {
           failure = error
           stop.abort(error)

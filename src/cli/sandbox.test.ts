@@ -83,6 +83,64 @@ test('logs --follow ends with its sandbox, whichever level it shows', async () =
   assert.deepEqual(printed, ['2026-01-02T03:04:06.000Z  error  loud'])
 })
 
+/** Follows a log that these reads bring, oldest first, and returns what is printed. */
+async function followLog(read: (cursor: number | undefined) => object[]): Promise<string[]> {
+  const { parts } = fakeSides()
+  const readLogs = async (_sandboxID: string, { cursor }: { cursor?: number }) => {
+    const found = read(cursor)
+    return cursor === undefined ? found.toReversed() : found
+  }
+  const printed: string[] = []
+  const print = (text: string) => void printed.push(text.slice(text.lastIndexOf('  ')).trim())
+  const connectLog = (async () => ({ readLogs })) as unknown as typeof parts.connect
+  const given = { ...parts, connect: connectLog, print }
+  assert.equal(await runVerb(sandboxVerbs, ['logs', 'ione', '--follow'], given), 'The sandbox has ended.')
+  return printed
+}
+
+const logTime = 1_767_323_045_000
+const logEntry = (ms: number, message: string, event_type?: string) => ({
+  timestamp: new Date(logTime + ms).toISOString(),
+  level: 'info',
+  message,
+  fields: event_type === undefined ? {} : { event_type },
+})
+
+test('logs --follow prints every line once, also those of one millisecond and those that come late', async () => {
+  const log = [
+    logEntry(0, 'one'),
+    logEntry(0, 'two'),
+    logEntry(-1, 'late'),
+    logEntry(9, 'ended', 'sandbox_ended'),
+  ]
+  const cursors: number[] = []
+  let count = 0
+  const printed = await followLog((cursor) => {
+    if (cursor !== undefined) cursors.push(cursor - logTime)
+    return log.slice(0, ++count)
+  })
+  assert.deepEqual(printed, ['one', 'two', 'late', 'ended'])
+  assert.deepEqual(cursors, [-1000, -1000, -1000])
+})
+
+test('logs --follow goes on after more lines of one millisecond than one read brings', async () => {
+  const many = (ms: number, count: number) =>
+    Array.from({ length: count }, (_, index) => logEntry(ms, `${ms} ${index}`))
+  const log = [...many(0, 1500), ...many(1, 999), logEntry(2, 'ended', 'sandbox_ended')]
+  const printed = await followLog((cursor) =>
+    cursor === undefined ? [] : log.filter(({ timestamp }) => Date.parse(timestamp) >= cursor).slice(0, 1000),
+  )
+  assert.deepEqual([printed.length, new Set(printed).size], [2000, 2000])
+})
+
+test('logs --follow ends at once if the sandbox has ended, and not if it was recovered after that', async () => {
+  const ended = logEntry(0, 'ended', 'sandbox_ended')
+  assert.deepEqual(await followLog(() => [ended]), ['ended'])
+  const log = [ended, logEntry(1, 'back', 'sandbox_recovered'), logEntry(2, 'again', 'sandbox_ended')]
+  let count = 1
+  assert.deepEqual(await followLog(() => log.slice(0, ++count)), ['ended', 'back', 'again'])
+})
+
 test('cp prints no control sequences of the sandbox', async () => {
   answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/\x1b[2Jx', type: 'FILE_TYPE_DIRECTORY' } }
   answers['POST /files?path=%2F%1B%5B2Jx%2Fempty'] = {}
@@ -92,6 +150,24 @@ test('cp prints no control sequences of the sandbox', async () => {
     const said = await run('cp', join(folder, 'empty'), 'ione:.')
     assert.equal(said, `${folder}/empty was copied to /x/empty.`)
   } finally {
+    rmSync(folder, { recursive: true })
+  }
+})
+
+test('cp ends an archive that does not end, and ends tar in the sandbox', async () => {
+  answers['POST /filesystem.Filesystem/Stat'] = { entry: { path: '/x', type: 'FILE_TYPE_DIRECTORY' } }
+  const folder = mkdtempSync(join(tmpdir(), 'warren-cp-'))
+  const before = shells.length
+  try {
+    const copied = run('cp', 'ione:/x', folder)
+    await until('/process.Process/Start')
+    const stdout = Buffer.alloc(2 ** 15).toString('base64')
+    for (let count = 0; count < 64; count += 1)
+      shells[before]!.write(connectFrame({ event: { data: { stdout } } }))
+    await assert.rejects(copied, /The copy was stopped: the sandbox sent much that belongs to no file/)
+    await until('/process.Process/SendSignal')
+  } finally {
+    for (const stream of shells.splice(before)) stream.destroy()
     rmSync(folder, { recursive: true })
   }
 })

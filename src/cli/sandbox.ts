@@ -25,6 +25,8 @@ const command = 'warren sandbox'
 const resumeSeconds = '300'
 const followEveryMs = 1000
 const mostLogEntries = 1000
+/** How much later than its time an entry may be written. */
+const mostLateMs = 1000
 const levels = ['debug', 'info', 'warn', 'error']
 
 export type SandboxCommandParts = RunParts & { print: (line: string) => void }
@@ -181,22 +183,40 @@ async function logs(
     some.map((entry) => (json ? JSON.stringify(entry) : lineOf(entry)))
   if (!flags.has('follow')) return lines(entries).join('\n')
   for (const line of lines(entries)) parts.print(line)
-  let cursor = nextAfter(entries, 0)
   // The entry that says that the sandbox has ended is below most levels, so this asks for all of them.
   const shownLevels = levels.slice(Math.max(0, levels.indexOf(values.level ?? 'debug')))
-  for (;;) {
+  const shownOf = (some: SandboxLogEntry[]) => some.filter(({ level }) => shownLevels.includes(level))
+  let read = entries
+  let cursor = cursorAfter(read, 0)
+  while (!hasEnded(read)) {
+    const printed = shownOf(read).filter((entry) => timeOf(entry) >= cursor).length
     await delay(followEveryMs)
-    const fresh = await client.readLogs(sandboxID!, { limit: mostLogEntries, direction: 'forward', cursor })
-    for (const line of lines(fresh.filter(({ level }) => shownLevels.includes(level)))) parts.print(line)
-    cursor = nextAfter(fresh, cursor)
-    const ended = fresh.some(({ fields }) => fields.event_type === 'sandbox_ended')
-    if (ended) return 'The sandbox has ended.'
+    read = await client.readLogs(sandboxID!, { limit: mostLogEntries, direction: 'forward', cursor })
+    for (const line of lines(shownOf(read).slice(printed))) parts.print(line)
+    cursor = cursorAfter(read, cursor)
   }
+  return 'The sandbox has ended.'
 }
 
-const nextAfter = (entries: readonly SandboxLogEntry[], before: number): number => {
-  const last = entries.at(-1)
-  return last ? Date.parse(last.timestamp) + 1 : before
+const timeOf = ({ timestamp }: SandboxLogEntry): number => Date.parse(timestamp)
+
+/**
+ * Where the next read begins. It brings some entries again, because others of the same time may come late; but
+ * never so many that it brings nothing else.
+ */
+function cursorAfter(read: readonly SandboxLogEntry[], before: number): number {
+  const last = read.at(-1)
+  if (!last) return before
+  const at = timeOf(last)
+  const countFrom = (from: number) => read.filter((entry) => timeOf(entry) >= from).length
+  const next = [at - mostLateMs, at].find((from) => countFrom(from) < mostLogEntries) ?? at + 1
+  return Math.max(before, next)
+}
+
+/** A sandbox that has ended may be recovered later. */
+function hasEnded(entries: readonly SandboxLogEntry[]): boolean {
+  const last = entries.findLast(({ fields }) => fields.event_type !== undefined)
+  return last?.fields.event_type === 'sandbox_ended'
 }
 
 function lineOf({ timestamp, level, message }: SandboxLogEntry): string {

@@ -3,7 +3,7 @@
  * rejects it with the contract's texts, and relays bytes. Addresses come only from the route table; it knows
  * no team, key or driver.
  */
-import { type IncomingMessage, type Server, type ServerOptions, ServerResponse } from 'node:http'
+import { type IncomingMessage, type ServerOptions, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { envdPort } from '../contract/constants.ts'
@@ -13,6 +13,7 @@ import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
+import type { RequestSource } from '../lib/request-source.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
 import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
 import {
@@ -65,8 +66,8 @@ export type EdgeOptions = {
 export type Edge = {
   /** For the server of both edge and API: bodies and streams may last for hours, heads may not. */
   readonly serverOptions: ServerOptions
-  /** Handles the server's events for sandbox traffic and passes all others to `api`. */
-  attach(server: Server, api: (request: IncomingMessage, response: ServerResponse) => void): void
+  /** Handles the source's events for sandbox traffic and passes all others to `api`. */
+  attach(source: RequestSource, api: (request: IncomingMessage, response: ServerResponse) => void): void
   claims(request: IncomingMessage): boolean
   handle(request: IncomingMessage, response: ServerResponse, awaitsContinue?: boolean): void
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void
@@ -92,22 +93,22 @@ export function createEdge(options: EdgeOptions): Edge {
       // An offer of HTTP/2 may be ignored: the request is then an ordinary one.
       shouldUpgradeCallback: (request) => claims(request) && !/^h2c?$/i.test(request.headers.upgrade ?? ''),
     },
-    attach(server, api) {
+    attach(source, api) {
       const turns = new RequestTurns()
-      server.on('request', (request, response) => {
+      source.on('request', (request, response) => {
         turns.take(request, response, () => {
           if (claims(request)) edge.handle(request, response, false)
           else api(request, response)
         })
       })
-      server.on('checkContinue', (request, response) => {
+      source.on('checkContinue', (request, response) => {
         turns.take(request, response, () => {
           if (claims(request)) return edge.handle(request, response, true)
           response.writeContinue()
           api(request, response)
         })
       })
-      server.on('upgrade', (request, socket, head) => {
+      source.on('upgrade', (request, socket, head) => {
         // Its answer would overtake those of earlier requests.
         if (turns.isBusy(request)) socket.destroy()
         else edge.upgrade(request, socket as Socket, head)

@@ -46,6 +46,11 @@ export class ManualClock implements Clock {
     }
   }
 
+  /** Number of actions that are neither due nor cancelled. */
+  get pendingCount(): number {
+    return this.#pending.length
+  }
+
   advance(ms: number): void {
     const until = this.#now + ms
     for (;;) {
@@ -73,6 +78,13 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
     })
     signal?.addEventListener('abort', abort, { once: true })
   })
+}
+
+/** Waits for the work, but not for longer than this; the work goes on. Rejects if the work does so in time. */
+export async function waitAtMost(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
+  const late = Promise.withResolvers<void>()
+  const cancel = clock.after(ms, late.resolve)
+  await Promise.race([work, late.promise]).finally(cancel)
 }
 
 /** Waits on the real clock, or until `signal` aborts (then rejects with its reason). */

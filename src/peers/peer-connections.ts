@@ -33,11 +33,9 @@ export class PeerConnections {
     const key = `${peer.nodeID} ${peer.address}`
     const known = this.#pools.get(key)
     if (known) return known
-    for (const [other, pool] of this.#pools) {
-      if (!other.startsWith(`${peer.nodeID} `)) continue
-      this.#pools.delete(other)
-      pool.destroy()
-    }
+    // A request may still use the pool of an earlier address, and one that waited may bring that address back. The
+    // pool's connections end by themselves: idle ones after a while, and those to a machine that is gone by the probe.
+    for (const other of this.#pools.keys()) if (other.startsWith(`${peer.nodeID} `)) this.#pools.delete(other)
     const pool = new UpstreamPool({ dial: () => this.dial(peer), mostIdle, idleMs, clock: systemClock })
     this.#pools.set(key, pool)
     return pool

@@ -104,12 +104,13 @@ export class TestPeers {
         response.end(String((error as Error).message))
       }
     }
-    const { server: inner, turnIdleAway } = createPeerServer({}, identity)
+    const { server: inner, requests, turnIdleAway } = createPeerServer({}, identity)
     const door = createServer()
-    for (const server of [inner, door]) {
-      server.on('request', (request, response) => {
+    for (const source of [requests, door])
+      source.on('request', (request, response) => {
         void serve({ request, response, awaitsContinue: false, upgrade: null })
       })
+    for (const server of [inner, door]) {
       server.listen(0, '127.0.0.1')
       await once(server, 'listening')
     }

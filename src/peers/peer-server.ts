@@ -1,7 +1,9 @@
 /** The inner door, which only peers can reach. It serves the same as the public port. */
+import { EventEmitter } from 'node:events'
 import type { IncomingMessage, ServerOptions, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { Socket } from 'node:net'
+import type { RequestSource } from '../lib/request-source.ts'
 import { refusalText, takeHop } from './hop.ts'
 import type { PeerIdentity } from './peer-identity.ts'
 
@@ -9,6 +11,8 @@ const handshakeTimeoutMs = 10_000
 
 export type PeerServer = {
   server: Server
+  /** Emits the requests that are to be answered, as the server would. The caller attaches the listeners. */
+  requests: RequestSource
   /**
    * Closes the connections without a request. A peer may be sending one at this moment, and would not know whether it was carried
    * out. So it gets an answer first, after which it looks the owner up and sends the request again; here the request is ignored.
@@ -16,12 +20,7 @@ export type PeerServer = {
   turnIdleAway(): void
 }
 
-const requestEvents: readonly string[] = ['request', 'checkContinue', 'upgrade']
-
-/**
- * The caller attaches the listeners. Connections without a certificate of the peers' authority end in the
- * handshake.
- */
+/** Connections without a certificate of the peers' authority end in the handshake. */
 export function createPeerServer(options: ServerOptions, identity: PeerIdentity): PeerServer {
   const { authority: ca, certificate: cert, key } = identity
   const server = createServer({
@@ -51,15 +50,16 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
       if (socket.writable) idle.add(socket)
     })
   }
-  for (const event of requestEvents) server.prependListener(event, take)
-  // Listeners cannot keep an event from those after them.
-  const emit = server.emit.bind(server) as (event: string, ...given: unknown[]) => boolean
-  server.emit = (event: string, ...given: unknown[]) => {
-    const isIgnored = requestEvents.includes(event) && turnedAway.has((given[0] as IncomingMessage).socket)
-    return isIgnored || emit(event, ...given)
-  }
+  const requests = new EventEmitter()
+  for (const event of ['request', 'checkContinue', 'upgrade'])
+    server.on(event, (request: IncomingMessage, answer: ServerResponse | Socket, ...rest: unknown[]) => {
+      if (turnedAway.has(request.socket)) return
+      take(request, answer)
+      requests.emit(event, request, answer, ...rest)
+    })
   return {
     server,
+    requests,
     turnIdleAway() {
       for (const socket of idle) {
         turnedAway.add(socket)

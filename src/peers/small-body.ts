@@ -1,5 +1,6 @@
 /** Keeps the body of a small request in memory, so that the request can be sent a second time. */
 import type { IncomingMessage } from 'node:http'
+import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 
@@ -25,9 +26,13 @@ export async function keepSmallBody(exchange: HttpExchange): Promise<KeptBody> {
 const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-function read(request: IncomingMessage, withinMs: number | undefined): Promise<KeptBody> {
+async function read(request: IncomingMessage, withinMs: number | undefined): Promise<KeptBody> {
   const pieces: Buffer[] = []
   const { promise, resolve, reject } = Promise.withResolvers<KeptBody>()
+  // Not an error of this server, which would be logged: any client can disconnect at will.
+  const gone = new AppError('invalid_argument', 'The client disconnected before it had sent its request.')
+  // Nothing more comes of it, not even the event that it is closed.
+  if (request.destroyed) throw gone
   const take = () => {
     for (let piece = request.read() as Buffer | null; piece; piece = request.read()) pieces.push(piece)
     if (sizeOf(pieces) > mostBytes) giveBack()
@@ -44,7 +49,7 @@ function read(request: IncomingMessage, withinMs: number | undefined): Promise<K
   }
   const fail = () => {
     leave()
-    reject(new Error('The client disconnected before it had sent its request.'))
+    reject(gone)
   }
   const cancel = withinMs === undefined ? () => {} : systemClock.after(withinMs, giveBack)
   const leave = () => {

@@ -119,7 +119,8 @@ export class SqlSandboxStore implements SandboxStore {
     changes: SandboxChanges = {},
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
-    const illegal = at.from.filter((state) => !statesBefore(to).includes(state))
+    const legal = statesBefore(to, { returns: changes.stored !== undefined })
+    const illegal = at.from.filter((state) => !legal.includes(state))
     if (illegal.length > 0 || at.from.length === 0) {
       throw new AppError(
         'internal',

@@ -122,11 +122,13 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
     'find signed file': async ({ method, path }) =>
       routeOfSignedFile(method, path, routes.values())?.sandboxID,
   }
-  const servers: Server[] = [createPeerServer({}, identity!).server, createServer()]
-  for (const server of servers) {
-    edge.attach(server, (request, response) => {
+  const { server: peerServer, requests } = createPeerServer({}, identity!)
+  const servers: Server[] = [peerServer, createServer()]
+  for (const source of [requests, servers[1]!])
+    edge.attach(source, (request, response) => {
       if (!answerOperation(request, response, operations)) api.api.routing(request, response)
     })
+  for (const server of servers) {
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
   }

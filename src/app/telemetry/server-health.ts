@@ -2,7 +2,7 @@
  * Tells whether this process serves, and apart from that whether its database answers. Traffic to sandboxes goes
  * on without a database, so an outage must not take a server out of its load balancer.
  */
-import { type Clock, sleep } from '../../lib/clock.ts'
+import { type Clock, waitAtMost } from '../../lib/clock.ts'
 import { withDeadline } from '../../lib/deadline.ts'
 import type { Log } from '../../lib/log.ts'
 
@@ -42,7 +42,7 @@ export class ServerHealth {
     const now = clock.now()
     if (!this.#check || now - this.#check.at >= validForMs) this.#check = { at: now, done: this.#ask(now) }
     const { done } = this.#check
-    await (waitMs === undefined ? done : Promise.race([done, sleep(clock, waitMs)]))
+    await (waitMs === undefined ? done : waitAtMost(clock, waitMs, done))
     if (this.#failedSince === undefined) return undefined
     return `cannot be reached since ${new Date(this.#failedSince).toISOString()}`
   }

@@ -58,6 +58,20 @@ test('a sandbox that ends soon is not moved', async (t) => {
   assert.equal(peer.asked, 0)
 })
 
+test('a sandbox whose client extends a short time again and again does not hold up the drain', async (t) => {
+  const { one, other, drainer, clock } = await openDraining(t)
+  const sandboxID = await startRunning(one, 30_000)
+  await drainer.run()
+  await drainer.run()
+  assert.equal(memoryOn(one, sandboxID), 'memory')
+  clock.advance(10_000)
+  await one.service.setTimeout(one.team, sandboxID, 30_000)
+  const { endAt } = await one.service.get(one.team, sandboxID)
+  await drainer.run()
+  const moved = await other.service.get(other.team, sandboxID)
+  assert.deepEqual([memoryOn(other, sandboxID), moved.endAt], ['memory', endAt])
+})
+
 test('nothing is paused if no other node has capacity', async (t) => {
   const { one, drainer, nodes } = await openDraining(t)
   nodes[1]!.load = { ...nodes[1]!.load, freeMemoryMB: 1 }
@@ -166,7 +180,7 @@ test('the next node is asked if the best one cannot use the memory, whatever the
 })
 
 test('requests for a sandbox wait until its move has ended', async (t) => {
-  const { one, drainer, peer, take } = await openDraining(t)
+  const { one, drainer, peer, take, clock } = await openDraining(t)
   const [asked, opened] = [gate(), gate()]
   peer.handOver = async (...offer) => {
     asked.open()
@@ -180,8 +194,10 @@ test('requests for a sandbox wait until its move has ended', async (t) => {
   const settled = drainer.settled(sandboxID).then(() => {
     isSettled = true
   })
+  const others = Array.from({ length: 10 }, () => drainer.settled(sandboxID))
   assert.equal(isSettled, false)
   opened.open()
-  await Promise.all([round, settled])
+  await Promise.all([round, settled, ...others])
   await until(async () => isSettled)
+  assert.ok(clock.pendingCount < 10, 'a request leaves no timer behind')
 })

@@ -7,7 +7,7 @@
  * again.
  */
 import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
-import { type Clock, sleep } from '../../lib/clock.ts'
+import { type Clock, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxMover } from '../object-storage/mover.ts'
@@ -27,7 +27,7 @@ import { rankNodes } from './rank-nodes.ts'
 const movesAtOnce = 2
 /** Delay before a sandbox is tried again after a failure, because each try interrupts it. */
 const retryAfterMs = 60_000
-/** A sandbox that ends sooner than this is not moved. */
+/** A sandbox that ends sooner than this is not moved, unless its client extends its time meanwhile. */
 const leastLeftMs = 60_000
 /** Maximum time that a request for a sandbox waits for the end of its move. */
 const mostWaitMs = 30_000
@@ -70,6 +70,8 @@ export class Drainer {
   readonly #problems = new Map<string, { text: string; retryAt: number }>()
   /** For each sandbox the processes of nodes that were offered it and cannot use its memory. */
   readonly #unfit = new Map<string, Set<string>>()
+  /** For each sandbox that was about to end, the end of its time when that was first seen. */
+  readonly #firstEnds = new Map<string, number>()
   #nextLookAt = Number.NEGATIVE_INFINITY
 
   constructor(parts: DrainerParts) {
@@ -86,15 +88,14 @@ export class Drainer {
     const moves = this.#goesOn() ? await this.#moveSteps() : []
     await this.#takeSteps(moves, () => this.#goesOn())
     const listed = new Set([...departures, ...moves].map(({ sandboxID }) => sandboxID))
-    for (const sandboxID of this.#problems.keys())
-      if (!listed.has(sandboxID)) this.#problems.delete(sandboxID)
-    for (const sandboxID of this.#unfit.keys()) if (!listed.has(sandboxID)) this.#unfit.delete(sandboxID)
+    for (const known of [this.#problems, this.#unfit, this.#firstEnds])
+      for (const sandboxID of known.keys()) if (!listed.has(sandboxID)) known.delete(sandboxID)
   }
 
   /** Resolves when the sandbox is not being moved, or after `mostWaitMs`. */
   async settled(sandboxID: string): Promise<void> {
-    const move = this.#moves.get(sandboxID)
-    if (move) await Promise.race([move.catch(() => {}), sleep(this.#parts.clock, mostWaitMs)])
+    const move = this.#moves.get(sandboxID)?.catch(() => {})
+    if (move) await waitAtMost(this.#parts.clock, mostWaitMs, move)
   }
 
   /** Cancels the moves under way. Their sandboxes continue on this node. */
@@ -161,12 +162,20 @@ export class Drainer {
   }
 
   async #move(seen: Sandbox): Promise<void> {
-    const { rows, canMoveMemory, clock, readNeeds } = this.#parts
-    if (!canMoveMemory || seen.endAt - clock.now() < leastLeftMs) return
+    const { rows, canMoveMemory, readNeeds } = this.#parts
+    if (!canMoveMemory || this.#endsSoon(seen)) return
     if (!(await rows.findStoredBuild(seen.buildID))) return
     const node = await this.#nodeFor(seen, { withRoom: true, needs: await readNeeds(seen) })
     const paused = await this.#pause(seen)
     if (paused) await this.#handOver(paused, async () => node)
+  }
+
+  /** False also for a sandbox whose client keeps extending its time: it could hold up the drain for ever. */
+  #endsSoon({ sandboxID, endAt }: Sandbox): boolean {
+    if (endAt - this.#parts.clock.now() >= leastLeftMs) return false
+    const firstEnd = this.#firstEnds.get(sandboxID) ?? endAt
+    this.#firstEnds.set(sandboxID, firstEnd)
+    return endAt <= firstEnd
   }
 
   /**

@@ -4,7 +4,7 @@
  * No node can give a sign of life then, so silence is counted from the return of the database.
  */
 import { AppError } from '../../lib/app-error.ts'
-import { type Clock, sleep } from '../../lib/clock.ts'
+import { type Clock, sleep, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import { clockOffsetMs, clockProblem } from './clock-offset.ts'
@@ -183,7 +183,7 @@ export class Membership {
   }
 
   async #readSoon(): Promise<void> {
-    await Promise.race([this.#read(), sleep(this.#parts.clock, waitForNewsMs)])
+    await waitAtMost(this.#parts.clock, waitForNewsMs, this.#read())
   }
 
   #read(): Promise<void> {

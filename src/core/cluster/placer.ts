@@ -84,8 +84,11 @@ export class Placer<Exchange extends DoorExchange> {
     const { idempotencyKey } = wanted
     const earlier =
       idempotencyKey === undefined ? undefined : await owners.nodeOfClaim(team.teamID, idempotencyKey)
-    const bound = earlier ?? (await this.#nodeOfVolumes(team, wanted.volumeNames))
-    if (bound !== undefined) return this.#sendTo(bound, wanted, exchange)
+    // A node that was forgotten does not come back: any other node reads the outcome from the row.
+    if (earlier !== undefined && (await membership.find(earlier)))
+      return this.#sendTo(earlier, 'which got an earlier request with this Idempotency-Key', wanted, exchange)
+    const bound = await this.#nodeOfVolumes(team, wanted.volumeNames)
+    if (bound !== undefined) return this.#sendTo(bound, 'which has the volumes', wanted, exchange)
     const template = await this.#template(team, wanted.template)
     // An error in the request is reported by this node.
     if (!template) return { isAnswered: false }
@@ -93,7 +96,9 @@ export class Placer<Exchange extends DoorExchange> {
     const build = await owners.locateBuild(template.templateID, tag)
     if (!build) {
       const unfinished = await owners.ownerOf({ kind: 'template', id: template.templateID })
-      return unfinished ? this.#sendTo(unfinished.nodeID, wanted, exchange) : { isAnswered: false }
+      return unfinished
+        ? this.#sendTo(unfinished.nodeID, 'which builds the template', wanted, exchange)
+        : { isAnswered: false }
     }
     const nodes = await membership.nodes()
     const demand = demandOf(template, build, wanted.metadata)
@@ -161,16 +166,15 @@ export class Placer<Exchange extends DoorExchange> {
     return 'failed'
   }
 
-  /** Sends the request to this node only, which lets it wait for capacity. */
-  async #sendTo(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
+  /** Sends the request to this node only, which lets it wait for capacity. `why` describes the node. */
+  async #sendTo(nodeID: string, why: string, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { membership, forwarder } = this.#parts
     if (nodeID === membership.nodeID) return { isAnswered: false }
     const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: undefined })
     if (outcome === 'answered') return answered
     throw new AppError(
       'unavailable',
-      `Node ${nodeID}, which has the volumes or the template of the sandbox, cannot be reached. Nothing is lost; ` +
-        'try again when it is back.',
+      `Node ${nodeID}, ${why}, cannot be reached. Nothing is lost; try again when it is back.`,
       retryLater,
     )
   }

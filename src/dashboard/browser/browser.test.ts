@@ -207,6 +207,7 @@ describe('the form of a new template', () => {
     assert.deepEqual(request, { name: 'mine', cpuCount: 2, memoryMB: 512 })
     assert.deepEqual(start.fromImageRegistry, { type: 'registry', username: 'me', password: 'p' })
     assert.deepEqual([start.startCmd, start.readyCmd], ['serve', 'sleep 20'])
+    assert.throws(() => templateRequests({ ...image, password: 'p' }), /needs a user name/)
   })
 
   it('becomes the steps of a Dockerfile, and is rejected with the line that needs files', () => {

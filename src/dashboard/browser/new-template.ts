@@ -49,6 +49,10 @@ export function templateRequests(form: TemplateForm): { request: NewTemplate; st
 type TemplateSource = StartBuild & { startCmd: string | null; gpuCount?: number }
 
 function fromImage({ image, user, password }: TemplateForm): TemplateSource {
+  if (user === '' && password !== '')
+    throw new Error(
+      'The password of the registry needs a user name. For a token, the registry tells which one.',
+    )
   const registry = { type: 'registry' as const, username: user, password }
   return {
     fromImage: image.trim(),

@@ -1,5 +1,11 @@
 import assert from 'node:assert/strict'
-import { activeStates, legalMoves, type Sandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
+import {
+  activeStates,
+  legalMoves,
+  returningStates,
+  type Sandbox,
+  type SandboxState,
+} from '../../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits, type TeamLimits } from '../../core/team/team.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
@@ -24,6 +30,20 @@ type Resumed = Awaited<ReturnType<typeof resume>>
 const isMoved = (result: Resumed) => 'moved' in result && result.moved !== undefined
 
 function kept(storeTest: StoreTest): void {
+  storeTest(
+    'a sandbox that runs is paused at once only by its return to a stored snapshot',
+    async (stores) => {
+      const team = await insertTeam(stores)
+      for (const from of returningStates) {
+        const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, from)
+        const stored = { runID: newUUID(), at: time, needs: null }
+        const changes = { stored, runID: stored.runID }
+        const paused = await stores.sandboxes.move({ sandboxID, runID, from: [from] }, 'paused', changes)
+        assert.deepEqual([paused?.state, paused?.runID], ['paused', stored.runID])
+      }
+    },
+  )
+
   storeTest(
     'the snapshot of a paused sandbox is read back unchanged, and stays until it is cleared',
     async (stores) => {

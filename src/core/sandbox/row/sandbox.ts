@@ -25,9 +25,13 @@ export const legalMoves: Record<SandboxState, readonly SandboxState[]> = {
   ended: [],
 }
 
-/** States from which `to` may be reached. */
-export function statesBefore(to: SandboxState): SandboxState[] {
-  return (Object.keys(legalMoves) as SandboxState[]).filter((from) => legalMoves[from].includes(to))
+/** States from which a row becomes `paused` only with the snapshot that the object store has. */
+export const returningStates: readonly SandboxState[] = ['running', 'snapshotting']
+
+/** States from which `to` may be reached. `returns`: the row goes back to the snapshot that the object store has. */
+export function statesBefore(to: SandboxState, { returns }: { returns: boolean }): SandboxState[] {
+  const states = (Object.keys(legalMoves) as SandboxState[]).filter((from) => legalMoves[from].includes(to))
+  return to === 'paused' && !returns ? states.filter((from) => !returningStates.includes(from)) : states
 }
 
 /** States that hold CPU and memory, and so count against the team's limits. */

@@ -1,7 +1,8 @@
 /** A machine with GPUs made of plain files, for tests on machines that have none. */
-import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { after } from 'node:test'
 import type { GpuSources } from './find-gpus.ts'
 
 export type FakeMachine = GpuSources & {
@@ -15,6 +16,7 @@ const libraries = ['libcuda', 'libnvidia-ml', 'libnvidia-ptxjitcompiler', 'libnv
 /** `cards` is the number of cards that the driver shows. Each has a node in /dev. The libraries lie in Debian's folders. */
 export function fakeMachine(cards: number): FakeMachine {
   const root = mkdtempSync(join(tmpdir(), 'warren-gpus-'))
+  after(() => rmSync(root, { recursive: true }))
   const devices = new Map<string, number[]>()
   const write = (path: string, text: string) => {
     mkdirSync(dirname(join(root, path)), { recursive: true })
