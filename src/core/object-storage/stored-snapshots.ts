@@ -51,20 +51,20 @@ export class StoredSnapshots {
 
   /**
    * Stores the snapshot. Undefined if it is not on this machine. An object with this key holds the same
-   * bytes, if it exists. `beside` lists further files for the pack.
+   * bytes, if it exists; `isNew` is false then. `beside` lists further files for the pack.
    */
   store(
     name: string,
     key: ObjectKey,
     signal: AbortSignal,
     beside: readonly PackedFile[] = [],
-  ): Promise<{ needs: MemoryNeeds | null } | undefined> {
+  ): Promise<{ needs: MemoryNeeds | null; isNew: boolean } | undefined> {
     const { snapshots, packs } = this.#parts
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      await packs.store(key, [...portable.files, ...beside], portable.note, signal)
-      return { needs: portable.needs }
+      const isNew = await packs.store(key, [...portable.files, ...beside], portable.note, signal)
+      return { needs: portable.needs, isNew }
     })
   }
 

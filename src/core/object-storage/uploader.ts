@@ -143,7 +143,8 @@ export class Uploader {
         { sandboxID, runID },
         { at: clock.now(), needs: result.needs },
       )
-      if (isStillPaused) return
+      // If an earlier upload of this run made the object, another node may load memory from it.
+      if (isStillPaused || !result.isNew) return
       // Another upload of the same run may have finished first, and another node may own the sandbox now.
       const now = await rows.findPaused(sandboxID)
       // The sandbox was resumed while its files were read, so the upload may mix two moments. No row will
