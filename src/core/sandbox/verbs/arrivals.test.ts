@@ -12,6 +12,7 @@ import { sandboxKey } from '../../object-storage/keys.ts'
 import { patienceMs } from '../../object-storage/patience.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
+const page = { order: 'asc', limit: 100, offset: 0 } as const
 const timed = { timeoutMs: 3_600_000, memory: true }
 
 async function world(t: TestContext) {
@@ -99,6 +100,11 @@ test('a sandbox that dies before its memory is there is paused as before', async
   await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
   const after = await node.stores.storedBytes.findPaused(sandboxID)
   assert.deepEqual(after, before)
+  const events = await node.stores.events.list({ teamID: node.team.teamID, sandboxID }, page)
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['created', 'paused', 'resumed', 'paused'],
+  )
   assert.ok(node.told.some((text) => text.includes('paused again as it was before the resume')))
   held.open()
   driverOf(node).beforeFilled = async () => {}
