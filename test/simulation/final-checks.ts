@@ -44,6 +44,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and is frozen`)
     checkToldEnd(row, entry, say)
+    if (row.snapshot) say('rest', `${name} runs, and its memory has not arrived`)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)
     if (!route) say('row and reality', `${name} runs and has no route`)

@@ -6,7 +6,7 @@ import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 
 export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs }: Mishap): void {
-  const node = simulation.nodes[at]!
+  const node = nodeOfArrival(simulation, pick) ?? simulation.nodes[at]!
   switch (kind) {
     case 'crash':
       crash(simulation, node, pick)
@@ -74,6 +74,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
         if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
       break
+    case 'lost copies':
+      loseCopies(simulation)
+      break
     case 'old copy':
       setBack(simulation, node, pick)
       break
@@ -85,6 +88,14 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
       node.wall.jump(jumpMs)
   }
+}
+
+/** Most mishaps of a history with arrivals meet one. */
+function nodeOfArrival(simulation: Simulation, pick: number): SimulatedNode | undefined {
+  const { watch, plan } = simulation
+  if (plan.arrivalMs === undefined || pick % 0.1 < 0.02) return undefined
+  const arriving = [...watch.sandboxes.values()].find(({ snapshot }) => snapshot?.arrivesFrom)
+  return arriving && simulation.ownerOf(arriving.sandboxID)
 }
 
 const outageMs = 30_000
@@ -124,6 +135,16 @@ function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number):
       simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
     })
   })
+}
+
+/** What the object store has is there on no disk any more, so that the next resume fetches it. */
+function loseCopies({ nodes, watch, ledger, note }: Simulation): void {
+  const asked = new Set([...ledger.underway, ...ledger.unheard].map(({ sandboxID }) => sandboxID))
+  for (const { state, isStored, snapshot, sandboxID, nodeID } of watch.sandboxes.values()) {
+    if (state !== 'paused' || !isStored || asked.has(sandboxID) || ledger.drained.size > 0) continue
+    note(() => `the disks lose their copy of ${sandboxID}`)
+    nodes.find(({ name }) => name === nodeID)!.world.snapshots.delete(snapshot!.name)
+  }
 }
 
 /** A machine that is set back to an earlier moment, as from a backup, runs what another node has by now. */
