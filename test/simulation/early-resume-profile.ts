@@ -25,6 +25,7 @@ export const earlyMishaps = {
   partition: 1,
   drain: 2,
   forgotten: 2,
+  'lost machine': 3,
   'no object store': 3,
 } as const
 

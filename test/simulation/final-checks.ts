@@ -36,6 +36,8 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   const there = node.world.sandboxes.get(row.sandboxID)
   const { madeBy } = entry
   checkMoved(simulation, row, entry, say)
+  if (node.isGone && node.isForgotten && !['paused', 'ended'].includes(row.state))
+    say('rest', `${name} is ${row.state} on a node that was forgotten`)
   // Nobody can tell what became of it.
   if (node.isGone) return
   if (!['running', 'paused', 'ended'].includes(row.state)) say('rest', `${name} is ${row.state} at rest`)

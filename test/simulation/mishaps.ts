@@ -59,6 +59,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'forgotten':
       beForgotten(simulation, node, pick)
       break
+    case 'lost machine':
+      loseMachine(simulation, node)
+      break
     case 'drain':
       drain(simulation, node, pick)
       break
@@ -119,21 +122,42 @@ function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void
 
 /** Its lease is over, for one of several reasons, and the operator takes it for gone; then it is back. */
 function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number): void {
-  const { time, database, ledger } = simulation
+  const { time } = simulation
   if (pick < 0.4) beAway(simulation, node, 1)
   else if (pick < 0.7) node.stillUntilMs = time.elapsedMs + standstillMs
   else node.cutOffUntilMs = time.elapsedMs + outageMs
   simulation.hadOutage = true
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
-    if (node.isGone) return
-    const { nodes } = database.storesOf('operator')
-    simulation.forgotten.add(node.name)
-    for (const { nodeID, startedRunID } of simulation.watch.sandboxes.values())
-      if (nodeID === node.name) ledger.died.add(startedRunID)
-    void nodes.forget(node.name, time.now(), 0).then((lost) => {
-      simulation.forgotten.delete(node.name)
-      simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
-    })
+    if (!node.isGone) forget(simulation, node)
+  })
+}
+
+/** It never comes back, and the operator says so. The others stay. */
+function loseMachine(simulation: Simulation, node: SimulatedNode): void {
+  const { time, nodes, ledger, faults } = simulation
+  if (!node.core || !faults.areOn || nodes.some(({ isGone }) => isGone)) return
+  simulation.note(() => `${node.name} goes down for good, with all that runs on it`)
+  end(simulation, node, 1)
+  for (const { spec } of node.world.sandboxes.values()) ledger.died.add(spec.runID)
+  node.world.sandboxes.clear()
+  node.isGone = true
+  simulation.hadOutage = true
+  simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => forget(simulation, node))
+}
+
+function forget(simulation: Simulation, node: SimulatedNode): void {
+  const { time, database, ledger } = simulation
+  const { nodes } = database.storesOf('operator')
+  simulation.forgotten.add(node.name)
+  const own = [...simulation.watch.sandboxes.values()].filter(({ nodeID }) => nodeID === node.name)
+  for (const { startedRunID } of own) ledger.died.add(startedRunID)
+  void nodes.forget(node.name, time.now(), 0).then((lost) => {
+    simulation.forgotten.delete(node.name)
+    node.isForgotten ||= lost !== undefined
+    // The operator is wrong where the machine lives: another node may resume what it still runs.
+    for (const { snapshot, sandboxID } of lost ? own : [])
+      if (snapshot?.arrivesFrom) node.oldCopies.add(sandboxID)
+    simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
   })
 }
 
@@ -229,6 +253,7 @@ function drain(simulation: Simulation, node: SimulatedNode, pick: number): void 
 
 /** Starts that the process had begun go on without it, or come to nothing. */
 function crash(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  if (node.isGone) return
   end(simulation, node, pick)
   node.boot()
 }
@@ -246,6 +271,7 @@ function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
 
 /** Everything in memory is lost, and all that runs; what lies on the disk stays. */
 function reboot(simulation: Simulation, node: SimulatedNode): void {
+  if (node.isGone) return
   simulation.note(() => `${node.name}: the machine goes down and comes back`)
   const { process } = node
   abandonRequests(simulation, process, node.crash())

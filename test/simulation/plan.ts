@@ -62,7 +62,15 @@ const clusterMishaps = [
   'old copy',
 ] as const
 /** What happens in histories of a profile alone. */
-const profileMishaps = ['short outage', 'round', 'full disk', 'little memory', 'gone', 'lost copies'] as const
+const profileMishaps = [
+  'short outage',
+  'round',
+  'full disk',
+  'little memory',
+  'gone',
+  'lost copies',
+  'lost machine',
+] as const
 
 /** What happens to a machine. */
 export type Mishap = {
@@ -78,6 +86,7 @@ export type Mishap = {
    * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `little memory`: for a while
    * memory is scarce, and a few sandboxes take more and more of it. `gone`: a node that
    * has just taken a sandbox over goes down for good. `lost copies`: snapshots that the object store has go from all disks.
+   * `lost machine`: it goes down for good with all that runs on it, and the operator forgets it.
    */
   kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
   node: number

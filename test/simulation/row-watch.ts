@@ -230,7 +230,9 @@ export class RowWatch {
   /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    if (before.state === 'paused' && before.isStored)
+    const isArriving = before.state !== 'killing' && before.snapshot?.arrivesFrom !== undefined
+    const isBound = before.options.volumeMounts?.length
+    if ((before.state === 'paused' && before.isStored) || (isArriving && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
     if (after.endReason !== 'lost')
       report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))

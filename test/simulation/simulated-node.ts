@@ -115,6 +115,8 @@ export class SimulatedNode {
   #isWatchingExits = false
   /** It is down for good. */
   isGone = false
+  /** The operator has said so. */
+  isForgotten = false
   /** Begins a round of the reconcilers, unless one is under way. */
   beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined

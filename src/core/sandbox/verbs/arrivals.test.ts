@@ -173,3 +173,29 @@ test('a start that fails leaves the sandbox paused as before', async (t) => {
   await node.service.connect(node.team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')
 })
+
+test('a sandbox that its row went back from is stopped, and is not taken for the next run', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, before, held } = await halfArrived(node)
+  node.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the forgotten run')
+  const { runID, snapshot } = await rowOf(node, sandboxID)
+  const { arrivesFrom: stored, ...old } = snapshot!
+  // As when the node was forgotten, although it lives.
+  await node.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'paused', {
+    ...{ runID: before.runID, snapshot: old, handle: null },
+    ...(stored && { stored }),
+  })
+  held.open()
+  const { driver } = node
+  const remove = driver.removeSnapshot.bind(driver)
+  driver.removeSnapshot = () => Promise.reject(new Error('cannot be removed'))
+  await assert.rejects(node.service.connect(node.team, sandboxID, timed), /already there/)
+  assert.equal((await rowOf(node, sandboxID)).state, 'resuming')
+  driver.removeSnapshot = remove
+  await node.reconciler.run()
+  assert.deepEqual(await node.stores.storedBytes.findPaused(sandboxID), before)
+  assert.equal(driver.world.sandboxes.size, 0)
+  driverOf(node).beforeFilled = async () => {}
+  await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
