@@ -332,6 +332,8 @@ export interface CanExportSnapshots {
   exportSnapshot(folder: string): Promise<PortableSnapshot | undefined>
   /** The needs that a snapshot of the sandbox's memory would have now. */
   memoryNeeds(handle: DriverHandle): Promise<MemoryNeeds>
+  /** The needs of an exported snapshot, by its note. Null if it has no memory. */
+  needsIn(note: PackNote): MemoryNeeds | null
   /** Why memory with these needs cannot be used on this machine, as a sentence. Undefined: it can. */
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined>
   /**

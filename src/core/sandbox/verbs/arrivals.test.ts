@@ -182,8 +182,10 @@ test('a sandbox that its row went back from is stopped, and is not taken for the
   const { arrivesFrom: stored, ...old } = snapshot!
   // As when the node was forgotten, although it lives.
   await node.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'paused', {
-    ...{ runID: before.runID, snapshot: old, handle: null },
-    ...(stored && { stored }),
+    runID: before.runID,
+    snapshot: old,
+    handle: null,
+    stored: stored!,
   })
   held.open()
   const { driver } = node
@@ -197,5 +199,25 @@ test('a sandbox that its row went back from is stopped, and is not taken for the
   assert.equal(driver.world.sandboxes.size, 0)
   driverOf(node).beforeFilled = async () => {}
   await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
+
+test('a paused sandbox whose upload was cut off before it was recorded comes back from the object store', async (t) => {
+  const { node, objects } = await world(t)
+  const { service, team, driver, stores } = node
+  const { storedBytes } = stores
+  const mark = storedBytes.markSandbox.bind(storedBytes)
+  storedBytes.markSandbox = () => Promise.reject(new Error('the database is away'))
+  const { sandboxID, runID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+  driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
+  await service.pause(team, sandboxID, wish)
+  await until(async () => objects.objects.has(sandboxKey({ sandboxID, runID })))
+  await node.objectStorage!.uploader.run()
+  driver.world.snapshots.clear()
+  storedBytes.markSandbox = mark
+  await node.reconciler.run()
+  const paused = await storedBytes.findPaused(sandboxID)
+  assert.deepEqual(paused?.stored?.needs, { cpu: 'usual' }, 'it did not end as lost')
+  await service.connect(team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')
 })
