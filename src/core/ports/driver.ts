@@ -282,9 +282,7 @@ export type Snapshot = {
   roots: readonly string[]
   /** The snapshot was taken on another machine and imported. */
   imported?: true
-  /**
-   * One sandbox may start from it while `fillMemory` brings its memory. It is worth nothing without its pack.
-   */
+  /** One sandbox may start from it while `fillMemory` brings its memory. It is worth nothing without its pack. */
   arriving?: true
 }
 
