@@ -89,14 +89,14 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
 }
 
 /**
- * Called when this node was forgotten while it lived: removes the routes of sandboxes whose rows have ended,
- * so that nobody reaches them; the reconciler ends the sandboxes.
+ * Called when this node was forgotten while it lived: removes the routes of runs that have ended or went back to their
+ * stored snapshots, so that nobody reaches them; the reconciler ends the sandboxes.
  */
 export async function closeForgottenRoutes({
   stores,
   routes,
 }: Pick<DomainPorts, 'stores' | 'routes'>): Promise<void> {
-  const live = new Set((await stores.sandboxes.listUnended()).map(({ sandboxID }) => sandboxID))
+  const live = new Set((await stores.sandboxes.listUnended()).map(({ runID }) => runID))
   for (const { sandboxID, runID } of [...routes.values()])
-    if (!live.has(sandboxID)) routes.remove(sandboxID, runID)
+    if (!live.has(runID)) routes.remove(sandboxID, runID)
 }

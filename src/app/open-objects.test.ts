@@ -1,14 +1,18 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { chownSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
+import { inspect } from 'node:util'
 import { baseKey, layerKey } from '../core/object-storage/keys.ts'
 import { createImages } from '../images/images.ts'
 import { silentLog } from '../lib/log.ts'
 import { MemoryObjectStore } from '../objects/memory-object-store.ts'
 import { ObjectPacks } from '../objects/packs.ts'
-import { baseFetcher, baseLayer } from './open-objects.ts'
+import { S3ObjectStore } from '../objects/s3-object-store.ts'
+import { baseFetcher, baseLayer, requireAnswer } from './open-objects.ts'
 import { makeBaseRoot } from './setup/base-root.ts'
 import { createProgress } from './setup/progress.ts'
 
@@ -86,4 +90,40 @@ test('a base root that cannot be fetched whole is built, and contains nothing of
   )
   assert.equal(existsSync(join(folder, 'etc/made-by')), false)
   assert.ok(existsSync(join(folder, 'etc/passwd')))
+})
+
+/** A server of S3 that accepts connections, and says nothing. */
+async function silentStore(t: TestContext) {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => void sockets.add(socket)).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const objects = new S3ObjectStore({
+    bucket: 'warren',
+    prefix: '',
+    region: null,
+    endpoint: `http://127.0.0.1:${port}`,
+    credentials: { accessKeyId: 'key', secretAccessKey: 'secret' },
+  })
+  t.after(async () => {
+    await objects.close()
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return { objects }
+}
+
+test('a start does not wait for an object store that is silent, and says so', async (t) => {
+  const { make, open, layer } = await world(t)
+  const silent = await silentStore(t)
+  const { folder } = await make('other')
+  const images = await open('images-other')
+  t.after(() => images.close())
+  const told: unknown[] = []
+  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) }
+  const began = performance.now()
+  assert.notEqual(await baseLayer(images, folder, silent, log, 200), layer)
+  assert.ok(performance.now() - began < 5000, 'one try of the client alone takes 30 s')
+  assert.match(inspect(told), /has not answered within 0.2 s/)
+  await assert.rejects(requireAnswer(silent, 200), /has not answered within 0.2 s/)
 })

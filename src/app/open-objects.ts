@@ -7,10 +7,14 @@ import type { TemplateBuild } from '../core/template/template.ts'
 import type { ClosableImages } from '../images/images.ts'
 import { unpackTree } from '../images/layer-tar.ts'
 import { errorText } from '../lib/app-error.ts'
+import { withDeadline } from '../lib/deadline.ts'
 import type { Log } from '../lib/log.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Config } from './config.ts'
 import type { FetchBase } from './setup/base-root.ts'
+
+/** Answers are short here. A server that accepts connections and stays silent must not delay the start for minutes. */
+const answersWithinMs = 10_000
 
 export type OpenedObjects = { objects: ObjectStore; packs: PackStore; close(): Promise<void> }
 
@@ -43,8 +47,9 @@ export async function baseLayer(
   rootFolder: string,
   opened: Pick<OpenedObjects, 'objects'> | undefined,
   log: Log,
+  withinMs = answersWithinMs,
 ): Promise<string> {
-  const shared = await haveSharedBase(images, rootFolder, opened).catch((err) => {
+  const shared = await haveSharedBase(images, rootFolder, opened, withinMs).catch((err) => {
     log.warn({ err }, 'The object store does not answer; the base template of this machine is used.')
     return undefined
   })
@@ -56,9 +61,10 @@ async function haveSharedBase(
   images: ClosableImages,
   rootFolder: string,
   opened: Pick<OpenedObjects, 'objects'> | undefined,
+  withinMs: number,
 ): Promise<string | undefined> {
   const name = basename(rootFolder)
-  const shared = await findSharedBase(name, opened?.objects)
+  const shared = opened && (await findSharedBase(name, opened.objects, withinMs))
   if (shared === undefined || images.missing([shared]).length === 0) return shared
   // A fetched root is that layer already.
   if ((await images.adopt(name, rootFolder)) === shared) return shared
@@ -67,11 +73,24 @@ async function haveSharedBase(
 }
 
 /** The digest of the layer that all Warrens use as the base of this name. */
-async function findSharedBase(name: string, objects: ObjectStore | undefined): Promise<string | undefined> {
+function findSharedBase(name: string, objects: ObjectStore, withinMs: number): Promise<string | undefined> {
   const key = baseKey(name)
-  const length = await objects?.size(key)
-  if (objects === undefined || length === undefined) return undefined
-  return Buffer.from(await objects.read(key, 0, length)).toString()
+  return withinTime(withinMs, async (signal) => {
+    const length = await objects.size(key, signal)
+    if (length === undefined) return undefined
+    return Buffer.from(await objects.read(key, 0, length, signal)).toString()
+  })
+}
+
+const withinTime = <T>(ms: number, ask: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+  withDeadline(ms, `The object store has not answered within ${ms / 1000} s.`, ask)
+
+/** Asks the object store for an object that is not there. Rejects if it does not answer, in words. */
+export async function requireAnswer(
+  { objects }: Pick<OpenedObjects, 'objects'>,
+  withinMs = answersWithinMs,
+): Promise<void> {
+  await withinTime(withinMs, (signal) => objects.size(baseKey('none'), signal))
 }
 
 /**
@@ -83,7 +102,7 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
     const opened = await open()
     if (!opened) return false
     try {
-      const layer = await findSharedBase(name, opened.objects)
+      const layer = await findSharedBase(name, opened.objects, answersWithinMs)
       if (layer === undefined) return false
       const take = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
       const fetching = opened.packs.fetch(layerKey(layer), () => ({ open: () => take }))

@@ -1,16 +1,20 @@
-/** Ends everything of a forgotten node that only its disk had. */
+/**
+ * Ends everything of a forgotten node that only its disk had. Sandboxes whose memory was still arriving from the object
+ * store go back to the snapshot there: the operator says that the machine is gone, so they do not run any more.
+ */
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
 import { disownCondemned } from './condemned.ts'
 import { databaseNow } from './database-clock.ts'
 import { loseVolumes } from './lost-volumes.ts'
-import { isMovable, isUnended } from './sandbox-queries.ts'
-import { sandboxOf } from './sandbox-row.ts'
-import { updateAndTell } from './sandbox-update.ts'
-import type { Tables } from './tables.ts'
+import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
+import { changedColumns, sandboxOf } from './sandbox-row.ts'
+import { type RowUpdate, updateAndTell } from './sandbox-update.ts'
+import type { SandboxRow, Tables } from './tables.ts'
 
 const withNode = 'The node of this build was forgotten. Build the template again.'
 
@@ -44,7 +48,8 @@ async function loseSandboxes(
 ): Promise<number> {
   const rows = await transaction
     .selectFrom('sandboxes')
-    .select(['id', 'state'])
+    .select(['id', 'run_id', 'state', 'saved'])
+    .select((select) => hasNoVolume(select).as('has_no_volume'))
     .where('node_id', '=', nodeID)
     .where(isUnended)
     // Any node can take over a stored sandbox.
@@ -52,7 +57,13 @@ async function loseSandboxes(
     .orderBy('id')
     .execute()
   let lost = 0
-  for (const { id: sandboxID, state } of rows) {
+  for (const row of rows) {
+    const { id: sandboxID, state } = row
+    const back = row.has_no_volume ? backToStored(row, nodeID, at) : undefined
+    if (back) {
+      await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
+      continue
+    }
     const type = eventOfMove(state, 'killing')
     const update = {
       // The node may still run, and may have stored the sandbox since this listed it.
@@ -61,9 +72,31 @@ async function loseSandboxes(
       named: { moveID: newUUID(), at },
       news: type && { type },
     }
-    if (await updateAndTell(transaction, update, (row) => sandboxOf(row, vault))) lost++
+    if (await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))) lost++
   }
   return lost
+}
+
+/** The row as it was before the resume. Undefined if no memory arrives, or if the sandbox is being killed. */
+function backToStored(
+  { id: sandboxID, run_id: runID, state, saved }: Pick<SandboxRow, 'id' | 'run_id' | 'state' | 'saved'>,
+  nodeID: string,
+  at: number,
+): RowUpdate | undefined {
+  if (saved === null || state === 'killing') return undefined
+  const { arrivesFrom: stored, ...snapshot } = JSON.parse(saved) as SandboxSnapshot
+  if (!stored) return undefined
+  const type = eventOfMove(state, 'paused')
+  return {
+    // The node may still run, and may have recorded since that all memory has arrived.
+    fence: { sandboxID, nodeID, runID, from: [state], saved },
+    columns: {
+      ...changedColumns({ runID: stored.runID, stored, snapshot, handle: null, endAt: at }),
+      state: 'paused',
+    },
+    named: { moveID: newUUID(), at },
+    news: type && { type },
+  }
 }
 
 async function failBuilds(transaction: Transaction<Tables>, nodeID: string, at: number): Promise<number> {

@@ -109,7 +109,8 @@ export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 's
 export const isMovable = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])
 
-const hasNoVolume = ({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>
+/** True if no volume ties the sandbox to its machine. */
+export const hasNoVolume = ({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>
   not(
     exists(
       selectFrom('sandbox_volumes')

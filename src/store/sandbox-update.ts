@@ -19,6 +19,8 @@ export type RowFence = {
   from: readonly SandboxState[]
   endAt?: number
   endsBefore?: number
+  /** The snapshot as the row has it, in JSON. */
+  saved?: string
   /** No other node may take the sandbox over. */
   isUnmovable?: true
   /** A drain has paused the sandbox, and it is to run again. */
@@ -74,7 +76,7 @@ export async function updateAndTell(
 }
 
 function updatingRow(db: Kysely<Tables>, { fence, columns, named, news }: RowUpdate) {
-  const { sandboxID, nodeID, runID, from, endAt, endsBefore, isUnmovable, isToRun } = fence
+  const { sandboxID, nodeID, runID, from, endAt, endsBefore, saved, isUnmovable, isToRun } = fence
   let update = db
     .updateTable('sandboxes')
     .set({ ...columns, ...(named && { move_id: named.moveID }) })
@@ -85,6 +87,7 @@ function updatingRow(db: Kysely<Tables>, { fence, columns, named, news }: RowUpd
   if (runID !== undefined) update = update.where('run_id', '=', runID)
   if (endAt !== undefined) update = update.where('end_at', '=', endAt)
   if (endsBefore !== undefined) update = update.where('end_at', '<', endsBefore)
+  if (saved !== undefined) update = update.where('saved', '=', saved)
   if (isToRun) update = update.where('run_until', 'is not', null)
   if (isUnmovable) update = update.where((where) => where.not(isMovable(where)))
   return update.returningAll()

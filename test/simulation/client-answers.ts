@@ -209,7 +209,7 @@ function answeringCopy(
   row: WatchedSandbox | undefined,
 ) {
   const node = simulation.nodes[at]!
-  if (!routes.get(sandboxID!)) return undefined
+  if (!routes.get(sandboxID!) || node.oldCopies.has(sandboxID!)) return undefined
   const isElsewhere = row && row.state !== 'ended' && row.nodeID !== node.name
   if (isElsewhere) {
     simulation.report(

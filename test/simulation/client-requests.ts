@@ -189,7 +189,7 @@ function onError(asked: Asked, error: unknown): void {
     ledger.failedCreates.add(ask.number)
     checkWhy(asked, error)
   }
-  if (isAppError(error) && !/cannot move from|has no handle/.test(error.message)) return
+  if (isAppError(error) && !/cannot move from|has no handle|had not arrived/.test(error.message)) return
   const words = error instanceof Error ? `${error.stack}` : String(error)
   report(new Violation('error in words', `${describeRequest(ask)}: ${words}`))
 }

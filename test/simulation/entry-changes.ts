@@ -24,14 +24,21 @@ export function noteChange(
   if (after.state === 'pausing' && before?.state === 'running')
     entry.movesUntil = isPausedByDrain(simulation, after) ? before.endAt : undefined
   if (after.state === 'paused' && before?.state !== 'paused') notePause(simulation, after, entry)
-  if (after.state === 'resuming') {
+  if (after.state === 'resuming' && before?.state === 'paused') {
+    entry.before = { written: entry.written, inMemory: entry.inMemory }
     entry.resumesMemory = entry.keepsMemory ? entry.inMemory : undefined
     entry.keepsMemory = false
   }
   if (after.state === 'running') entry.movesUntil = undefined
   if (after.state === 'running' && before?.state === 'resuming') {
-    entry.inMemory = simulation.inWorld(after.sandboxID)?.memory.get(writtenKey)
+    // What still arrives does not replace what a program has written meanwhile.
+    const arriving = after.snapshot?.arrivesFrom && entry.resumesMemory
+    entry.inMemory = simulation.inWorld(after.sandboxID)?.memory.get(writtenKey) ?? arriving
     checkMovedMemory(simulation, after, entry)
+  }
+  if (before?.snapshot?.arrivesFrom && !after.snapshot?.arrivesFrom) {
+    if (after.state === 'running') checkArrived(simulation, after, entry)
+    if (after.runID === before.snapshot.arrivesFrom.runID) Object.assign(entry, entry.before)
   }
   if (after.state === 'running' && before?.state === 'creating') checkHandedOver(simulation, after)
   if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
@@ -69,6 +76,20 @@ function checkMovedMemory(
   if (entry.resumesMemory === undefined || entry.inMemory === entry.resumesMemory) return
   const text = `${shortID(sandboxID)} continues with ${entry.inMemory} in its memory, not ${entry.resumesMemory}`
   report(new Violation('content kept', text))
+}
+
+/** Its row says that all its memory is there. */
+function checkArrived(
+  simulation: Simulation,
+  { sandboxID, startedRunID }: WatchedSandbox,
+  { resumesMemory, inMemory }: LedgerEntry,
+): void {
+  const there = simulation.inWorld(sandboxID)
+  if (resumesMemory === undefined || simulation.ledger.died.has(startedRunID)) return
+  const memory = there?.memory.get(writtenKey)
+  if (memory === inMemory) return
+  const text = `${shortID(sandboxID)} has all its memory, with ${memory} in it, not ${inMemory}`
+  simulation.report(new Violation('content kept', text))
 }
 
 /** A sandbox that runs works for the team and the request that its row was made for. */

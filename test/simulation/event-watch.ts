@@ -66,7 +66,8 @@ function expectedOf(before: WatchedSandbox, after: WatchedSandbox): Expectation 
   const must = (type: string) => ({ types: [type], isOptional: false })
   const move = `${before.state} ${after.state}`
   if (move === 'creating running') return must('created')
-  if (move === 'pausing paused' || move === 'ended paused') return must('paused')
+  const isBack = ['running', 'snapshotting', 'pausing', 'ended'].includes(before.state)
+  if (isBack && after.state === 'paused') return must('paused')
   if (move === 'resuming running') return must('resumed')
   // A sandbox of a forgotten node ends at once.
   const hasEnd = after.state === 'killing' || after.state === 'ended'

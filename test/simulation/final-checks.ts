@@ -36,6 +36,8 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   const there = node.world.sandboxes.get(row.sandboxID)
   const { madeBy } = entry
   checkMoved(simulation, row, entry, say)
+  if (node.isGone && node.isForgotten && !['paused', 'ended'].includes(row.state))
+    say('rest', `${name} is ${row.state} on a node that was forgotten`)
   // Nobody can tell what became of it.
   if (node.isGone) return
   if (!['running', 'paused', 'ended'].includes(row.state)) say('rest', `${name} is ${row.state} at rest`)
@@ -44,6 +46,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and is frozen`)
     checkToldEnd(row, entry, say)
+    if (row.snapshot) say('rest', `${name} runs, and its memory has not arrived`)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)
     if (!route) say('row and reality', `${name} runs and has no route`)

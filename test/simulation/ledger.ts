@@ -33,6 +33,8 @@ export type LedgerEntry = {
   keepsMemory: boolean
   /** What a resume that is asked to must bring back into memory; undefined where nothing can be expected. */
   resumesMemory: string | undefined
+  /** What it had when it was resumed from the object store, until all its memory has arrived. */
+  before: Pick<LedgerEntry, 'written' | 'inMemory'> | undefined
   toldEnds: ToldEnd[]
   /** The step in which a request that may bring its end nearer was last under way. */
   shortenedAtStep: number
@@ -93,6 +95,7 @@ export class Ledger {
       inMemory: undefined,
       keepsMemory: false,
       resumesMemory: undefined,
+      before: undefined,
       toldEnds: [],
       shortenedAtStep: -1,
       closed: undefined,

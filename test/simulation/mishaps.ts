@@ -6,7 +6,7 @@ import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 
 export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs }: Mishap): void {
-  const node = simulation.nodes[at]!
+  const node = nodeOfArrival(simulation, pick) ?? simulation.nodes[at]!
   switch (kind) {
     case 'crash':
       crash(simulation, node, pick)
@@ -59,6 +59,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'forgotten':
       beForgotten(simulation, node, pick)
       break
+    case 'lost machine':
+      loseMachine(simulation, node)
+      break
     case 'drain':
       drain(simulation, node, pick)
       break
@@ -74,6 +77,9 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
         if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
       break
+    case 'lost copies':
+      loseCopies(simulation)
+      break
     case 'old copy':
       setBack(simulation, node, pick)
       break
@@ -85,6 +91,14 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.note(() => `${node.name}: the clock jumps by ${jumpMs} ms`)
       node.wall.jump(jumpMs)
   }
+}
+
+/** Most mishaps of a history with arrivals meet one. */
+function nodeOfArrival(simulation: Simulation, pick: number): SimulatedNode | undefined {
+  const { watch, plan } = simulation
+  if (plan.arrivalMs === undefined || pick % 0.1 < 0.02) return undefined
+  const arriving = [...watch.sandboxes.values()].find(({ snapshot }) => snapshot?.arrivesFrom)
+  return arriving && simulation.ownerOf(arriving.sandboxID)
 }
 
 const outageMs = 30_000
@@ -108,22 +122,53 @@ function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void
 
 /** Its lease is over, for one of several reasons, and the operator takes it for gone; then it is back. */
 function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number): void {
-  const { time, database, ledger } = simulation
+  const { time } = simulation
   if (pick < 0.4) beAway(simulation, node, 1)
   else if (pick < 0.7) node.stillUntilMs = time.elapsedMs + standstillMs
   else node.cutOffUntilMs = time.elapsedMs + outageMs
   simulation.hadOutage = true
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
-    if (node.isGone) return
-    const { nodes } = database.storesOf('operator')
-    simulation.forgotten.add(node.name)
-    for (const { nodeID, startedRunID } of simulation.watch.sandboxes.values())
-      if (nodeID === node.name) ledger.died.add(startedRunID)
-    void nodes.forget(node.name, time.now(), 0).then((lost) => {
-      simulation.forgotten.delete(node.name)
-      simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
-    })
+    if (!node.isGone) forget(simulation, node)
   })
+}
+
+/** It never comes back, and the operator says so. The others stay. */
+function loseMachine(simulation: Simulation, node: SimulatedNode): void {
+  const { time, nodes, ledger, faults } = simulation
+  if (!node.core || !faults.areOn || nodes.some(({ isGone }) => isGone)) return
+  simulation.note(() => `${node.name} goes down for good, with all that runs on it`)
+  end(simulation, node, 1)
+  for (const { spec } of node.world.sandboxes.values()) ledger.died.add(spec.runID)
+  node.world.sandboxes.clear()
+  node.isGone = true
+  simulation.hadOutage = true
+  simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => forget(simulation, node))
+}
+
+function forget(simulation: Simulation, node: SimulatedNode): void {
+  const { time, database, ledger } = simulation
+  const { nodes } = database.storesOf('operator')
+  simulation.forgotten.add(node.name)
+  const own = [...simulation.watch.sandboxes.values()].filter(({ nodeID }) => nodeID === node.name)
+  for (const { startedRunID } of own) ledger.died.add(startedRunID)
+  void nodes.forget(node.name, time.now(), 0).then((lost) => {
+    simulation.forgotten.delete(node.name)
+    node.isForgotten ||= lost !== undefined
+    // The operator is wrong where the machine lives: another node may resume what it still runs.
+    for (const { snapshot, sandboxID } of lost ? own : [])
+      if (snapshot?.arrivesFrom) node.oldCopies.add(sandboxID)
+    simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
+  })
+}
+
+/** What the object store has is there on no disk any more, so that the next resume fetches it. */
+function loseCopies({ nodes, watch, ledger, note }: Simulation): void {
+  const asked = new Set([...ledger.underway, ...ledger.unheard].map(({ sandboxID }) => sandboxID))
+  for (const { state, isStored, snapshot, sandboxID, nodeID } of watch.sandboxes.values()) {
+    if (state !== 'paused' || !isStored || asked.has(sandboxID) || ledger.drained.size > 0) continue
+    note(() => `the disks lose their copy of ${sandboxID}`)
+    nodes.find(({ name }) => name === nodeID)!.world.snapshots.delete(snapshot!.name)
+  }
 }
 
 /** A machine that is set back to an earlier moment, as from a backup, runs what another node has by now. */
@@ -208,6 +253,7 @@ function drain(simulation: Simulation, node: SimulatedNode, pick: number): void 
 
 /** Starts that the process had begun go on without it, or come to nothing. */
 function crash(simulation: Simulation, node: SimulatedNode, pick: number): void {
+  if (node.isGone) return
   end(simulation, node, pick)
   node.boot()
 }
@@ -225,6 +271,7 @@ function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
 
 /** Everything in memory is lost, and all that runs; what lies on the disk stays. */
 function reboot(simulation: Simulation, node: SimulatedNode): void {
+  if (node.isGone) return
   simulation.note(() => `${node.name}: the machine goes down and comes back`)
   const { process } = node
   abandonRequests(simulation, process, node.crash())

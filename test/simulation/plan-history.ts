@@ -3,6 +3,7 @@ import {
   clusterProfiles,
   laterClusterProfiles,
   laterMachineProfiles,
+  latestClusterProfiles,
   latestMachineProfiles,
   machineProfiles,
   type Plan,
@@ -47,8 +48,11 @@ function chooseLater(seed: number, isCluster: boolean): ProfileName | undefined 
 
 function chooseLatest(seed: number, isCluster: boolean): ProfileName | undefined {
   const random = new Random(seed ^ 0x51d3ca1)
-  return !isCluster && random.chance(0.1) ? random.pick<ProfileName>(latestMachineProfiles) : undefined
+  if (!random.chance(isCluster ? 0.2 : 0.1)) return undefined
+  return random.pick<ProfileName>(isCluster ? latestClusterProfiles : latestMachineProfiles)
 }
 
 export const isOfCluster = (name: ProfileName): boolean =>
-  ([...clusterProfiles, ...laterClusterProfiles] as readonly ProfileName[]).includes(name)
+  (
+    [...clusterProfiles, ...laterClusterProfiles, ...latestClusterProfiles] as readonly ProfileName[]
+  ).includes(name)

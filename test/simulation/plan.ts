@@ -62,7 +62,15 @@ const clusterMishaps = [
   'old copy',
 ] as const
 /** What happens in histories of a profile alone. */
-const profileMishaps = ['short outage', 'round', 'full disk', 'little memory', 'gone'] as const
+const profileMishaps = [
+  'short outage',
+  'round',
+  'full disk',
+  'little memory',
+  'gone',
+  'lost copies',
+  'lost machine',
+] as const
 
 /** What happens to a machine. */
 export type Mishap = {
@@ -77,7 +85,8 @@ export type Mishap = {
    * than anybody tries again, calls of the store fail, and of those that take effect the answers are lost. `round`: the
    * reconcilers begin a round. `full disk`: for a while the disk of the machine is full. `little memory`: for a while
    * memory is scarce, and a few sandboxes take more and more of it. `gone`: a node that
-   * has just taken a sandbox over goes down for good.
+   * has just taken a sandbox over goes down for good. `lost copies`: snapshots that the object store has go from all disks.
+   * `lost machine`: it goes down for good with all that runs on it, and the operator forgets it.
    */
   kind: (typeof mishaps)[number] | (typeof clusterMishaps)[number] | (typeof profileMishaps)[number]
   node: number
@@ -118,12 +127,14 @@ export const laterMachineProfiles = ['webhooks'] as const
 /** Drawn apart once more. */
 export const latestMachineProfiles = ['used-up memory'] as const
 export const laterClusterProfiles = ['webhooks of a cluster'] as const
+export const latestClusterProfiles = ['early resumes'] as const
 export const allProfiles = [
   ...machineProfiles,
   ...laterMachineProfiles,
   ...latestMachineProfiles,
   ...clusterProfiles,
   ...laterClusterProfiles,
+  ...latestClusterProfiles,
 ] as const
 export type ProfileName = (typeof allProfiles)[number]
 
@@ -169,6 +180,8 @@ export type Plan = {
   receiverAnswers: Partial<Record<ReceiverAnswer, number>>
   /** Programs in a sandbox write as soon as they go on, before its resume is done. */
   writesEarly: boolean
+  /** How long the memory of a sandbox that runs takes to arrive from the object store; undefined: it is there first. */
+  arrivalMs: number | undefined
   /** So many sandboxes run already, and are due soon: most are to be paused then, the last ones to end. */
   dueSoon: { pauses: number; ends: number } | undefined
 }
@@ -267,6 +280,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     hasWebhooks: false,
     receiverAnswers: {},
     heldMethods: undefined,
+    arrivalMs: undefined,
     dueSoon: undefined,
   }
   if (isCluster) plan.faults.objects = planObjectFaults(random)

@@ -2,6 +2,7 @@
  * Kinds of histories that meet faults which the usual ones hardly ever meet: each has few verbs, and what must come
  * together for its faults comes often. The rest of the plan is as the seed says.
  */
+import { earlyMishaps, earlyVerbs, resumeEarly } from './early-resume-profile.ts'
 import { type Mishap, type Plan, type ProfileName, planRequest, type Verb } from './plan.ts'
 import { setGenerousLimits, setTeams } from './plan-teams.ts'
 import type { Random } from './random.ts'
@@ -356,6 +357,15 @@ export const profiles: Record<ProfileName, Profile> = {
     mishaps: { crash: 3, 'short outage': 2, absence: 3, standstill: 3, partition: 3 },
     mishapCount: [1, 4],
     change: addWebhooks,
+  },
+  'early resumes': {
+    verbs: earlyVerbs,
+    requests: [4, 16],
+    clients: [3, 5],
+    timeoutsMs: [60_000, ...lasting],
+    mishaps: earlyMishaps,
+    mishapCount: [1, 5],
+    change: resumeEarly,
   },
 }
 

@@ -106,9 +106,10 @@ export class RowWatch {
    */
   whoNeeds(name: string, nodeName: string, { isRunning, isThawed, isOwn }: Judges): string | undefined {
     for (const row of this.sandboxes.values()) {
-      // The object store has it too, or it is another node's.
-      if (!isOwn(row) || (row.state === 'paused' && row.isStored)) continue
       const { sandboxID, state, snapshot } = row
+      // The object store has it too, or it is another node's.
+      const isCopy = (state === 'paused' && row.isStored) || snapshot?.arrivesFrom?.runID !== undefined
+      if (!isOwn(row) || (isCopy && state !== 'pausing')) continue
       const isGoingOn = state === 'resuming' && isThawed(sandboxID)
       const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
       const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
@@ -206,18 +207,32 @@ export class RowWatch {
     if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isStored)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
     }
+    this.#checkArrival(before, after)
     if (after.isStored && !before.isStored && !this.#parts.hasPack(after)) {
       report(new Violation('pack needed', `${name(after)} is marked, and the object store does not have it`))
     }
-    if (before.runID !== after.runID && after.state !== 'resuming') {
+    if (before.runID !== after.runID && after.state !== 'resuming' && !isReturned(before, after)) {
       report(new Violation('legal moves', `${name(after)} changed its run while ${after.state}`))
     }
+  }
+
+  /** The object store has what still arrives, and a sandbox that is gone meanwhile is paused as it was. */
+  #checkArrival(before: WatchedSandbox, after: WatchedSandbox): void {
+    const { report, hasPack } = this.#parts
+    const arrivesFrom = after.snapshot?.arrivesFrom
+    if (arrivesFrom && !before.snapshot?.arrivesFrom && !hasPack({ ...after, runID: arrivesFrom.runID }))
+      report(new Violation('pack needed', `${name(after)} arrives from what the object store does not have`))
+    const mustReturn = ['running', 'snapshotting'].includes(before.state) && after.state === 'paused'
+    if (mustReturn && !isReturned(before, after))
+      report(new Violation('legal moves', `${name(after)} was ${before.state} and is paused at once`))
   }
 
   /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    if (before.state === 'paused' && before.isStored)
+    const isArriving = before.state !== 'killing' && before.snapshot?.arrivesFrom !== undefined
+    const isBound = before.options.volumeMounts?.length
+    if ((before.state === 'paused' && before.isStored) || (isArriving && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
     if (after.endReason !== 'lost')
       report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
@@ -293,6 +308,8 @@ export class RowWatch {
       const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from) || isThawed
       if (reason === 'lost' && this.#parts.wasExitTold(began.runID, ended.sandboxID))
         report(new Violation('reason told', `${from} and ended as lost, though it was told how it died`))
+      if (ended.snapshot?.arrivesFrom)
+        report(new Violation('pack needed', `${from} and ended as ${reason}, though the object store has it`))
       if (!mayDie || !hasDied(began.runID)) {
         report(
           new Violation('reason told', `${from} and ended as ${reason}, though nothing had happened to it`),
@@ -301,6 +318,10 @@ export class RowWatch {
     }
   }
 }
+
+/** The row is what it was before a resume from the object store. */
+const isReturned = ({ snapshot }: WatchedSandbox, { state, runID, isStored }: WatchedSandbox): boolean =>
+  state === 'paused' && isStored && snapshot?.arrivesFrom?.runID === runID
 
 const name = ({ sandboxID }: WatchedSandbox): string => shortID(sandboxID)
 

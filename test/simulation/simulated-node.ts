@@ -5,8 +5,10 @@ import { joinDomain } from '../../src/app/domain.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
+import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
+import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { allDone } from '../../src/lib/all-done.ts'
@@ -23,7 +25,7 @@ import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
 import { minFreeMemoryMB, SimulatedMemory } from './simulated-memory.ts'
-import type { SimulatedPacks } from './simulated-packs.ts'
+import { type SimulatedPacks, withParkedReads } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 import { joinSimulatedWebhooks, type SimulatedReceivers } from './simulated-webhooks.ts'
 import type { WebhookWatch } from './webhook-watch.ts'
@@ -64,6 +66,8 @@ const noLoad: NodeLoad = {
   warmTemplates: [],
   buildsAtHand: [],
 }
+
+type Wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) => T
 
 /** What one life of the process consists of. */
 export type Core = ReturnType<SimulatedNode['wire']>
@@ -111,6 +115,8 @@ export class SimulatedNode {
   #isWatchingExits = false
   /** It is down for good. */
   isGone = false
+  /** The operator has said so. */
+  isForgotten = false
   /** Begins a round of the reconcilers, unless one is under way. */
   beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined
@@ -259,7 +265,7 @@ export class SimulatedNode {
   wire(clock: Clock) {
     const { process, world, disks } = this
     const [plan, packs] = [this.#plan, this.#packs]
-    const wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) =>
+    const wrap: Wrap = (part, name, target, immediate) =>
       this.#calls.wrap(process, part, name, target, immediate)
     this.#driver = this.#newDriver(process)
     const folders = {
@@ -286,7 +292,7 @@ export class SimulatedNode {
         stores: wrapped,
         objectStorage: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
-          packs: wrap('objects', 'packs', packs, ['list']),
+          packs: this.#packStore(wrap('objects', 'packs', packs, ['list']), wrap),
           layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),
         },
         driver,
@@ -338,6 +344,12 @@ export class SimulatedNode {
     }
   }
 
+  /** Memory that arrives while its sandbox runs is read part by part. */
+  #packStore(packs: PackStore, wrap: Wrap): PackStore {
+    if (this.#plan.arrivalMs === undefined) return packs
+    return withParkedReads(packs, (parts) => wrap('objects', 'pack', parts))
+  }
+
   get #watchesMemory(): boolean {
     return this.#plan.profile === 'used-up memory'
   }
@@ -359,8 +371,10 @@ export class SimulatedNode {
 
   /** Each step of a start, a stop and a snapshot is parked as well. */
   #newDriver(process: number): FakeDriver {
-    const { snapshotMemory, slowSnapshotsMs } = this.#plan
-    const driver = new FakeDriver({ world: this.world, snapshotMemory })
+    const { snapshotMemory, slowSnapshotsMs, arrivalMs } = this.#plan
+    const { world } = this
+    const arriving = arrivalMs === undefined ? undefined : new ArrivingDriver({ world })
+    const driver = arriving ?? new FakeDriver({ world, snapshotMemory })
     driver.trustsRecord = this.#trustsRecord
     const park = () => this.#calls.park(process)
     const parkOrFail = () => this.#calls.parkOrFail(process, 'driver')
@@ -369,6 +383,7 @@ export class SimulatedNode {
       await parkOrFail().finally(() => this.starting.delete(sandboxID))
     }
     driver.beforeStopped = park
+    if (arriving) arriving.beforeFilled = (signal) => this.#calls.park(process, arrivalMs, signal)
     const onExit = driver.onExit.bind(driver)
     driver.onExit = (listener) => {
       const isReconciler = this.#isWatchingExits

@@ -96,6 +96,23 @@ export class SimulatedPacks implements PackStore, ObjectStore {
   async close(): Promise<void> {}
 }
 
+/** The same store, whose packs are read by calls that wait and go wrong like any other. */
+export function withParkedReads(packs: PackStore, wrap: <T extends object>(parts: T) => T): PackStore {
+  const open = async (key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined> => {
+    const pack = await packs.open(key, signal)
+    if (!pack) return undefined
+    const { fetch } = wrap({ fetch: pack.fetch })
+    const partsOf = (name: string) => {
+      const found = pack.partsOf(name)
+      return found && { ...found, read: wrap({ read: found.read }).read }
+    }
+    return { note: pack.note, fetch, partsOf }
+  }
+  return new Proxy(packs, {
+    get: (target, property) => (property === 'open' ? open : Reflect.get(target, property)),
+  })
+}
+
 async function* inOnePiece(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes
 }

@@ -278,9 +278,14 @@ export class Simulation {
   #checkPack(key: string): void {
     this.note(() => `the pack ${key} is removed`)
     for (const row of this.watch.sandboxes.values()) {
-      if (row.state !== 'paused' || !row.isStored || sandboxKey(row) !== key) continue
+      const { sandboxID, state, isStored, snapshot } = row
+      const arrivesFrom = ['killing', 'ended'].includes(state) ? undefined : snapshot?.arrivesFrom
+      const isNeeded = state === 'paused' && isStored && sandboxKey(row) === key
+      const isRead = arrivesFrom && sandboxKey({ sandboxID, runID: arrivesFrom.runID }) === key
+      if (!isNeeded && !isRead) continue
+      const how = isRead ? `${state} and still reads it` : 'paused'
       this.report(
-        new Violation('pack needed', `the pack of ${shortID(row.sandboxID)}, which is paused, is removed`),
+        new Violation('pack needed', `the pack of ${shortID(sandboxID)}, which is ${how}, is removed`),
       )
     }
     this.builds.checkRemoval(key)

@@ -32,6 +32,7 @@ function checkCopies({ plan, nodes, report }: Simulation): void {
   if (!plan.isCluster) return
   const seen = new Map<string, string>()
   for (const { name, world, oldCopies } of nodes) {
+    for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
     for (const [sandboxID, { running, frozen }] of world.sandboxes) {
       if (!running || frozen || oldCopies.has(sandboxID)) continue
       const other = seen.get(sandboxID)
@@ -55,9 +56,8 @@ function checkLateEnds({ watch, nodes, report }: Simulation): void {
 /** A node that comes back stops what others have taken over before it answers anybody, unless that failed. */
 export function checkCopiesOf(
   { plan, watch, report }: Simulation,
-  { name, world, oldCopies, mayFailToStart }: SimulatedNode,
+  { name, world, mayFailToStart }: SimulatedNode,
 ): void {
-  for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
   const stopFails = Object.values(plan.faults.driver ?? {}).some((likely) => likely > 0)
   if (!plan.isCluster || (mayFailToStart && stopFails)) return
   for (const sandboxID of world.sandboxes.keys()) {

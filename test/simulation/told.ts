@@ -105,7 +105,8 @@ export function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): str
     }
     // Another client may have written since it runs again and before this one heard of it.
     const expected = [entry.resumesMemory, entry.inMemory]
-    if (ask.memory && entry.resumesMemory && !expected.includes(memory)) {
+    const isArriving = row.snapshot?.arrivesFrom !== undefined
+    if (ask.memory && entry.resumesMemory && !isArriving && !expected.includes(memory)) {
       simulation.report(
         new Violation(
           'content kept',

@@ -9,6 +9,7 @@ import { fail } from './finding.ts'
 import { gpuChecks } from './gpu-checks.ts'
 import { kernelChecks } from './kernel-checks.ts'
 import { networkChecks } from './network-checks.ts'
+import { objectStoreChecks } from './object-store-checks.ts'
 import { resourceChecks } from './resource-checks.ts'
 import { runtimeChecks } from './runtime-checks.ts'
 
@@ -27,6 +28,7 @@ export const allChecks: readonly MachineCheck[] = [
   ...networkChecks,
   ...resourceChecks,
   ...clusterChecks,
+  ...objectStoreChecks,
 ]
 
 /** Gives the exit code: 0 when Warren can run here. */

@@ -23,6 +23,9 @@ export type LifecycleEvent = {
 const eventOfMoves: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>> = {
   'creating running': 'created',
   'pausing paused': 'paused',
+  // Back to its stored snapshot, because it was gone before all its memory had arrived.
+  'running paused': 'paused',
+  'snapshotting paused': 'paused',
   'resuming running': 'resumed',
   'running killing': 'killed',
   'pausing killing': 'killed',

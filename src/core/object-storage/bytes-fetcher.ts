@@ -4,6 +4,7 @@
  */
 
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { StoredLayers } from '../ports/images.ts'
 import type { MemoryLoad } from '../ports/memory-load.ts'
@@ -12,7 +13,7 @@ import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { buildKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { PausedSandbox, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
 import type { StoredSnapshots } from './stored-snapshots.ts'
 
 /** The node of a build looks every minute for bytes that the object store lacks. */
@@ -23,6 +24,7 @@ export type BytesFetcherParts = {
   snapshots: StoredSnapshots
   layers: StoredLayers
   logs: LogCarrier
+  clock: Clock
   log: Log
 }
 
@@ -78,12 +80,13 @@ export class BytesFetcher implements BytesSource {
     const isHere = await snapshots.isHere(snapshot.name)
     if (isHere) return undefined
     const paused = await rows.findPaused(sandboxID)
-    if (!paused?.stored || paused.runID !== runID) return undefined
-    if (wanted && paused.stored.needs) await this.requireFit(sandboxID, paused.stored.needs)
+    const stored = paused?.runID === runID ? await this.#storedOf(paused) : null
+    if (!paused || !stored) return undefined
+    if (wanted && stored.needs) await this.requireFit(sandboxID, stored.needs)
     const beside = this.#parts.logs.unpack(sandboxID)
     const options = { memory: wanted, memoryLater: true }
     const here = await snapshots.fetch(snapshot.name, sandboxKey(paused), options, signal, beside)
-    return here?.arriving && { runID, ...paused.stored }
+    return here?.arriving && { runID, ...stored }
   }
 
   async loadMemory({ sandboxID, snapshot }: Sandbox, load: MemoryLoad): Promise<void> {
@@ -93,7 +96,25 @@ export class BytesFetcher implements BytesSource {
 
   async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
     const paused = await this.#parts.rows.findPaused(sandboxID)
-    return paused?.runID === runID && paused.stored !== null
+    return paused?.runID === runID && (await this.#storedOf(paused)) !== null
+  }
+
+  /**
+   * For a sandbox whose snapshot is not on this machine. An upload may have been cut off before it marked the row: it is
+   * marked now. The object appears whole or not at all, and it is of this very pause, because no resume keeps the run.
+   */
+  async #storedOf(paused: PausedSandbox): Promise<StoredBytes | null> {
+    const { rows, snapshots, clock, log } = this.#parts
+    if (paused.stored) return paused.stored
+    const needs = await snapshots.needsOf(sandboxKey(paused))
+    if (needs === undefined) return null
+    const stored = { at: clock.now(), needs }
+    if (!(await rows.markSandbox(paused, stored))) return null
+    log.warn(
+      { sandboxID: paused.sandboxID },
+      'The snapshot of a paused sandbox is not on the disk; the object store has it, and is used from now on.',
+    )
+    return stored
   }
 
   async requireFit(sandboxID: string, needs: Readonly<Record<string, string>>): Promise<void> {

@@ -99,6 +99,12 @@ export class StoredSnapshots {
     )
   }
 
+  /** The needs of a stored snapshot. Undefined if the object store does not have it. */
+  async needsOf(key: ObjectKey): Promise<MemoryNeeds | null | undefined> {
+    const pack = await this.#parts.packs.open(key)
+    return pack && this.#exporter().needsIn(pack.note)
+  }
+
   /** True if the whole snapshot is on this machine. */
   async isHere(name: string): Promise<boolean> {
     const found = await this.#parts.snapshots.find(name)

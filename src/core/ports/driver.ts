@@ -283,9 +283,7 @@ export type Snapshot = {
   roots: readonly string[]
   /** The snapshot was taken on another machine and imported. */
   imported?: true
-  /**
-   * One sandbox may start from it while `fillMemory` brings its memory. It is worth nothing without its pack.
-   */
+  /** One sandbox may start from it while `fillMemory` brings its memory. It is worth nothing without its pack. */
   arriving?: true
 }
 
@@ -333,6 +331,8 @@ export interface CanExportSnapshots {
   exportSnapshot(folder: string): Promise<PortableSnapshot | undefined>
   /** The needs that a snapshot of the sandbox's memory would have now. */
   memoryNeeds(handle: DriverHandle): Promise<MemoryNeeds>
+  /** The needs of an exported snapshot, by its note. Null if it has no memory. */
+  needsIn(note: PackNote): MemoryNeeds | null
   /** Why memory with these needs cannot be used on this machine, as a sentence. Undefined: it can. */
   whyUnfit(needs: MemoryNeeds): Promise<string | undefined>
   /**

@@ -185,6 +185,11 @@ export class Reconciler {
       return row
     }
     if (row.handle && (row.state !== 'resuming' || found.runID !== row.runID)) return row
+    if (row.state === 'resuming' && found.runID !== row.runID) {
+      // It is left from a run that the row has forgotten, as rows of a forgotten node do; this run has not started.
+      await driver.stop(found.handle)
+      return row
+    }
     await turns.saveHandle(row, found.handle)
     return { ...row, handle: found.handle }
   }

@@ -46,6 +46,7 @@ export class ArrivingDriver extends FakeDriver implements CanFillMemory {
 
   async fillMemory(folder: string, partsOf: PartsOfFile, { signal }: MemoryLoad): Promise<void> {
     await this.beforeFilled(signal)
+    signal.throwIfAborted()
     const bytes = await partsOf('memory')!.read(0, signal)
     const snapshot = this.world.snapshots.get(folder)
     if (snapshot?.arrives !== 'missing') return

@@ -47,6 +47,7 @@ export type FakeDriverOptions = {
 
 export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
   readonly name = 'fake'
+  readonly needsIn = ({ needs }: PackNote) => needs as MemoryNeeds | null
   readonly capabilities: DriverCapabilities
   readonly world: FakeWorld
   gpus: GpuCapacity | undefined
@@ -267,7 +268,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     const content: FakeContent = { memory: new Map(), files: new Map() }
     let snapshot: FakeSnapshot | undefined
     const isThere = await fetch(async (note) => {
-      const needs = note.needs as MemoryNeeds | null
+      const needs = this.needsIn(note)
       const fits = memory && needs !== null && (await this.whyUnfit(needs)) === undefined
       snapshot = {
         spec: note.spec as SandboxSpec,

@@ -59,6 +59,7 @@ import {
   type FetchFiles,
   importSnapshot,
   memoryNeeds,
+  needsIn,
   whyUnfit,
 } from './snapshot/portable-snapshot.ts'
 import { assertOurs, describeSnapshot, removeSnapshot } from './snapshot/snapshot-folder.ts'
@@ -289,9 +290,8 @@ export class OciDriver
     return this.#live.withAlive(handle, (record) => memoryNeeds(this.#context, record))
   }
 
-  whyUnfit(needs: MemoryNeeds): Promise<string | undefined> {
-    return whyUnfit(this.#context, needs)
-  }
+  readonly needsIn = needsIn
+  readonly whyUnfit = (needs: MemoryNeeds): Promise<string | undefined> => whyUnfit(this.#context, needs)
 
   importSnapshot(folder: string, options: ImportOptions, fetch: FetchFiles): Promise<Snapshot | undefined> {
     return importSnapshot(this.#context, assertOurs(this.#context.layout, folder), options, fetch)

@@ -3,6 +3,7 @@
  * replaces a text that a source file holds exactly once; when the code changes, the edit is adapted to it.
  */
 
+import { arrivalMutations } from './arrival-mutations.ts'
 import { memoryMutations } from './memory-mutations.ts'
 import type { Mutation } from './mutation.ts'
 import { staleMutations } from './stale-mutations.ts'
@@ -192,4 +193,5 @@ export const mutations: Mutation[] = [
   },
   ...staleMutations,
   ...memoryMutations,
+  ...arrivalMutations,
 ]

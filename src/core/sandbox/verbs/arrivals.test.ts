@@ -12,6 +12,7 @@ import { sandboxKey } from '../../object-storage/keys.ts'
 import { patienceMs } from '../../object-storage/patience.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
+const page = { order: 'asc', limit: 100, offset: 0 } as const
 const timed = { timeoutMs: 3_600_000, memory: true }
 
 async function world(t: TestContext) {
@@ -99,6 +100,11 @@ test('a sandbox that dies before its memory is there is paused as before', async
   await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
   const after = await node.stores.storedBytes.findPaused(sandboxID)
   assert.deepEqual(after, before)
+  const events = await node.stores.events.list({ teamID: node.team.teamID, sandboxID }, page)
+  assert.deepEqual(
+    events.map(({ type }) => type),
+    ['created', 'paused', 'resumed', 'paused'],
+  )
   assert.ok(node.told.some((text) => text.includes('paused again as it was before the resume')))
   held.open()
   driverOf(node).beforeFilled = async () => {}
@@ -165,5 +171,53 @@ test('a start that fails leaves the sandbox paused as before', async (t) => {
   assert.deepEqual(await node.stores.storedBytes.findPaused(sandboxID), before)
   node.driver.beforeStarted = async () => {}
   await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
+
+test('a sandbox that its row went back from is stopped, and is not taken for the next run', async (t) => {
+  const { node } = await world(t)
+  const { sandboxID, before, held } = await halfArrived(node)
+  node.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the forgotten run')
+  const { runID, snapshot } = await rowOf(node, sandboxID)
+  const { arrivesFrom: stored, ...old } = snapshot!
+  // As when the node was forgotten, although it lives.
+  await node.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'paused', {
+    runID: before.runID,
+    snapshot: old,
+    handle: null,
+    stored: stored!,
+  })
+  held.open()
+  const { driver } = node
+  const remove = driver.removeSnapshot.bind(driver)
+  driver.removeSnapshot = () => Promise.reject(new Error('cannot be removed'))
+  await assert.rejects(node.service.connect(node.team, sandboxID, timed), /already there/)
+  assert.equal((await rowOf(node, sandboxID)).state, 'resuming')
+  driver.removeSnapshot = remove
+  await node.reconciler.run()
+  assert.deepEqual(await node.stores.storedBytes.findPaused(sandboxID), before)
+  assert.equal(driver.world.sandboxes.size, 0)
+  driverOf(node).beforeFilled = async () => {}
+  await node.service.connect(node.team, sandboxID, timed)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
+
+test('a paused sandbox whose upload was cut off before it was recorded comes back from the object store', async (t) => {
+  const { node, objects } = await world(t)
+  const { service, team, driver, stores } = node
+  const { storedBytes } = stores
+  const mark = storedBytes.markSandbox.bind(storedBytes)
+  storedBytes.markSandbox = () => Promise.reject(new Error('the database is away'))
+  const { sandboxID, runID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+  driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
+  await service.pause(team, sandboxID, wish)
+  await until(async () => objects.objects.has(sandboxKey({ sandboxID, runID })))
+  await node.objectStorage!.uploader.run()
+  driver.world.snapshots.clear()
+  storedBytes.markSandbox = mark
+  await node.reconciler.run()
+  const paused = await storedBytes.findPaused(sandboxID)
+  assert.deepEqual(paused?.stored?.needs, { cpu: 'usual' }, 'it did not end as lost')
+  await service.connect(team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')
 })

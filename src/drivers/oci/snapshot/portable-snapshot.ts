@@ -139,6 +139,8 @@ export async function importSnapshot(
 
 type ExportNote = { version: number; record: SnapshotRecord; needs: MemoryNeeds | null }
 
+export const needsIn = (note: PackNote): MemoryNeeds | null => readNote(note).needs
+
 function readNote(note: PackNote): ExportNote {
   const known = note as ExportNote
   if (known.version === exportVersion) return known

@@ -1,0 +1,52 @@
+/** Rows of sandboxes whose memory still arrives from the object store when their node is forgotten. */
+import assert from 'node:assert/strict'
+import type { NewSandbox } from '../../core/sandbox/row/sandbox.ts'
+import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
+import { aNode } from './nodes.ts'
+import { aSandbox, aSnapshot, insertPaused, insertTeam, time } from './rows.ts'
+import { aVolume } from './volumes.ts'
+
+const stored = { at: time, needs: { cpu: 'x' } }
+
+export async function arrivingIsReturned(one: Stores, other: Stores): Promise<void> {
+  const { teamID, limits } = await insertTeam(one)
+  const volume = aVolume(teamID)
+  await one.volumes.insert(volume, 10)
+  await one.volumes.markReady(volume.volumeID)
+  const volumeMounts = [{ volumeID: volume.volumeID, name: volume.name, path: '/mnt' }]
+  const resume = async (changes: Partial<NewSandbox> = {}) => {
+    const paused = await insertPaused(one, teamID, aSnapshot(), changes)
+    const { sandboxID, snapshot } = paused
+    await one.storedBytes.markSandbox(paused, stored)
+    const before = (await one.storedBytes.findPaused(sandboxID))!
+    const arriving = { ...snapshot!, arrivesFrom: { runID: paused.runID, ...stored } }
+    const runID = newUUID()
+    const times = { startedAt: time, endAt: time + 60_000 }
+    await one.sandboxes.resumeWithinLimits(paused, limits, { runID, snapshot: arriving, ...times })
+    const named = { moveID: newUUID(), at: time }
+    const at = { sandboxID, runID, from: ['resuming'] as const }
+    const handle = { driver: 'fake', version: 1, data: {} }
+    await one.sandboxes.move(at, 'running', { handle }, named)
+    return { sandboxID, runID, before, snapshot }
+  }
+  const { sandboxID, runID, before, snapshot } = await resume()
+  const arrived = await resume()
+  await one.sandboxes.forgetArrival(arrived.sandboxID, arrived.runID)
+  const killed = await resume()
+  await one.sandboxes.move({ ...killed, from: ['running'] }, 'killing', { endReason: 'killed' })
+  const bound = await resume({ options: { ...aSandbox(teamID).options, volumeMounts } })
+  const node = aNode('one')
+  await one.nodes.join(node)
+  await one.nodes.leave(node)
+  assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 3, builds: 0, volumes: 1 })
+  for (const lost of [arrived, killed, bound])
+    assert.equal((await one.sandboxes.find(lost.sandboxID))?.state, 'ended')
+  assert.deepEqual(await other.storedBytes.findPaused(sandboxID), before)
+  const row = (await one.sandboxes.find(sandboxID))!
+  assert.deepEqual([row.snapshot, row.handle, row.endAt], [snapshot, null, time])
+  assert.equal(await one.sandboxes.forgetArrival(sandboxID, runID), undefined, 'the run is over')
+  const [event] = await one.events.list({ teamID, sandboxID }, { order: 'desc', offset: 0, limit: 1 })
+  assert.equal(event?.type, 'paused')
+  assert.equal(await other.storedBytes.take(before, 'taken'), true)
+}
