@@ -52,6 +52,7 @@ export type PlacedRequest = {
 export type Placement = { isAnswered: boolean; attemptKey?: string | undefined }
 
 const answered: Placement = { isAnswered: true }
+const nothingSent: SentDemand = { cpuCount: 0, memoryMB: 0 }
 
 /** The attempts to have one create carried out. */
 type Attempts = { teamID: string; key: string; attemptID: string; failed: Set<string> }
@@ -101,13 +102,15 @@ export class Placer<Exchange extends DoorExchange> {
         : { isAnswered: false }
     }
     const nodes = await membership.nodes()
+    this.#forgetReported(nodes)
     const demand = demandOf(template, build, wanted.metadata)
     const ranked = rankNodes(nodes, demand, {
-      sentTo: (nodeID) => this.#sentTo(nodes, nodeID),
+      sentTo: (nodeID) => this.#sent.get(nodeID) ?? nothingSent,
       isReachable: (node) => this.#parts.reachability.troubleOf(node) === undefined,
       drawBelow: randomBelow,
     })
-    if (ranked.length === 0) throw noNode(demand, nodes)
+    const [best] = ranked
+    if (!best) throw noNode(demand, nodes)
     return this.#tryInTurn(team, ranked, demand, wanted, exchange)
   }
 
@@ -117,7 +120,7 @@ export class Placer<Exchange extends DoorExchange> {
    */
   async #tryInTurn(
     { teamID }: Team,
-    ranked: readonly RankedNode[],
+    ranked: Iterable<RankedNode>,
     demand: PlacementDemand,
     wanted: PlacedRequest,
     exchange: Exchange,
@@ -125,9 +128,9 @@ export class Placer<Exchange extends DoorExchange> {
     const attemptID = newUUID()
     const key = wanted.idempotencyKey ?? attemptKeyOf(attemptID)
     const attempts: Attempts = { teamID, key, attemptID, failed: new Set() }
-    const roomy = ranked.filter(({ hasRoom }) => hasRoom)
     let asked = 0
-    for (const { node } of roomy) {
+    for (const { node, hasRoom } of ranked) {
+      if (!hasRoom) continue
       if (asked === mostAsked || attempts.failed.size === mostFailed) break
       const outcome = await this.#try(node.nodeID, demand, wanted, exchange, attempts)
       if (outcome === 'no room') asked++
@@ -193,16 +196,15 @@ export class Placer<Exchange extends DoorExchange> {
     return template && isUsableBy(team, template) ? template : undefined
   }
 
-  #sentTo(nodes: readonly ClusterNode[], nodeID: string): SentDemand {
-    if (this.#seen !== nodes) {
-      this.#seen = nodes
-      this.#sent = new Map()
-    }
-    return this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
+  /** A new list of nodes has reports that include what was sent before it was read. */
+  #forgetReported(nodes: readonly ClusterNode[]): void {
+    if (this.#seen === nodes) return
+    this.#seen = nodes
+    this.#sent = new Map()
   }
 
   #note(nodeID: string, { cpuCount, memoryMB, gpuCount = 0 }: SentDemand): void {
-    const before = this.#sent.get(nodeID) ?? { cpuCount: 0, memoryMB: 0 }
+    const before = this.#sent.get(nodeID) ?? nothingSent
     this.#sent.set(nodeID, {
       cpuCount: before.cpuCount + cpuCount,
       memoryMB: before.memoryMB + memoryMB,

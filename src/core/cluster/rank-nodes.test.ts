@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import type { ClusterNode, NodeFacts, NodeLoad } from './node.ts'
-import { type PlacementDemand, rankNodes, type SentDemand } from './rank-nodes.ts'
+import { type PlacementDemand, rankNodes as rankLazily, type SentDemand } from './rank-nodes.ts'
 
 const facts: NodeFacts = {
   version: '1',
@@ -50,6 +50,7 @@ const demand: PlacementDemand = {
 }
 const nothing = (): SentDemand => ({ cpuCount: 0, memoryMB: 0 })
 const first = () => 0
+const rankNodes = (...of: Parameters<typeof rankLazily>) => [...rankLazily(...of)]
 const order = (
   nodes: ClusterNode[],
   wanted: Partial<PlacementDemand> = {},

@@ -30,15 +30,31 @@ export type RankingFacts = {
   drawBelow: (count: number) => number
 }
 
-/** Nodes that this node cannot reach come last. */
+/**
+ * Nodes that this node cannot reach come last. The nodes after the first are sorted only for a caller that goes on to
+ * them: hardly any create does, and to sort 1,000 nodes takes most of the ranking.
+ */
 export function rankNodes(
   nodes: readonly ClusterNode[],
   demand: PlacementDemand,
-  { sentTo, isReachable = () => true, drawBelow }: RankingFacts,
-): RankedNode[] {
+  facts: RankingFacts,
+): Iterable<RankedNode> {
+  const fitting = fittingNodes(nodes, demand)
+  const first = emptierOfTwo(bestGraded(fitting, demand, facts), facts)
+  return {
+    *[Symbol.iterator]() {
+      if (!first) return
+      yield { node: first, hasRoom: hasRoomFor(first, demand, facts) }
+      const others = fitting.filter((node) => node !== first)
+      yield* sortByRank(others, demand, facts)
+    },
+  }
+}
+
+function fittingNodes(nodes: readonly ClusterNode[], demand: PlacementDemand): ClusterNode[] {
   const builder = nodes.find(({ nodeID }) => nodeID === demand.builder)
   const canRun = builder ? createCanRun(builder.facts) : () => true
-  const fitting = nodes.filter(
+  return nodes.filter(
     (node) =>
       !isAway(node) &&
       node.status === 'ready' &&
@@ -46,19 +62,41 @@ export function rankNodes(
       canRun(node.facts) &&
       hasGpusFor(node, demand),
   )
-  const ranked = fitting.map((node) => {
-    const sent = sentTo(node.nodeID)
-    const room = roomOf(node, sent)
-    const hasRoom =
-      room.cpu >= demand.cpuCount && room.memoryMB >= demand.memoryMB && room.gpus >= (demand.gpuCount ?? 0)
-    const grade = (isReachable(node) ? 20 : 0) + (hasRoom ? 10 : 0) + tierOf(node, demand)
-    return { node, hasRoom, grade, fullness: fullnessOf(node, sent) }
-  })
-  ranked.sort((a, b) => b.grade - a.grade || a.fullness - b.fullness)
-  const best = ranked.filter(({ grade }) => grade === ranked[0]!.grade)
-  const first = emptierOfTwo(best, drawBelow)
-  const order = first ? [first, ...ranked.filter((one) => one !== first)] : []
-  return order.map(({ node, hasRoom }) => ({ node, hasRoom }))
+}
+
+function bestGraded(fitting: readonly ClusterNode[], demand: PlacementDemand, facts: RankingFacts) {
+  let best: ClusterNode[] = []
+  let highest = Number.NEGATIVE_INFINITY
+  for (const node of fitting) {
+    const grade = gradeOf(node, demand, facts)
+    if (grade > highest) {
+      highest = grade
+      best = []
+    }
+    if (grade === highest) best.push(node)
+  }
+  return best
+}
+
+function sortByRank(
+  nodes: readonly ClusterNode[],
+  demand: PlacementDemand,
+  facts: RankingFacts,
+): RankedNode[] {
+  const graded = nodes.map((node) => ({
+    node,
+    hasRoom: hasRoomFor(node, demand, facts),
+    grade: gradeOf(node, demand, facts),
+    fullness: fullnessOf(node, facts.sentTo(node.nodeID)),
+  }))
+  graded.sort((a, b) => b.grade - a.grade || a.fullness - b.fullness)
+  return graded.map(({ node, hasRoom }) => ({ node, hasRoom }))
+}
+
+/** Being reachable counts most, then capacity, then what the node has already. */
+function gradeOf(node: ClusterNode, demand: PlacementDemand, facts: RankingFacts): number {
+  const { isReachable = () => true } = facts
+  return (isReachable(node) ? 20 : 0) + (hasRoomFor(node, demand, facts) ? 10 : 0) + tierOf(node, demand)
 }
 
 /** A memory image needs a CPU that has every instruction of the CPU it was written on. */
@@ -97,12 +135,17 @@ function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number 
   return isAtHand ? 1 : 0
 }
 
-function roomOf({ load }: ClusterNode, sent: SentDemand): { cpu: number; memoryMB: number; gpus: number } {
-  return {
-    cpu: load.freeCPU - sent.cpuCount,
-    memoryMB: load.freeMemoryMB - sent.memoryMB,
-    gpus: (load.gpus?.free ?? 0) - (sent.gpuCount ?? 0),
-  }
+function hasRoomFor(
+  { nodeID, load }: ClusterNode,
+  demand: PlacementDemand,
+  { sentTo }: RankingFacts,
+): boolean {
+  const sent = sentTo(nodeID)
+  return (
+    load.freeCPU - sent.cpuCount >= demand.cpuCount &&
+    load.freeMemoryMB - sent.memoryMB >= demand.memoryMB &&
+    (load.gpus?.free ?? 0) - (sent.gpuCount ?? 0) >= (demand.gpuCount ?? 0)
+  )
 }
 
 /** True if a sandbox of that node can ever have as many GPUs. */
@@ -123,12 +166,13 @@ function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {
  * The emptier of two nodes drawn at random, so that doors with the same reports do not all choose the same
  * node.
  */
-function emptierOfTwo<T extends { fullness: number }>(
-  best: readonly T[],
-  drawBelow: (count: number) => number,
-): T | undefined {
+function emptierOfTwo(
+  best: readonly ClusterNode[],
+  { sentTo, drawBelow }: RankingFacts,
+): ClusterNode | undefined {
   if (best.length < 2) return best[0]
   const at = drawBelow(best.length)
   const [one, other] = [best[at]!, best[(at + 1 + drawBelow(best.length - 1)) % best.length]!]
-  return one.fullness <= other.fullness ? one : other
+  const fullness = (node: ClusterNode) => fullnessOf(node, sentTo(node.nodeID))
+  return fullness(one) <= fullness(other) ? one : other
 }
