@@ -1,6 +1,6 @@
 /**
  * Many machines: what creates, lists and lookups take with 1,000 nodes and 10,000 sandboxes over one real PostgreSQL, how
- * evenly the sandboxes lie, and what the nodes cost by themselves. No node is real: all are in this process.
+ * evenly the sandboxes lie, and what the nodes cost by themselves. No node is real.
  */
 import { renewEveryMs } from '../../../src/core/cluster/node.ts'
 import { type PlacementDemand, rankNodes } from '../../../src/core/cluster/rank-nodes.ts'
@@ -11,7 +11,8 @@ import { randomBelow } from '../../../src/lib/ids.ts'
 import { addTeam, openFixture } from '../../support/domain.ts'
 import { startPostgres } from '../../support/postgres.ts'
 import type { BenchMachine } from '../bench-machine.ts'
-import { FakeCluster, type FakeNode } from '../fake-cluster.ts'
+import { FakeCluster } from '../fake-cluster.ts'
+import type { FakeNode } from '../fake-nodes.ts'
 import { type Row, timed, type Unit } from '../measure.ts'
 import { familyMs, parentOf } from '../processes.ts'
 import type { Report } from '../report.ts'
@@ -38,7 +39,7 @@ export async function cluster(machine: BenchMachine, { nodes, sandboxes }: Sizes
     const url = await postgres.createDatabase()
     const teams = await makeTeams(url)
     machine.say(`  ${nodes} nodes join`)
-    const fake = await FakeCluster.open(url, nodes)
+    const fake = await FakeCluster.open(url, { nodes, doors: doorCount })
     try {
       const rows = await new ClusterMeasurement(fake, teams, machine).measure(sandboxes)
       return { title: titleOf({ nodes, sandboxes }), rows }
@@ -52,7 +53,7 @@ export async function cluster(machine: BenchMachine, { nodes, sandboxes }: Sizes
 
 const titleOf = ({ nodes, sandboxes }: Sizes): string =>
   `Many machines: ${nodes.toLocaleString('en')} nodes that are not real, ${sandboxes.toLocaleString('en')} sandboxes; ` +
-  `requests come in at ${Math.min(doorCount, nodes)} of the nodes; all share one process, and PostgreSQL this machine`
+  `requests come in at ${Math.min(doorCount, nodes)} of the nodes; all share this machine with PostgreSQL`
 
 /** Makes the tables, too, and a base template whose bytes every node has. */
 async function makeTeams(url: string): Promise<Team[]> {
@@ -85,7 +86,7 @@ class ClusterMeasurement {
 
   constructor(nodes: FakeCluster, teams: readonly Team[], machine: BenchMachine) {
     this.#cluster = nodes
-    this.#doors = nodes.nodes.slice(0, doorCount)
+    this.#doors = nodes.doors
     this.#teams = teams
     this.#machine = machine
   }
@@ -93,14 +94,14 @@ class ClusterMeasurement {
   async measure(sandboxes: number): Promise<Row[]> {
     const { say, signal } = this.#machine
     this.#postgresPid = parentOf(await this.#cluster.readBackendPid())
-    this.#cluster.giveSignsOfLife()
+    await this.#cluster.giveSignsOfLife()
     say('  signs of life, and no requests')
     // Until each node has given one.
     await delay(2 * renewEveryMs, signal)
     const [rest] = await this.#spent(() => delay(restMs, signal))
     say(`  ${sandboxes} creates`)
     const [spent, filled] = await this.#spent(() => this.#create(sandboxes, clients, this.#teams))
-    const spread = this.#spread()
+    const spread = await this.#spread()
     say('  creates, lists and lookups beside them')
     const few = Math.min(tries, sandboxes)
     const single = await this.#create(few, 1, this.#teams)
@@ -118,7 +119,7 @@ class ClusterMeasurement {
       ...looks,
       ...costRows(spent, rest, filled.samples.length),
       ...spread,
-      ...restRows(rest, this.#cluster.failures),
+      ...restRows(rest, await this.#cluster.failures()),
       ...(await this.#nodeRows()),
     ]
   }
@@ -163,8 +164,8 @@ class ClusterMeasurement {
     ]
   }
 
-  #spread(): Row[] {
-    const loads = this.#cluster.nodes.map(({ driver }) => driver.world.sandboxes.size)
+  async #spread(): Promise<Row[]> {
+    const loads = await this.#cluster.loads()
     const mean = loads.reduce((sum, load) => sum + load, 0) / loads.length
     return [
       row('sandboxes of the fullest node, against the mean', '×', [Math.max(...loads) / mean]),
@@ -197,11 +198,11 @@ class ClusterMeasurement {
 
   async #spent<T>(work: () => Promise<T>): Promise<[Spent, T]> {
     const now = async (): Promise<Omit<Spent, 'ms'>> => {
-      const { user, system } = process.cpuUsage()
-      const { requests, 'signs of life': signsOfLife } = this.#cluster.statements
+      const { cpuMs: nodesMs, statements } = await this.#cluster.done()
+      const { requests, 'signs of life': signsOfLife } = statements
       const postgresMs = familyMs(this.#postgresPid)
       const wal = await this.#cluster.readWal()
-      return { postgresMs, nodesMs: (user + system) / 1000, requests, signsOfLife, ...wal }
+      return { postgresMs, nodesMs, requests, signsOfLife, ...wal }
     }
     const before = await now()
     const [ms, result] = await timed(work)
