@@ -8,13 +8,6 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/names.sh"
 
 in_hub() { nsenter --net="/run/netns/$hub" "$@"; }
-# Runs a program until `down`, with its output in a log.
-keep() {
-  local name=$1
-  shift
-  setsid "$@" >>"$work/logs/$name.log" 2>&1 </dev/null &
-  echo "$!" >"$work/pids/$name"
-}
 wait_for() {
   local what=$1
   shift
@@ -31,7 +24,7 @@ up() {
   for user in admin controllers scheduler proxy $(for n in $nodes; do echo "node-$n"; done); do make_kubeconfig "$user"; done
   make_network
   start_database
-  keep objects nsenter --net="/run/netns/$hub" "$versitygw" \
+  keep objects nsenter --net="/run/netns/$hub" "$bin/versitygw" \
     --access tester --secret secret-of-the-tests --port "$hub_address:7070" --quiet posix "$work/objects"
   start_control_plane
   for n in $nodes; do start_node "$n"; done
@@ -44,7 +37,7 @@ NODE
   kube patch node hub --subresource=status --type=merge \
     --patch "{\"status\": {\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"$hub_address\"}]}}"
   keep hub-proxy nsenter --net="/run/netns/$hub" "$bin/kube-proxy" --kubeconfig="$(kubeconfig proxy)" \
-    --hostname-override=hub --bind-address="$hub_address" --proxy-mode=iptables --cluster-cidr="$pod_range" \
+    --hostname-override=hub --bind-address="$hub_address" --proxy-mode=nftables --cluster-cidr="$pod_range" \
     --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 \
     --metrics-bind-address=127.0.0.1:10249 --healthz-bind-address=127.0.0.1:10256
   kube get nodes -o wide
@@ -96,6 +89,8 @@ query() { in_hub psql -h "$work/postgres" -U postgres -At -c "$1" warren; }
 # Each user has a token; nobody but processes in these namespaces reaches the API server.
 start_control_plane() {
   openssl genrsa -out "$work/accounts.key" 2048 2>/dev/null
+  # With it the API server shows others who asks, such as KEDA.
+  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=apiserver -keyout "$work/front.key" -out "$work/front.crt" 2>/dev/null
   cat >"$work/tokens.csv" <<TOKENS
 admin,admin,admin,"system:masters"
 controllers,system:kube-controller-manager,controllers,""
@@ -109,7 +104,10 @@ TOKENS
     --authorization-mode=Node,RBAC --allow-privileged=true --kubelet-preferred-address-types=InternalIP \
     --service-cluster-ip-range="$service_range" \
     --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$work/accounts.key" \
-    --service-account-signing-key-file="$work/accounts.key"
+    --service-account-signing-key-file="$work/accounts.key" \
+    --proxy-client-cert-file="$work/front.crt" --proxy-client-key-file="$work/front.key" \
+    --requestheader-client-ca-file="$work/front.crt" --requestheader-username-headers=X-Remote-User \
+    --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra-
   wait_for 'The API server' kube get --raw /readyz
   keep controllers nsenter --net="/run/netns/$hub" "$bin/kube-controller-manager" --kubeconfig="$(kubeconfig controllers)" \
     --service-account-private-key-file="$work/accounts.key" --use-service-account-credentials --leader-elect=false \
@@ -135,13 +133,22 @@ start_node() {
       "$3" "$4"' - "$cgroup_folders" "$hub-$n" "$here/node.sh" "$n"
 }
 
+# Gives the images to nodes that run already. Pods that start afterwards use them.
+load() {
+  local n
+  for n in $nodes; do
+    nsenter --target "$(pgrep --parent "$(cat "$work/pids/node-$n")")" --mount --pid --net --cgroup \
+      "$debian/usr/bin/ctr" --namespace k8s.io images import "$build/images/warren.tar"
+  done
+}
+
 # Runs trial.ts as a client in the cluster.
 trial() {
   local key address
   key=$(kube --namespace warren exec daemonset/warren -- /opt/warren/bin/warren env | sed -n 's/^export E2B_API_KEY=//p')
   address=http://$(kube --namespace warren get service warren --output 'jsonpath={.spec.clusterIP}')
   E2B_API_KEY=$key E2B_API_URL=$address E2B_SANDBOX_URL=$address TRIAL_FILE=$work/counting.json \
-    in_hub "$here/../../../bin/node" "$here/trial.ts" "$@"
+    in_hub "$repo/bin/node" "$here/trial.ts" "$@"
 }
 
 down() {
