@@ -1,12 +1,11 @@
 #!/bin/bash
 # Makes everything that the cluster needs in .cache/kubernetes and installs nothing: `build.sh`. What is there already stays.
-# After a change of Warren, `build.sh image` makes its image again. `build.sh keda` makes KEDA and gets Prometheus, for keda.sh.
+# After a change of Warren, `build.sh image` makes its image again.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=names.sh
 . "$here/names.sh"
 version=1.34.4
-keda_version=2.21.0
 
 all() {
   mkdir -p "$bin" "$build/images"
@@ -46,19 +45,6 @@ image() {
   rm -rf "$repo"/dist/warren-*
   (cd "$repo" && npm run --silent release)
   "$repo/bin/container-image" "$repo"/dist/warren-*.tar.gz "$build/images/warren.tar"
-}
-
-keda() {
-  local module program
-  mkdir -p "$build/prometheus"
-  (cd "$build/prometheus" && apt-get download prometheus && dpkg -x prometheus_*.deb .)
-  module=$(module_of "github.com/kedacore/keda/v2@v$keda_version")
-  rm -rf "$build/keda"
-  cp -r "$module" "$build/keda"
-  chmod -R u+w "$build/keda"
-  for program in operator adapter; do
-    (cd "$build/keda" && GOWORK=off CGO_ENABLED=0 go build -mod=mod -trimpath -ldflags '-s -w' -o "$bin/keda-$program" "./cmd/$program")
-  done
 }
 
 # Prints the folder of a Go module, which it downloads.

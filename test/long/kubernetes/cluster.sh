@@ -89,8 +89,6 @@ query() { in_hub psql -h "$work/postgres" -U postgres -At -c "$1" warren; }
 # Each user has a token; nobody but processes in these namespaces reaches the API server.
 start_control_plane() {
   openssl genrsa -out "$work/accounts.key" 2048 2>/dev/null
-  # With it the API server shows others who asks, such as KEDA.
-  openssl req -x509 -newkey rsa:2048 -nodes -days 30 -subj /CN=apiserver -keyout "$work/front.key" -out "$work/front.crt" 2>/dev/null
   cat >"$work/tokens.csv" <<TOKENS
 admin,admin,admin,"system:masters"
 controllers,system:kube-controller-manager,controllers,""
@@ -104,10 +102,7 @@ TOKENS
     --authorization-mode=Node,RBAC --allow-privileged=true --kubelet-preferred-address-types=InternalIP \
     --service-cluster-ip-range="$service_range" \
     --service-account-issuer=https://kubernetes.default.svc --service-account-key-file="$work/accounts.key" \
-    --service-account-signing-key-file="$work/accounts.key" \
-    --proxy-client-cert-file="$work/front.crt" --proxy-client-key-file="$work/front.key" \
-    --requestheader-client-ca-file="$work/front.crt" --requestheader-username-headers=X-Remote-User \
-    --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra-
+    --service-account-signing-key-file="$work/accounts.key"
   wait_for 'The API server' kube get --raw /readyz
   keep controllers nsenter --net="/run/netns/$hub" "$bin/kube-controller-manager" --kubeconfig="$(kubeconfig controllers)" \
     --service-account-private-key-file="$work/accounts.key" --use-service-account-credentials --leader-elect=false \
@@ -131,15 +126,6 @@ start_node() {
     for folder in $1; do echo $$ >"$folder/$2/cgroup.procs"; done
     exec nsenter --net="/run/netns/$2" unshare --mount --propagation private --pid --ipc --uts --cgroup --fork --kill-child \
       "$3" "$4"' - "$cgroup_folders" "$hub-$n" "$here/node.sh" "$n"
-}
-
-# Gives the images to nodes that run already. Pods that start afterwards use them.
-load() {
-  local n
-  for n in $nodes; do
-    nsenter --target "$(pgrep --parent "$(cat "$work/pids/node-$n")")" --mount --pid --net --cgroup \
-      "$debian/usr/bin/ctr" --namespace k8s.io images import "$build/images/warren.tar"
-  done
 }
 
 # Runs trial.ts as a client in the cluster.

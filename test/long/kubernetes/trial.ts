@@ -191,22 +191,6 @@ const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
     await undrainAll()
   },
 
-  /** With keda.sh: while creates wait, KEDA asks for one machine more than there are. */
-  async scale() {
-    const machines = (await listPods()).length
-    let isOver = false
-    const client = async () => {
-      while (!isOver) await (await Sandbox.create({ timeoutMs: 120_000 }).catch(() => undefined))?.kill()
-    }
-    log(`before: ${await describeScale()}`)
-    const clients = Array.from({ length: 60 }, client)
-    await eventually(async () => assert.match(await describeScale(), new RegExp(`of ${machines + 1} wanted`)))
-    log(`while creates wait: ${await describeScale()}`)
-    isOver = true
-    await Promise.all(clients)
-    log(await kube(...namespace, 'get', 'scaledobject,hpa,deployment,pods', '-o', 'wide'))
-  },
-
   async check(counting) {
     await checkAll(counting)
   },
@@ -238,21 +222,6 @@ async function withoutDatabase(counting: readonly Counting[], before: string, af
     await run(cluster, [after])
     log(`ready endpoints, and how often they were seen: ${JSON.stringify([...seen])}`)
   })
-}
-
-async function describeScale(): Promise<string> {
-  const columns = '{.status.currentMetrics[0].external.current.averageValue} {.status.desiredReplicas}'
-  const hpa = await kube(...namespace, 'get', 'hpa', 'keda-hpa-warren-machines', '-o', `jsonpath=${columns}`)
-  const [average, wanted] = hpa.split(' ')
-  const ready = await kube(
-    ...namespace,
-    'get',
-    'deployment',
-    'warren-machines',
-    '-o',
-    'jsonpath={.status.readyReplicas}',
-  )
-  return `${ready || 0} of ${wanted} wanted placeholders run; KEDA's average value is ${average}`
 }
 
 async function evict(name: string): Promise<void> {
