@@ -17,8 +17,8 @@ export type Listener = {
   useCertificate(pair: TlsPair): void
   /** With `inherited`, listens on that descriptor, which must be of the same address. */
   listen(host: string, port: number, inherited?: number): Promise<void>
-  /** Rejects new connections, lets open ones end for a moment, then cuts them. */
-  close(graceMs: number): Promise<void>
+  /** Rejects new connections, lets open ones end, then cuts them: after that time, or when the promise resolves. */
+  close(graceMs: number, finished?: Promise<void>): Promise<void>
 }
 
 /**
@@ -56,8 +56,9 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
     server,
     useCertificate() {},
     listen: (host, port, inherited) => listen(server, host, port, inherited),
-    close: (graceMs) =>
+    close: (graceMs, finished) =>
       closeGently(server, graceMs, {
+        finished,
         closeIdle: () => {
           server.closeIdleConnections()
           http2?.close()
@@ -116,6 +117,14 @@ async function listenOn(server: Server, fd: number, wanted: string): Promise<voi
 const lingerMs = 300
 const closeIdleEveryMs = 50
 
+export type ClosingOptions = {
+  closeIdle: () => void
+  /** Cuts what `closeAllConnections` of the server does not know. */
+  cut?: () => void
+  /** Resolves when nobody is worth waiting for any more. */
+  finished?: Promise<void> | undefined
+}
+
 /**
  * A client may be sending its next request on an idle connection at this moment. So each answer first asks the
  * client to open another connection, and idle connections are closed only then.
@@ -123,7 +132,7 @@ const closeIdleEveryMs = 50
 export function closeGently(
   server: Server,
   graceMs: number,
-  { closeIdle, cut }: { closeIdle: () => void; cut?: () => void },
+  { closeIdle, cut, finished }: ClosingOptions,
 ): Promise<void> {
   return new Promise((resolve) => {
     server.prependListener('request', (_request, response) => {
@@ -137,11 +146,13 @@ export function closeGently(
       },
       Math.min(lingerMs, graceMs / 4),
     )
-    const end = setTimeout(() => {
+    const cutAll = () => {
       clearInterval(sweep)
       server.closeAllConnections()
       cut?.()
-    }, graceMs)
+    }
+    const end = setTimeout(cutAll, graceMs)
+    void finished?.then(cutAll)
     // Unlike that of an HTTP server, this one leaves idle connections open.
     NetServer.prototype.close.call(server, () => {
       for (const timer of [linger, sweep, end]) clearTimeout(timer)

@@ -12,8 +12,10 @@ import { SignedFileSearch } from '../edge/signed-file.ts'
 import { AppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import type { RequestSource } from '../lib/request-source.ts'
+import { RequestsUnderWay } from '../lib/requests-under-way.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import type { PeerServer } from '../peers/peer-server.ts'
+import { closeDoors } from './close-doors.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -30,8 +32,6 @@ import { createRenderMetrics } from './telemetry/telemetry.ts'
 import { certificateProblem, readTlsFiles, TlsWatch } from './tls-files.ts'
 import { version } from './version.ts'
 
-const closeGraceMs = 2000
-const finishWithinMs = 1000
 const lookAtCertificateEveryMs = 2000
 const mebibyte = 1024 * 1024
 
@@ -87,16 +87,16 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
   edge.attach(listener.server, api.routing)
   const sockets = inheritedSockets()
   let inner: PeerServer | undefined
+  const underWay = new RequestsUnderWay(ports.clock)
+  underWay.watch(listener.server)
   closers.add('the doors', async () => {
     health.close()
-    const closed = Promise.all([
-      listener.close(closeGraceMs),
-      inner && closeGently(inner.server, closeGraceMs, { closeIdle: inner.turnIdleAway }),
-    ])
-    // Requests under way may finish. Only the edge knows upgraded connections, for which the doors would wait.
-    await Promise.race([closed, delay(finishWithinMs)])
-    edge.close()
-    await closed
+    const doors = [listener.close]
+    if (inner) {
+      const { server, turnIdleAway: closeIdle } = inner
+      doors.push((graceMs, finished) => closeGently(server, graceMs, { closeIdle, finished }))
+    }
+    await closeDoors({ doors, underWay, cutTunnels: () => edge.close() })
   })
   if (cluster) {
     const signedFiles = new SignedFileSearch(ports.routes, ports.clock)
@@ -114,6 +114,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
         if (!answerOperation(request, response, operations)) api.routing(request, response)
       })
     inner = await listenForPeers(config, cluster, edge.serverOptions, attach, sockets.peers)
+    underWay.watch(inner.server)
   }
   await listener.listen(config.host, config.port, sockets.door)
   return url

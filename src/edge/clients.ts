@@ -1,5 +1,6 @@
 /** Counts the clients of one sandbox against a limit, and finds all of them when the sandbox ends. */
 import { envdPort } from '../contract/constants.ts'
+import { systemClock } from '../lib/clock.ts'
 import type { EdgeAnswer } from './answers.ts'
 
 /**
@@ -29,9 +30,14 @@ export class Clients {
   enter(port: number, cut: Cut): (() => void) | null {
     const clients = port === envdPort ? this.#toAgent : this.#toPorts
     if (clients.length >= this.limit) return null
-    const client = { cut, port, place: clients.length }
+    const client = { cut, port, since: systemClock.now(), place: clients.length }
     clients.push(client)
     return () => remove(clients, client)
+  }
+
+  hasNewerThan(time: number): boolean {
+    const isNewer = ({ since }: Client) => since > time
+    return this.#toAgent.some(isNewer) || this.#toPorts.some(isNewer)
   }
 
   cutAll(answerFor: (port: number) => EdgeAnswer | null): void {
@@ -39,7 +45,7 @@ export class Clients {
   }
 }
 
-type Client = { cut: Cut; port: number; place: number }
+type Client = { cut: Cut; port: number; since: number; place: number }
 
 /**
  * The last client takes the place of the one that leaves. A Set would be simpler, but the tables that a busy

@@ -16,8 +16,9 @@ export type Sandbox = {
   sandboxID: string
   /** Makes the sandbox's port lead to a server of the test. */
   map(port: number, realPort: number): void
-  /** `departs`: the sandbox goes on, on another node. */
-  remove(options?: { departs: boolean }): void
+  remove(): void
+  /** The sandbox goes on, on another node. */
+  depart(): Promise<void>
 }
 
 type SandboxOptions = { sandboxID?: string; trafficToken?: string; agentToken?: string } & Pick<
@@ -72,7 +73,8 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
       return {
         sandboxID,
         map: (port, realPort) => void ports.set(port, realPort),
-        remove: (how) => routes.remove(sandboxID, runID, how),
+        remove: () => routes.remove(sandboxID, runID),
+        depart: () => routes.depart(sandboxID, runID),
       }
     },
     async service(listener) {

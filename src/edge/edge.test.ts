@@ -263,43 +263,6 @@ describe('the connection limit', () => {
   })
 })
 
-describe('requests without an answer when the route of their sandbox is removed', () => {
-  const remove = async (how: { departs: boolean }) => {
-    await using edge = await edgeFixture()
-    const sandbox = edge.sandbox()
-    let waiting = 0
-    const silent = await edge.service(() => {
-      waiting++
-    })
-    for (const port of [80, envd]) sandbox.map(port, silent.port)
-    const asked = [
-      { headers: { ...to(sandbox, envd), 'Content-Type': 'application/connect+json' } },
-      { headers: { ...to(sandbox, envd), 'Connect-Protocol-Version': '1' } },
-      { headers: to(sandbox, 80) },
-    ].map((options) => fetchOnce(edge.port, { method: 'POST', ...options }))
-    while (waiting < asked.length) await new Promise(setImmediate)
-    sandbox.remove(how)
-    return Promise.all(asked)
-  }
-
-  it('learn that a sandbox on its way to another node lives, and may have carried them out', async () => {
-    const answers = await remove({ departs: true })
-    assert.deepEqual(
-      answers.map(({ status }) => status),
-      [200, 409, 503],
-    )
-    for (const { body } of answers) assert.match(body, /is on its way to another machine/)
-    for (const { body } of answers.slice(0, 2)) assert.match(body, /"code":"aborted"/)
-  })
-
-  it('learn that a sandbox has ended or was paused', async () => {
-    for (const { status, body } of await remove({ departs: false })) {
-      assert.equal(status, 502)
-      assert.match(body, /The sandbox was not found/)
-    }
-  })
-})
-
 describe('on a host shared with the API', () => {
   const shared = (sandbox: { sandboxID: string }, port: number) => ({
     Host: '127.0.0.1',

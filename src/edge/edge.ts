@@ -59,6 +59,8 @@ export type EdgeOptions = {
   connectionLimit?: number
   /** Waits between attempts to reach a port that refuses. */
   retryWaitsMs?: readonly number[]
+  /** How old a request may become before a move of its sandbox to another node cuts it. */
+  finishWithinMs?: number
   /** Called with each request or tunnel to a sandbox when it is over. */
   onFinished?: OnFinished
 }
@@ -122,6 +124,8 @@ export function createEdge(options: EdgeOptions): Edge {
 }
 
 const defaultRetryWaitsMs = [100, 200, 400, 400, 400]
+/** Longer than a short command takes on a busy machine. New requests wait meanwhile. */
+const defaultFinishWithinMs = 5000
 
 type Target = SandboxDestination & { route: Route }
 
@@ -144,7 +148,10 @@ class SandboxEdge {
   #log: Log
   #onFinished: OnFinished | undefined
   #limits: { connectionLimit: number; retryWaitsMs: readonly number[] }
+  #finishWithinMs: number
   #runs = new Map<string, Run>()
+  /** Runs without a route, whose last requests may finish. */
+  #departing = new Set<Run>()
   // A request is claimed and handled in one go, so the last result is the one needed again.
   #asked: { request: IncomingMessage; destination: Destination } | null = null
   #stopWatching: () => void
@@ -159,6 +166,7 @@ class SandboxEdge {
     log,
     connectionLimit = 1000,
     retryWaitsMs = defaultRetryWaitsMs,
+    finishWithinMs = defaultFinishWithinMs,
     onFinished,
   }: EdgeOptions) {
     this.#routes = routes
@@ -169,6 +177,7 @@ class SandboxEdge {
     this.#log = log
     this.#onFinished = onFinished
     this.#limits = { connectionLimit, retryWaitsMs }
+    this.#finishWithinMs = finishWithinMs
     this.#stopWatching = routes.onRemove((route, departs) => this.#endRun(route, departs))
   }
 
@@ -199,7 +208,7 @@ class SandboxEdge {
     this.#stopWatching()
     this.#waker?.close()
     // The sandboxes keep running, so no answer about their end would be true.
-    for (const run of this.#runs.values()) run.end(() => null)
+    for (const run of [...this.#runs.values(), ...this.#departing]) run.end(() => null)
     this.#runs.clear()
   }
 
@@ -314,10 +323,18 @@ class SandboxEdge {
     return run
   }
 
-  #endRun({ sandboxID, runID }: Route, departs: boolean): void {
+  #endRun({ sandboxID, runID }: Route, departs: boolean): void | Promise<void> {
     const run = this.#runs.get(sandboxID)
     if (run?.route.runID !== runID) return
     this.#runs.delete(sandboxID)
-    run.end((port) => (departs ? sandboxDeparts(sandboxID, port) : sandboxNotFound(sandboxID)))
+    if (departs) return this.#depart(run)
+    run.end(() => sandboxNotFound(sandboxID))
+  }
+
+  async #depart(run: Run): Promise<void> {
+    this.#departing.add(run)
+    await run.letFinish(this.#finishWithinMs)
+    this.#departing.delete(run)
+    run.end((port) => sandboxDeparts(run.route.sandboxID, port))
   }
 }

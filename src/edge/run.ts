@@ -3,7 +3,7 @@ import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/network/routes.ts'
-import { systemClock } from '../lib/clock.ts'
+import { sleep, systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
 import type { EdgeAnswer } from './answers.ts'
@@ -12,6 +12,7 @@ import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
 
 const mostIdleUpstreams = 64
+const lookEveryMs = 20
 
 export class Run {
   route: Route
@@ -57,6 +58,15 @@ export class Run {
     const isFirst = !this.#hasFlooded
     this.#hasFlooded = true
     return isFirst
+  }
+
+  /** Waits for requests until they are that old. Older ones are long commands and streams, which may last for hours. */
+  async letFinish(withinMs: number): Promise<void> {
+    // Counted, because a clock that is set back would make requests look new for as long.
+    for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
+      if (this.#ended.signal.aborted || !this.clients.hasNewerThan(systemClock.now() - withinMs)) return
+      await sleep(systemClock, lookEveryMs)
+    }
   }
 
   /** Clients that wait for an answer get this one. */

@@ -24,6 +24,25 @@ async function departed({ service, team, stores, driver, routes }: Fixture) {
   return { sandboxID, endAt }
 }
 
+test('the snapshot of a move is taken after the requests under way have finished', async (t) => {
+  const { one } = await openDraining(t)
+  const row = (await one.stores.sandboxes.find(await startRunning(one)))!
+  const finished = Promise.withResolvers<void>()
+  const removed = new Promise<void>((resolve) => {
+    one.routes.onRemove(() => {
+      resolve()
+      return finished.promise
+    })
+  })
+  const pause = one.service.pauseAsSeen(row, { departs: true })
+  await removed
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
+  assert.equal(await one.driver.recover(row.handle!), 'running')
+  finished.resolve()
+  assert.equal((await pause)?.state, 'paused')
+  assert.equal(await one.driver.recover(row.handle!), 'gone')
+})
+
 test('a node that took a sandbox and could not resume it does so later by itself, even if it is not draining', async (t) => {
   const { one, other, drainer, drainerOfOther, clock, peer, take } = await openDraining(t)
   await other.stores.teams.setLimits(other.team.teamID, { ...other.team.limits, maxSandboxes: 1 })

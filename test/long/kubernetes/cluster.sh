@@ -8,13 +8,6 @@ here=$(dirname "$(readlink -f "$0")")
 . "$here/names.sh"
 
 in_hub() { nsenter --net="/run/netns/$hub" "$@"; }
-# Runs a program until `down`, with its output in a log.
-keep() {
-  local name=$1
-  shift
-  setsid "$@" >>"$work/logs/$name.log" 2>&1 </dev/null &
-  echo "$!" >"$work/pids/$name"
-}
 wait_for() {
   local what=$1
   shift
@@ -31,7 +24,7 @@ up() {
   for user in admin controllers scheduler proxy $(for n in $nodes; do echo "node-$n"; done); do make_kubeconfig "$user"; done
   make_network
   start_database
-  keep objects nsenter --net="/run/netns/$hub" "$versitygw" \
+  keep objects nsenter --net="/run/netns/$hub" "$bin/versitygw" \
     --access tester --secret secret-of-the-tests --port "$hub_address:7070" --quiet posix "$work/objects"
   start_control_plane
   for n in $nodes; do start_node "$n"; done
@@ -44,7 +37,7 @@ NODE
   kube patch node hub --subresource=status --type=merge \
     --patch "{\"status\": {\"addresses\": [{\"type\": \"InternalIP\", \"address\": \"$hub_address\"}]}}"
   keep hub-proxy nsenter --net="/run/netns/$hub" "$bin/kube-proxy" --kubeconfig="$(kubeconfig proxy)" \
-    --hostname-override=hub --bind-address="$hub_address" --proxy-mode=iptables --cluster-cidr="$pod_range" \
+    --hostname-override=hub --bind-address="$hub_address" --proxy-mode=nftables --cluster-cidr="$pod_range" \
     --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0 \
     --metrics-bind-address=127.0.0.1:10249 --healthz-bind-address=127.0.0.1:10256
   kube get nodes -o wide
@@ -141,7 +134,7 @@ trial() {
   key=$(kube --namespace warren exec daemonset/warren -- /opt/warren/bin/warren env | sed -n 's/^export E2B_API_KEY=//p')
   address=http://$(kube --namespace warren get service warren --output 'jsonpath={.spec.clusterIP}')
   E2B_API_KEY=$key E2B_API_URL=$address E2B_SANDBOX_URL=$address TRIAL_FILE=$work/counting.json \
-    in_hub "$here/../../../bin/node" "$here/trial.ts" "$@"
+    in_hub "$repo/bin/node" "$here/trial.ts" "$@"
 }
 
 down() {

@@ -4,7 +4,6 @@ set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=names.sh
 . "$here/names.sh"
-repo=$(readlink -f "$here/../../..")
 
 if ! kube get namespace warren >/dev/null 2>&1; then
   kube create namespace warren
@@ -16,6 +15,7 @@ if ! kube get namespace warren >/dev/null 2>&1; then
   kube --namespace warren create secret generic warren-objects \
     --from-literal=AWS_ACCESS_KEY_ID=tester --from-literal=AWS_SECRET_ACCESS_KEY=secret-of-the-tests
 fi
-nsenter --net="/run/netns/$hub" "$(ls "$repo"/.cache/helm/v*)" --kubeconfig "$(kubeconfig admin)" upgrade --install warren \
+nsenter --net="/run/netns/$hub" "$bin/helm" --kubeconfig "$(kubeconfig admin)" upgrade --install warren \
   "$repo/charts/warren" --namespace warren --set objectStore.bucket=s3://warren --set objectStore.endpoint="http://$hub_address:7070" \
   --set objectStore.existingSecret=warren-objects --set settings.WARREN_ISOLATION=gvisor "$@"
+kube --namespace warren rollout status daemonset/warren --timeout=20m

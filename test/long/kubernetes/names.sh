@@ -1,11 +1,11 @@
-# What cluster.sh and node.sh agree on. The folders can be given as variables.
-build=${KUBERNETES_BUILD:-$(readlink -f "$here/../../..")/.cache/kubernetes}
+# What these scripts agree on. The folders can be given as variables.
+repo=$(readlink -f "$here/../../..")
+build=${KUBERNETES_BUILD:-$repo/.cache/kubernetes}
 work=${KUBERNETES_WORK:-/var/tmp/warren-kubernetes}
-bin=$build/bin       # Kubernetes
+bin=$build/bin       # Kubernetes, Helm and an S3 server
 debian=$build/debian # etcd, containerd, network plugins and busybox, unpacked from Debian's packages
-versitygw=$(readlink -f "$here/../../..")/.cache/machine/programs/versitygw-v1.8.0
 postgres_bin=/usr/lib/postgresql/15/bin
-machine_cache=${WARREN_CACHE_DIR:-/var/cache/warren}
+machine_cache=/var/cache/warren
 nodes='1 2 3'
 hub=warren-kube
 hub_address=10.97.0.1
@@ -28,3 +28,10 @@ current-context: here
 CONFIG
 }
 kube() { nsenter --net="/run/netns/$hub" "$bin/kubectl" --kubeconfig="$(kubeconfig admin)" "$@"; }
+# Runs a program until `down`, with its output in a log.
+keep() {
+  local name=$1
+  shift
+  setsid "$@" >>"$work/logs/$name.log" 2>&1 </dev/null &
+  echo "$!" >"$work/pids/$name"
+}

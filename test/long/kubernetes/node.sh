@@ -70,7 +70,7 @@ until ctr version >/dev/null 2>&1; do sleep 0.2; done
 for image in "$build"/images/*.tar; do
   ctr --namespace k8s.io images import "$image" >>"$work/logs/import-$n.log" 2>&1
 done
-"$bin/kube-proxy" --kubeconfig="$(kubeconfig proxy)" --hostname-override="node-$n" --proxy-mode=iptables \
+"$bin/kube-proxy" --kubeconfig="$(kubeconfig proxy)" --hostname-override="node-$n" --proxy-mode=nftables \
   --cluster-cidr="$pod_range" --conntrack-max-per-core=0 --conntrack-tcp-timeout-established=0 \
   --conntrack-tcp-timeout-close-wait=0 >>"$work/logs/proxy-$n.log" 2>&1 &
 exec "$bin/kubelet" --kubeconfig="$(kubeconfig "node-$n")" --config="$folder/kubelet.yaml" --hostname-override="node-$n" \

@@ -366,11 +366,14 @@ export class SandboxLauncher {
   }
 
   /** Cuts open connections before the processes end or freeze, so that no client sees a clean end. */
-  closeRoute(
-    { sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>,
-    { departs = false } = {},
-  ): void {
-    this.#parts.routes.remove(sandboxID, runID, { departs })
+  closeRoute({ sandboxID, runID, handle }: Pick<Sandbox, 'sandboxID' | 'runID' | 'handle'>): void {
+    this.#parts.routes.remove(sandboxID, runID)
+    if (handle) this.#parts.egress.close(handle)
+  }
+
+  /** The same for a sandbox that moves to another node, after a moment in which requests under way may finish. */
+  async closeRouteToDepart({ sandboxID, runID, handle }: Sandbox): Promise<void> {
+    await this.#parts.routes.depart(sandboxID, runID)
     if (handle) this.#parts.egress.close(handle)
   }
 

@@ -29,8 +29,8 @@ export function ingressOf(network: Network): Pick<Route, 'maskHost' | 'tlsPorts'
   }
 }
 
-/** `departs`: the sandbox goes on, on another node. */
-type RemovedRouteWatcher = (route: Route, departs: boolean) => void
+/** `departs`: the sandbox goes on, on another node, after the returned promise. */
+type RemovedRouteWatcher = (route: Route, departs: boolean) => void | Promise<void>
 
 export class RouteTable {
   #routes = new Map<string, Route>()
@@ -61,14 +61,23 @@ export class RouteTable {
     for (const watcher of this.#onAdd) watcher(route)
   }
 
-  /** Removes the route of this run only. The watchers then reset connections through it. `departs`: to another node. */
-  remove(sandboxID: string, runID: string, { departs = false } = {}): void {
+  /** Removes the route of this run only. The watchers then reset connections through it. */
+  remove(sandboxID: string, runID: string): void {
+    void this.#remove(sandboxID, runID, false)
+  }
+
+  /** The same for a run that moves to another node. Requests under way have a moment to finish; resolves after that. */
+  async depart(sandboxID: string, runID: string): Promise<void> {
+    await Promise.all(this.#remove(sandboxID, runID, true))
+  }
+
+  #remove(sandboxID: string, runID: string, departs: boolean): (void | Promise<void>)[] {
     this.letGo(sandboxID, runID)
     const route = this.#routes.get(sandboxID)
-    if (!route || route.runID !== runID) return
+    if (!route || route.runID !== runID) return []
     this.#routes.delete(sandboxID)
     this.#ofToken.delete(hashOf(route.agentToken))
-    for (const watcher of this.#onRemove) watcher(route, departs)
+    return [...this.#onRemove].map((watcher) => watcher(route, departs))
   }
 
   /** Marks the run as frozen: new requests get this message until `letGo`, and requests under way wait. */

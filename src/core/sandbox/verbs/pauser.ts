@@ -140,7 +140,9 @@ export class Pauser {
     let memory = options.memory && snapshots.takesMemory
     if (memory && isHealthy && !standsStill) memory = await this.#canKeepMemory(row, options, signal)
     signal.throwIfAborted()
-    launcher.closeRoute(row, { departs: options.departs })
+    if (options.departs) await launcher.closeRouteToDepart(row)
+    else launcher.closeRoute(row)
+    signal.throwIfAborted()
     const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)

@@ -1,0 +1,34 @@
+/** The requests of servers that have not been answered completely, and since when. Upgraded connections do not count. */
+import type { Server } from 'node:http'
+import { type Clock, sleep } from './clock.ts'
+
+const lookEveryMs = 50
+
+export class RequestsUnderWay {
+  readonly #clock: Clock
+  readonly #since = new Set<{ at: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  watch(server: Server): void {
+    for (const event of ['request', 'checkContinue'] as const) {
+      server.prependListener(event, (_request, response) => {
+        const since = { at: this.#clock.now() }
+        this.#since.add(since)
+        response.once('close', () => this.#since.delete(since))
+      })
+    }
+  }
+
+  /** Waits for requests until they are that old. Older ones are long commands and streams, which may last for hours. */
+  async letFinish(withinMs: number): Promise<void> {
+    // Counted, because a clock that is set back would make requests look new for as long.
+    for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
+      const oldest = this.#clock.now() - withinMs
+      if (![...this.#since].some(({ at }) => at > oldest)) return
+      await sleep(this.#clock, lookEveryMs)
+    }
+  }
+}
