@@ -111,23 +111,13 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/store/node-forgetting.ts',
-        from: `    .where((where) => where.not(isMovable(where)))
-    .orderBy('id')
-    .execute()
-  let lost = 0
-  for (const { id: sandboxID, state } of rows) {
-    const type = eventOfMove(state, 'killing')
-    const update = {
-      // The node may still run, and may have stored the sandbox since this listed it.
-      fence: { sandboxID, nodeID, from: [state], isUnmovable: true }`,
-        to: `    .orderBy('id')
-    .execute()
-  let lost = 0
-  for (const { id: sandboxID, state } of rows) {
-    const type = eventOfMove(state, 'killing')
-    const update = {
-      // The node may still run, and may have stored the sandbox since this listed it.
-      fence: { sandboxID, nodeID, from: [state] }`,
+        from: '    .where((where) => where.not(isMovable(where)))\n',
+        to: '',
+      },
+      {
+        file: 'src/store/node-forgetting.ts',
+        from: 'from: [state], isUnmovable: true }',
+        to: 'from: [state] }',
       },
     ],
     search: { plan: { nodes: 3, mishaps: ['forgotten'] } },
