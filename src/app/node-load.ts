@@ -16,6 +16,7 @@ export function readFacts(isolation: NodeFacts['isolation'], { machine }: Opened
     isolation,
     cpuCount,
     memoryMB,
+    keepsArriving: true,
     cpu: {
       architecture: arch() === 'x64' ? 'x86_64' : arch(),
       family: field('cpu family'),

@@ -67,8 +67,8 @@ export const schema = {
   ),
   earlyResumes: setting(
     'WARREN_EARLY_RESUMES',
-    'no',
-    'yes: a sandbox from the object store runs while its memory still arrives; needs /dev/fuse and gVisor.',
+    'yes',
+    'yes: a sandbox from the object store runs while its memory still arrives, where /dev/fuse and gVisor allow it.',
     kind.oneOf('no', 'yes'),
   ),
   secretsDir: setting(

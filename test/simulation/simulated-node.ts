@@ -47,6 +47,7 @@ export const rootFolder = '/root'
 const sameFacts: NodeFacts = {
   version: '1',
   isolation: 'gvisor',
+  keepsArriving: true,
   cpuCount: 64,
   memoryMB: 1e6,
   cpu: { architecture: 'x64', family: '1', model: '1', modelName: 'simulated', features: [] },

@@ -11,6 +11,8 @@ export type NodeFacts = {
   cpu: { architecture: string; family: string; model: string; modelName: string; features: readonly string[] }
   cpuCount: number
   memoryMB: number
+  /** Missing: its version may sweep objects from which the memory of a running sandbox still arrives. */
+  keepsArriving?: true
 }
 
 /** The report of a node with every sign of life. */

@@ -24,6 +24,8 @@ export type BytesFetcherParts = {
   snapshots: StoredSnapshots
   layers: StoredLayers
   logs: LogCarrier
+  /** False while another node may remove an object from which the memory of a running sandbox arrives. */
+  isArrivingKept: () => Promise<boolean>
   clock: Clock
   log: Log
 }
@@ -84,7 +86,7 @@ export class BytesFetcher implements BytesSource {
     if (!paused || !stored) return undefined
     if (wanted && stored.needs) await this.requireFit(sandboxID, stored.needs)
     const beside = this.#parts.logs.unpack(sandboxID)
-    const options = { memory: wanted, memoryLater: true }
+    const options = { memory: wanted, memoryLater: wanted && (await this.#parts.isArrivingKept()) }
     const here = await snapshots.fetch(snapshot.name, sandboxKey(paused), options, signal, beside)
     return here?.arriving && { runID, ...stored }
   }

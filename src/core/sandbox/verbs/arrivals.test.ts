@@ -8,6 +8,7 @@ import type { ArrivingDriver } from '../../../drivers/fake/arriving-driver.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import { MemoryObjectStore } from '../../../objects/memory-object-store.ts'
 import { ObjectPacks } from '../../../objects/packs.ts'
+import { aNode } from '../../../store/suite/nodes.ts'
 import { sandboxKey } from '../../object-storage/keys.ts'
 import { patienceMs } from '../../object-storage/patience.ts'
 
@@ -221,3 +222,22 @@ test('a paused sandbox whose upload was cut off before it was recorded comes bac
   await service.connect(team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')
 })
+
+for (const [release, arrives] of [
+  ['an earlier one', false],
+  ['this one', true],
+] as const) {
+  test(`memory ${arrives ? 'arrives later' : 'comes first'} beside a node of ${release}`, async (t) => {
+    const { node } = await world(t)
+    const beside = aNode('beside')
+    await node.stores.nodes.join({
+      ...beside,
+      facts: { ...beside.facts, ...(arrives && { keepsArriving: true }) },
+    })
+    const { sandboxID, held } = await halfArrived(node)
+    assert.equal((await rowOf(node, sandboxID)).snapshot?.arrivesFrom !== undefined, arrives)
+    assert.equal(memoryOf(node, sandboxID) === 'memory', !arrives)
+    held.open()
+    await until(async () => memoryOf(node, sandboxID) === 'memory')
+  })
+}
