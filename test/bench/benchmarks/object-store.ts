@@ -1,11 +1,11 @@
 /** The first command after a resume from the object store, as on a machine that never had the sandbox, beside one from the local disk. */
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { Sandbox } from 'e2b'
 import { dataPaths } from '../../../src/app/data-folder.ts'
-import { delay } from '../../../src/lib/clock.ts'
 import { eventually } from '../../support/eventually.ts'
-import { startObjectStore, type TestObjectStore } from '../../support/object-store.ts'
+import { startObjectStore } from '../../support/object-store.ts'
 import { noWarmPool, place, startWarren, type Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { type Contender, type Row, takeTurns, timed } from '../measure.ts'
@@ -14,8 +14,6 @@ import type { Report } from '../report.ts'
 const sizesMB = [10, 100, 500] as const
 /** Whether the sandbox runs while its memory still arrives. */
 const ways = { no: 'whole', yes: 'early' } as const
-/** The row says so a moment after the object is there. */
-const markMs = 1000
 
 /** Only gVisor keeps memory. The server is on the same machine: the network costs nothing here. */
 export async function objectStore(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
@@ -36,7 +34,7 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
       try {
         for (const heldMB of sizesMB) {
           const options = { rounds: Math.min(rounds, 3), warmUps: 0, pauseMs: 500, signal: machine.signal }
-          rows.push(...(await takeTurns([contender(warren, objects, heldMB, way)], options)))
+          rows.push(...(await takeTurns([contender(warren, heldMB, way)], options)))
         }
       } finally {
         await warren.stop()
@@ -48,7 +46,7 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
   return { title, rows, targets: [] }
 }
 
-function contender(warren: Warren, objects: TestObjectStore, heldMB: number, way: string): Contender {
+function contender(warren: Warren, heldMB: number, way: string): Contender {
   return {
     name: `warren gvisor, ${heldMB} MB, ${way}`,
     async sample() {
@@ -57,11 +55,10 @@ function contender(warren: Warren, objects: TestObjectStore, heldMB: number, way
         // Random, so that nothing can compress it.
         await sandbox.commands.run(`head -c ${heldMB * 1_000_000} /dev/urandom > /dev/shm/held`)
         const [pause] = await timed(() => sandbox.pause())
-        const [upload] = await timed(() => uploaded(objects, sandbox))
+        const [upload] = await timed(() => uploaded(warren, sandbox))
         const [fromDisk] = await timed(() => firstCommand(sandbox))
         await sandbox.pause()
-        await uploaded(objects, sandbox)
-        await delay(markMs)
+        await uploaded(warren, sandbox)
         forgetOnDisk(warren, sandbox)
         const started = performance.now()
         const [fromStore] = await timed(() => firstCommand(sandbox))
@@ -86,16 +83,15 @@ async function firstCommand(sandbox: Sandbox): Promise<void> {
   await sandbox.commands.run('true')
 }
 
-async function uploaded({ folder }: TestObjectStore, { sandboxId }: Sandbox): Promise<void> {
-  const before = new Set(seen.get(sandboxId))
+/** Only then another machine may take it, and this one may lose its copy. */
+async function uploaded({ dataFolder }: Warren, { sandboxId }: Sandbox): Promise<void> {
+  using database = new DatabaseSync(join(dataFolder, 'warren.db'), { readOnly: true })
+  const row = database.prepare('select stored_at from sandboxes where id = ?')
   await eventually(async () => {
-    const names = readdirSync(join(folder, 'tests/sandboxes', sandboxId)).filter((name) => !before.has(name))
-    if (names.length === 0) throw new Error('it is not in the store yet')
-    seen.set(sandboxId, [...before, ...names])
+    const { stored_at: storedAt } = row.get(sandboxId) as { stored_at: number | null }
+    if (storedAt === null) throw new Error('it is not in the store yet')
   })
 }
-
-const seen = new Map<string, string[]>()
 
 function forgetOnDisk(warren: Warren, { sandboxId }: Sandbox): void {
   const { snapshots } = dataPaths(warren.dataFolder)
