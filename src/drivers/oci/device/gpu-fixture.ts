@@ -2,7 +2,6 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { after } from 'node:test'
 import type { GpuSources } from './find-gpus.ts'
 
 export type FakeMachine = GpuSources & {
@@ -16,7 +15,8 @@ const libraries = ['libcuda', 'libnvidia-ml', 'libnvidia-ptxjitcompiler', 'libnv
 /** `cards` is the number of cards that the driver shows. Each has a node in /dev. The libraries lie in Debian's folders. */
 export function fakeMachine(cards: number): FakeMachine {
   const root = mkdtempSync(join(tmpdir(), 'warren-gpus-'))
-  after(() => rmSync(root, { recursive: true }))
+  // Not after a test: hooks of a suite make machines for all its tests.
+  process.once('exit', () => rmSync(root, { recursive: true, force: true }))
   const devices = new Map<string, number[]>()
   const write = (path: string, text: string) => {
     mkdirSync(dirname(join(root, path)), { recursive: true })
