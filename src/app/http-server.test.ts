@@ -69,7 +69,7 @@ async function listenOnInherited(port: number): Promise<string> {
     const done = await listener.listen('127.0.0.1', ${wanted}, 3).then(() => 'listens', (error) => error.constructor.name + error.message)
     console.log(done)
     process.exit()`
-  const child = spawn(process.execPath, [...process.execArgv, '--input-type=module', '-e', script], {
+  const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
     stdio: ['ignore', 'pipe', 'inherit', fd],
   })
   const said = Buffer.concat(await child.stdout!.toArray()).toString()
