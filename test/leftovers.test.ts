@@ -38,6 +38,27 @@ describe('a network with leftovers of an interrupted test', () => {
     assert.ok(!names('/run').includes(`warren-${instance}`))
   })
 
+  it('is freed of the rules of a driver that never had a slot', async () => {
+    const table = `warren_${instance}`
+    run('nft', 'add', 'table', 'inet', table)
+    run('nft', 'add', 'chain', 'inet', table, 'to-host')
+    run(
+      'nft',
+      'add',
+      'rule',
+      'inet',
+      table,
+      'to-host',
+      'ip',
+      'daddr',
+      subnet.replace('0/24', '253'),
+      'accept',
+    )
+    assert.match(run('nft', 'list', 'tables'), new RegExp(table))
+    await freeNetwork(subnet)
+    assert.doesNotMatch(run('nft', 'list', 'tables'), new RegExp(table))
+  })
+
   it('is left alone while the process that made the leftovers lives', async () => {
     leaveSlot(`${process.pid} ${startOf(process.pid)}`)
     await freeNetwork(subnet)

@@ -4,18 +4,27 @@
  */
 import { existsSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseSubnet } from '../../src/drivers/oci/network/addresses.ts'
 import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
 import { eventually } from './eventually.ts'
 import { names, run } from './traces.ts'
 
 /**
- * Before a Warren or a driver starts on its network: a test that was cut off leaves sandboxes and slots, and with any of
- * those in the network the next start there is refused. What somebody still runs is left alone.
+ * Before a Warren or a driver starts on its network: a test that was cut off leaves sandboxes, slots and rules, and with
+ * any of those in the network the next start there is refused. What somebody still runs is left alone.
  */
 export async function freeNetwork(subnet: string): Promise<void> {
   const routes = run('ip', '-4', '-oneline', 'route', 'show', 'root', subnet)
   const instances = [...routes.matchAll(/ dev w([0-9a-f]{6})\d+ /g)].map((match) => match[1]!)
-  for (const instance of new Set(instances)) if (!isOwned(instance)) await loseInstance(instance)
+  for (const instance of new Set([...instances, ...instancesWithGate(parseSubnet(subnet).gate)]))
+    if (!isOwned(instance)) await loseInstance(instance)
+}
+
+/** A driver that was killed before its first slot left rules and no link. */
+function instancesWithGate(gate: string): string[] {
+  const tables = [...run('nft', 'list', 'tables', 'inet').matchAll(/warren_([0-9a-f]{6})$/gm)]
+  const rules = (instance: string) => run('nft', 'list', 'chain', 'inet', `warren_${instance}`, 'to-host')
+  return tables.map((match) => match[1]!).filter((instance) => rules(instance).includes(`ip daddr ${gate} `))
 }
 
 /** Takes everything of the sandboxes that a reboot of the machine takes, and nothing of the data folder. */

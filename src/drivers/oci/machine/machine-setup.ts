@@ -35,7 +35,7 @@ export async function setUpMachine(
   await mkdir(layout.run, { recursive: true })
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
-  await refuseTakenSubnet(layout, subnet.cidr)
+  await refuseTakenSubnet(layout, subnet)
   for (const folder of [layout.sandboxes, layout.disks]) await mkdir(folder, { recursive: true })
   for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
     await mkdir(folder, { recursive: true })
@@ -76,16 +76,36 @@ export async function limitTotalMemory(
 }
 
 /** Two Warrens that route the same addresses would get each other's packets. */
-async function refuseTakenSubnet(layout: Layout, subnet: string): Promise<void> {
-  const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', subnet])
+async function refuseTakenSubnet(layout: Layout, { cidr, gate }: Subnet): Promise<void> {
+  const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', cidr])
   const links = [...stdout.matchAll(/ dev (w[0-9a-f]{6}\d+) /g)].map((match) => match[1]!)
   const other = links.find((link) => !link.startsWith(layout.linkPrefix))
-  if (other === undefined) return
+  if (other !== undefined) {
+    throw new AppError(
+      'conflict',
+      `Sandboxes of another Warren are in the network ${cidr} (${other}): set WARREN_SUBNET to one that is free, ` +
+        'or stop the other one and its sandboxes.',
+    )
+  }
+  const table = await otherTableOf(gate, layout.table)
+  if (table === undefined) return
   throw new AppError(
     'conflict',
-    `Sandboxes of another Warren are in the network ${subnet} (${other}): set WARREN_SUBNET to one that is free, ` +
-      'or stop the other one and its sandboxes.',
+    `The firewall has rules of another Warren for the network ${cidr} (table ${table}), which would reject requests of ` +
+      'our sandboxes: set WARREN_SUBNET to a network that is free, or stop the other one. If none runs, it was killed ' +
+      `before it had a sandbox: remove its rules with "nft delete table inet ${table}".`,
   )
+}
+
+/** A Warren without a sandbox has no link that tells its network, and its rules close the gate to the sandboxes of others. */
+async function otherTableOf(gate: string, own: string): Promise<string | undefined> {
+  const { stdout } = await runCommand('nft', ['list', 'tables', 'inet'])
+  const tables = [...stdout.matchAll(/^table inet (warren_[0-9a-f]{6})$/gm)].map((match) => match[1]!)
+  for (const table of tables.filter((one) => one !== own)) {
+    // One that goes at this moment needs no answer.
+    const chain = await runCommand('nft', ['list', 'chain', 'inet', table, 'to-host']).catch(() => undefined)
+    if (chain?.stdout.includes(`ip daddr ${gate} `)) return table
+  }
 }
 
 /** The kernel counts the file watchers of all containers together, and its default limit suits one desktop. */

@@ -10,7 +10,9 @@ import { momentsOf } from '../../../../test/support/count-of.ts'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
+import { runCommand } from '../../../lib/run-command.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
+import { parseSubnet } from '../network/addresses.ts'
 import { createLayout } from '../record/layout.ts'
 import { startedPid } from '../runtime/runtime-files.ts'
 import type { OciBench } from './bench.ts'
@@ -109,6 +111,19 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
       await assert.rejects(bench.driver.start(newSpec(bench.rootFolder)), (error) =>
         isAppError(error, 'conflict'),
       )
+    })
+
+    it('are not started beside the rules of another Warren for their network, which the message names', async () => {
+      const table = `warren_feed${String(process.pid % 100).padStart(2, '0')}`
+      const { gate } = parseSubnet(bench.options.subnet)
+      const rules = `table inet ${table} { chain to-host { ip daddr ${gate} ct direction original reject; }; }`
+      await runCommand('nft', ['-f', '-'], { input: rules })
+      try {
+        await assert.rejects(bench.sandbox(), new RegExp(`"nft delete table inet ${table}"`))
+      } finally {
+        await runCommand('nft', ['delete', 'table', 'inet', table])
+      }
+      await bench.sandbox()
     })
 
     it('are found gone, and still listed, when their first process was killed', async () => {
