@@ -24,7 +24,7 @@ async function world(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-shared-base-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const objects = new MemoryObjectStore()
-  const opened = { objects, packs: new ObjectPacks(objects), close: () => objects.close() }
+  const opened = { objects, packs: new ObjectPacks(objects), prepare() {}, close: () => objects.close() }
   const source = join(folder, 'source')
   for (const name of ['etc', 'usr/bin', 'bin']) mkdirSync(join(source, name), { recursive: true })
   writeFileSync(join(source, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n')

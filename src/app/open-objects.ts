@@ -16,7 +16,13 @@ import type { FetchBase } from './setup/base-root.ts'
 /** Answers are short here. A server that accepts connections and stays silent must not delay the start for minutes. */
 const answersWithinMs = 10_000
 
-export type OpenedObjects = { objects: ObjectStore; packs: PackStore; close(): Promise<void> }
+export type OpenedObjects = {
+  objects: ObjectStore
+  packs: PackStore
+  /** Call it if files of packs will be fetched: the first of them then do not wait for a thread to start. */
+  prepare(): void
+  close(): Promise<void>
+}
 
 /** Undefined without an object store; its modules are not loaded then. */
 export async function openObjects(config: Config): Promise<OpenedObjects | undefined> {
@@ -34,7 +40,7 @@ export async function openObjects(config: Config): Promise<OpenedObjects | undef
     await thread.close()
     await objects.close()
   }
-  return { objects, packs: new ObjectPacks(objects, thread), close }
+  return { objects, packs: new ObjectPacks(objects, thread), prepare: () => thread.start(), close }
 }
 
 /**

@@ -91,6 +91,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   closers.add('collecting logs', () => collector.close())
   const opened = await openObjects(config)
   if (opened) closers.add('the object store', () => opened.close())
+  opened?.prepare()
   const images = await openImages(config, paths, extraCA, opened?.packs, log)
   closers.add('the images', () => images.close())
   const buildFiles = await openBuildFiles(paths, opened, log)

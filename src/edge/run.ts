@@ -3,16 +3,16 @@ import type { Agent } from 'node:http'
 import type { Socket } from 'node:net'
 import { envdPort } from '../contract/constants.ts'
 import type { Route } from '../core/sandbox/network/routes.ts'
-import { sleep, systemClock } from '../lib/clock.ts'
+import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
+import { letYoungFinish } from '../lib/requests-under-way.ts'
 import type { EdgeAnswer } from './answers.ts'
 import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
 
 const mostIdleUpstreams = 64
-const lookEveryMs = 20
 
 export class Run {
   route: Route
@@ -61,12 +61,12 @@ export class Run {
   }
 
   /** Waits for requests until they are that old. Older ones are long commands and streams, which may last for hours. */
-  async letFinish(withinMs: number): Promise<void> {
-    // Counted, because a clock that is set back would make requests look new for as long.
-    for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
-      if (this.#ended.signal.aborted || !this.clients.hasNewerThan(systemClock.now() - withinMs)) return
-      await sleep(systemClock, lookEveryMs)
-    }
+  letFinish(withinMs: number): Promise<void> {
+    return letYoungFinish(
+      systemClock,
+      withinMs,
+      (time) => !this.#ended.signal.aborted && this.clients.hasNewerThan(time),
+    )
   }
 
   /** Clients that wait for an answer get this one. */

@@ -1,7 +1,8 @@
 /** Copies a large sparse file, such as an empty disk, by system calls and without a program. */
-import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync } from 'node:fs'
 import type { CFunction } from './c-library.ts'
 import { openNativeLibc } from './native.ts'
+import { writeAll } from './write-all.ts'
 
 /** SEEK_DATA and SEEK_HOLE. */
 const [seekData, seekHole] = [3, 4]
@@ -41,12 +42,6 @@ function copyBlocks(source: number, target: number, start: number, end: number):
     const read = block.subarray(0, count)
     if (!read.equals(zeroes.subarray(0, count))) writeAll(target, read, at)
     at += count
-  }
-}
-
-function writeAll(target: number, bytes: Buffer, at: number): void {
-  for (let written = 0; written < bytes.length; ) {
-    written += writeSync(target, bytes, written, bytes.length - written, at + written)
   }
 }
 

@@ -23,8 +23,8 @@ function open() {
     })
   }
   const isOverAfter = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 50) {
-      clock.advance(50)
+    for (let passed = 0; passed < ms; passed += 20) {
+      clock.advance(20)
       await new Promise(setImmediate)
     }
     await new Promise(setImmediate)

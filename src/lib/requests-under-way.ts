@@ -2,7 +2,7 @@
 import type { Server } from 'node:http'
 import { type Clock, sleep } from './clock.ts'
 
-const lookEveryMs = 50
+const lookEveryMs = 20
 
 export class RequestsUnderWay {
   readonly #clock: Clock
@@ -23,12 +23,20 @@ export class RequestsUnderWay {
   }
 
   /** Waits for requests until they are that old. Older ones are long commands and streams, which may last for hours. */
-  async letFinish(withinMs: number): Promise<void> {
-    // Counted, because a clock that is set back would make requests look new for as long.
-    for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
-      const oldest = this.#clock.now() - withinMs
-      if (![...this.#since].some(({ at }) => at > oldest)) return
-      await sleep(this.#clock, lookEveryMs)
-    }
+  letFinish(withinMs: number): Promise<void> {
+    return letYoungFinish(this.#clock, withinMs, (time) => [...this.#since].some(({ at }) => at > time))
+  }
+}
+
+/** Waits while something that began after a time, which is `withinMs` ago, still lasts. */
+export async function letYoungFinish(
+  clock: Clock,
+  withinMs: number,
+  lastsSince: (time: number) => boolean,
+): Promise<void> {
+  // Counted, because a clock that is set back would make requests look new for as long.
+  for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
+    if (!lastsSince(clock.now() - withinMs)) return
+    await sleep(clock, lookEveryMs)
   }
 }

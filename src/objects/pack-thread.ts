@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads'
 import type { ObjectKey } from '../core/ports/object-store.ts'
 import { AppError, type ErrorCode } from '../lib/app-error.ts'
 import { endWorker } from '../lib/ending-worker.ts'
+import { atUsualPriority } from '../lib/priority.ts'
 import { siblingModule } from '../lib/sibling-module.ts'
 import type { PackRange, PartWriter } from './part-writer.ts'
 import type { S3Options } from './s3-object-store.ts'
@@ -28,7 +29,10 @@ export class PackThread implements PartWriter {
 
   constructor(options: S3Options) {
     this.#options = options
-    // Now, because its first request would wait for all that it loads.
+  }
+
+  /** For a process that will need the thread: otherwise the first request waits for all that the thread loads. */
+  start(): void {
     this.#open().unref()
   }
 
@@ -61,7 +65,10 @@ export class PackThread implements PartWriter {
 
   #open(): Worker {
     if (this.#worker) return this.#worker
-    const worker = new Worker(siblingModule('pack-worker', import.meta.url), { workerData: this.#options })
+    // Bulk work must not come before sandboxes, as the thread of the server does.
+    const worker = atUsualPriority(
+      () => new Worker(siblingModule('pack-worker', import.meta.url), { workerData: this.#options }),
+    )
     this.#worker = worker
     worker.on('message', ({ number, failure }: PackReply) => {
       const waiting = this.#waiting.get(number)

@@ -2,11 +2,11 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { errorText, isAppError } from '../lib/app-error.ts'
 import { hearMessages } from '../lib/ending-worker.ts'
+import { writeAll } from '../lib/write-all.ts'
 import { unpackPartNow } from './pack-format.ts'
 import type { PackReply, PackRequest } from './pack-thread.ts'
 import { cutOut } from './part-writer.ts'
 import { S3ObjectStore, type S3Options } from './s3-object-store.ts'
-import { writeAll } from './write-all.ts'
 
 const store = new S3ObjectStore(workerData as S3Options)
 const underWay = new Map<number, AbortController>()

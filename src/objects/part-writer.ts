@@ -1,7 +1,7 @@
 /** Writes parts of a pack from the object store into a file. */
 import type { ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
+import { writeAll } from '../lib/write-all.ts'
 import { type PackPart, unpackPart } from './pack-format.ts'
-import { writeAll } from './write-all.ts'
 
 /** Adjacent parts, which one request reads. */
 export type PackRange = { start: number; length: number; parts: readonly PackPart[] }

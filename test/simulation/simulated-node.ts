@@ -4,7 +4,6 @@ import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-d
 import { joinDomain } from '../../src/app/domain.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
-import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
@@ -21,6 +20,7 @@ import { noBuilds, noEgress } from '../support/no-builds.ts'
 import { notedLog } from './noted-log.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
+import { noLoad, sameFacts } from './same-reports.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
@@ -42,31 +42,6 @@ const signOfLifeEveryMs = 6000
 /** When nothing goes wrong any more, nobody asks who is away. */
 const signOfLifeAtRestMs = 60_000
 export const rootFolder = '/root'
-
-/** All machines are alike, and placement is not simulated. */
-const sameFacts: NodeFacts = {
-  version: '1',
-  isolation: 'gvisor',
-  keepsArriving: true,
-  cpuCount: 64,
-  memoryMB: 1e6,
-  cpu: { architecture: 'x64', family: '1', model: '1', modelName: 'simulated', features: [] },
-}
-const noLoad: NodeLoad = {
-  freeCPU: 64,
-  freeMemoryMB: 1e6,
-  availableMemoryMB: 1e6,
-  allocatedCPU: 0,
-  allocatedMemoryMB: 0,
-  sandboxes: 0,
-  starting: 0,
-  createSuccesses: 0,
-  createFails: 0,
-  cpuPercent: 0,
-  disk: { mountPoint: '/', filesystemType: 'ext4', device: 'disk', usedBytes: 0, totalBytes: 1e12 },
-  warmTemplates: [],
-  buildsAtHand: [],
-}
 
 type Wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) => T
 
