@@ -1,5 +1,5 @@
 /** An object store in memory, with knobs for failures: for tests of the domain. */
-import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
+import type { ObjectEnd, ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -46,6 +46,12 @@ export class MemoryObjectStore implements ObjectStore {
     const found = this.objects.get(key)
     if (!found) throw new AppError('not_found', `The object store has no ${key}.`)
     return found.bytes.subarray(start, start + length)
+  }
+
+  async readEnd(key: ObjectKey, length: number): Promise<ObjectEnd | undefined> {
+    await this.#step('read', key)
+    const found = this.objects.get(key)
+    return found && { bytes: found.bytes.subarray(-length), size: found.bytes.length }
   }
 
   async remove(key: ObjectKey): Promise<void> {

@@ -26,6 +26,13 @@ async function readsRanges(store: ObjectStore): Promise<void> {
   assert.equal(await store.size('a/one'), bytes.length)
   assert.deepEqual(Buffer.from(await store.read('a/one', 0, 100_000)), bytes)
   assert.deepEqual(Buffer.from(await store.read('a/one', 99_990, 10)), bytes.subarray(99_990))
+  for (const length of [1, 10, 100_000, 100_001]) {
+    const end = await store.readEnd('a/one', length)
+    assert.deepEqual([end?.size, Buffer.from(end!.bytes)], [bytes.length, bytes.subarray(-length)])
+  }
+  await store.putIfAbsent('a/empty', Buffer.alloc(0))
+  const empty = await store.readEnd('a/empty', 10)
+  assert.deepEqual([empty?.size, empty?.bytes.length], [0, 0])
 }
 
 async function keepsTheFirst(store: ObjectStore): Promise<void> {
@@ -68,6 +75,7 @@ async function leavesNothing(store: ObjectStore): Promise<void> {
 
 async function knowsAbsence(store: ObjectStore): Promise<void> {
   assert.equal(await store.size('e/none'), undefined)
+  assert.equal(await store.readEnd('e/none', 10), undefined)
   await assert.rejects(store.read('e/none', 0, 1), { code: 'not_found' })
   await store.remove('e/none')
   await store.putIfAbsent('e/some', Buffer.from('x'))

@@ -1,6 +1,6 @@
 /** Fetches a pack: many ranges of the object at once. Each part is verified before it is used. */
 import { constants, type FileHandle, open } from 'node:fs/promises'
-import type { ObjectKey, ObjectStore, OpenedPack, PackTarget } from '../core/ports/object-store.ts'
+import type { ObjectEnd, ObjectKey, ObjectStore, OpenedPack, PackTarget } from '../core/ports/object-store.ts'
 import {
   damaged,
   type PackEntry,
@@ -11,32 +11,38 @@ import {
   trailerBytes,
   unpackPart,
 } from './pack-format.ts'
-import { cutOut, type PackRange, type PartWriter } from './part-writer.ts'
+import { cutOut, type PackRange, type PartWriter, plainWriter } from './part-writer.ts'
 
 /** Size of one request, and number of requests under way at once. */
 const rangeBytes = 4 * 1024 * 1024
 const rangesAtOnce = 8
-/** The index of a pack of a gigabyte is shorter, so one request reads most indexes. */
-const endBytes = 128 * 1024
+/** One request reads the index, which is shorter for a pack of a gigabyte, and in most packs all but the memory. */
+const endBytes = 1024 * 1024
 
 const never = new AbortController().signal
 
-export type PackSource = { store: ObjectStore; writer: PartWriter }
+export type PackSource = { store: Pick<ObjectStore, 'read'>; writer: PartWriter }
 type Reader = PackSource & { key: ObjectKey; signal: AbortSignal }
 
 /** Undefined if it is certain that there is no such object. */
 export async function openPack(
-  source: PackSource,
+  source: PackSource & { store: ObjectStore },
   key: ObjectKey,
   signal: AbortSignal = never,
 ): Promise<OpenedPack | undefined> {
   const { store, writer } = source
-  const size = await store.size(key, signal)
-  if (size === undefined) return undefined
-  const { note, files } = await fetchIndex({ ...source, key, signal }, size)
+  const end = await store.readEnd(key, endBytes, signal)
+  if (!end) return undefined
+  const { note, files } = await fetchIndex({ ...source, key, signal }, end)
+  let near: PackSource | undefined = nearSource(source, end)
   return {
     note,
-    fetch: (target, signal = never) => fetchFiles({ ...source, key, signal }, files, target),
+    async fetch(target, signal = never) {
+      const from = near ?? source
+      // Its bytes are not kept for as long as the pack.
+      near = undefined
+      await fetchFiles({ ...from, key, signal }, files, target)
+    },
     partsOf(name) {
       const entry = files.find((file) => file.name === name)
       if (!entry) return undefined
@@ -70,12 +76,32 @@ async function fetchFiles(reader: Reader, files: readonly PackEntry[], target: P
   }
 }
 
-async function fetchIndex({ store, key, signal }: Reader, size: number): Promise<PackIndex> {
+/** Takes what lies in the end of the pack from there. */
+function nearSource({ store, writer }: PackSource, { bytes, size }: ObjectEnd): PackSource {
+  const start = size - bytes.length
+  const near: PackSource['store'] = {
+    async read(key, from, length, signal) {
+      if (from < start) return store.read(key, from, length, signal)
+      return bytes.subarray(from - start, from - start + length)
+    },
+  }
+  const nearWriter = plainWriter(near)
+  return {
+    store: near,
+    writer: {
+      write: (key, range, fd, signal) =>
+        (range.start < start ? writer : nearWriter).write(key, range, fd, signal),
+    },
+  }
+}
+
+async function fetchIndex(
+  { store, key, signal }: Reader,
+  { bytes: end, size }: ObjectEnd,
+): Promise<PackIndex> {
   if (size < trailerBytes) throw damaged('it is too short')
-  const length = Math.min(size, endBytes)
-  const end = await store.read(key, size - length, length, signal)
   const place = readTrailer(end, size)
-  const missing = place.bytes + trailerBytes - length
+  const missing = place.bytes + trailerBytes - end.length
   const packed =
     missing <= 0
       ? end.subarray(-missing, -missing + place.bytes)

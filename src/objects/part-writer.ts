@@ -15,7 +15,7 @@ export interface PartWriter {
 }
 
 /** In the calling thread. */
-export const plainWriter = (store: ObjectStore): PartWriter => ({
+export const plainWriter = (store: Pick<ObjectStore, 'read'>): PartWriter => ({
   async write(key, range, fd, signal) {
     const packed = await store.read(key, range.start, range.length, signal)
     for (const part of range.parts) writeAll(fd, await unpackPart(cutOut(packed, range, part), part), part.at)

@@ -16,7 +16,7 @@ import {
   type S3ClientConfig,
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
-import type { ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
+import type { ObjectEnd, ObjectEntry, ObjectKey, ObjectStore } from '../core/ports/object-store.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 
 export type S3Location = { bucket: string; prefix: string }
@@ -100,18 +100,13 @@ export class S3ObjectStore implements ObjectStore {
       return ContentLength ?? 0
     } catch (error) {
       signal?.throwIfAborted()
-      if (!isAbsent(error)) throw problem(error)
-      await this.#requireBucket()
-      return undefined
+      return this.#absentAfter(error)
     }
   }
 
   async read(key: ObjectKey, start: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
-    const range = { Range: `bytes=${start}-${start + length - 1}` }
-    const command = new GetObjectCommand({ ...this.#at(key), ...range })
     try {
-      const { Body } = await this.#client.send(command, { ...(signal && { abortSignal: signal }) })
-      const bytes = await Body!.transformToByteArray()
+      const { bytes } = await this.#get(key, `bytes=${start}-${start + length - 1}`, signal)
       if (bytes.length === length) return bytes
       throw new Error(`it sent ${bytes.length} of ${length} bytes`)
     } catch (error) {
@@ -119,6 +114,38 @@ export class S3ObjectStore implements ObjectStore {
       if (isAbsent(error)) throw new AppError('not_found', `The object store has no ${key}.`)
       throw problem(error)
     }
+  }
+
+  async readEnd(key: ObjectKey, length: number, signal?: AbortSignal): Promise<ObjectEnd | undefined> {
+    try {
+      const { bytes, range } = await this.#get(key, `bytes=-${length}`, signal)
+      // A server that answers with a whole object need not name its range.
+      const size = range === undefined ? bytes.length : sizeIn(range)
+      if (bytes.length === Math.min(size, length)) return { bytes, size }
+      throw new Error(`it sent ${bytes.length} of the last ${length} of ${size} bytes`)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (statusOf(error) === 416) return { bytes: new Uint8Array(), size: 0 }
+      return this.#absentAfter(error)
+    }
+  }
+
+  async #get(
+    key: ObjectKey,
+    range: string,
+    signal: AbortSignal | undefined,
+  ): Promise<{ bytes: Uint8Array; range: string | undefined }> {
+    const command = new GetObjectCommand({ ...this.#at(key), Range: range })
+    const { Body, ContentRange } = await this.#client.send(command, {
+      ...(signal && { abortSignal: signal }),
+    })
+    return { bytes: await Body!.transformToByteArray(), range: ContentRange }
+  }
+
+  /** Undefined if the error says that there is no such object; otherwise rejects. */
+  async #absentAfter(error: unknown): Promise<undefined> {
+    if (!isAbsent(error)) throw problem(error)
+    await this.#requireBucket()
   }
 
   async remove(key: ObjectKey): Promise<void> {
@@ -189,6 +216,12 @@ function clientConfig({ endpoint, region, credentials }: S3Options): S3ClientCon
     maxAttempts: 3,
     requestHandler: { connectionTimeout: connectWithinMs, socketTimeout: silenceMs },
   }
+}
+
+function sizeIn(range: string): number {
+  const [, size] = /^bytes \d+-\d+\/(\d+)$/.exec(range) ?? []
+  if (size === undefined) throw new Error(`it sent the range "${range}"`)
+  return Number(size)
 }
 
 const statusOf = (error: unknown): number | undefined =>

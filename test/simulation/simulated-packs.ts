@@ -93,6 +93,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
   readonly putIfAbsent = unused
   readonly size = unused
   readonly read = unused
+  readonly readEnd = unused
   async close(): Promise<void> {}
 }
 

@@ -63,7 +63,7 @@ export class StoredSnapshots {
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      const isNew = await packs.store(key, [...portable.files, ...beside], portable.note, signal)
+      const isNew = await packs.store(key, [...beside, ...portable.files], portable.note, signal)
       return { needs: portable.needs, isNew }
     })
   }

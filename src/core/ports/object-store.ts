@@ -10,6 +10,9 @@ export type ObjectKey = string
 
 export type ObjectEntry = { key: ObjectKey; bytes: number; modifiedAt: number }
 
+/** `size` is that of the whole object. */
+export type ObjectEnd = { bytes: Uint8Array; size: number }
+
 export interface ObjectStore {
   /**
    * Stores the content under this key. False if an object with this key exists already; that object stays as
@@ -24,6 +27,11 @@ export interface ObjectStore {
   size(key: ObjectKey, signal?: AbortSignal): Promise<number | undefined>
   /** Returns `length` bytes from `start` on. Rejects with `not_found` if there is no such object. */
   read(key: ObjectKey, start: number, length: number, signal?: AbortSignal): Promise<Uint8Array>
+  /**
+   * Returns the last `length` bytes, or all of an object that is shorter. Undefined if it is certain that there is no such
+   * object.
+   */
+  readEnd(key: ObjectKey, length: number, signal?: AbortSignal): Promise<ObjectEnd | undefined>
   /** Succeeds if the object does not exist. */
   remove(key: ObjectKey): Promise<void>
   list(prefix: string): AsyncIterable<ObjectEntry>

@@ -52,10 +52,12 @@ export async function exportSnapshot(
   const memory = record.build !== null && !(await isConsumed(folder))
   const portable = portableRecord(context, memory ? record : { ...record, build: null })
   const needs = memory ? await needsOf(portable.origin, record.build!) : null
+  // The memory first: whoever reads the end of the pack gets all that a start needs before it.
   const names = [
+    ...(memory ? [pagesFile] : []),
     diskName,
     ...layerNumbers(record.origin).map(layerName),
-    ...(memory ? [configName, ...memoryFiles] : []),
+    ...(memory ? [configName, ...memoryFiles.filter((name) => name !== pagesFile)] : []),
   ]
   return {
     files: names.map((name) => ({ name, path: join(folder, name) })),
