@@ -82,6 +82,31 @@ test('a reader of a pack gets its note first, and skips the files that it does n
   assert.equal(readFileSync(at('loaded'), 'utf8'), 'other')
 })
 
+test('one request reads the index and all files at the end, and only what lies before needs more', async (t) => {
+  const { store, packs, at } = world(t)
+  writeFileSync(at('memory'), randomBytes(3 * mebibyte))
+  writeFileSync(at('disk'), randomBytes(500_000))
+  writeFileSync(at('state'), 'state')
+  const names = ['memory', 'disk', 'state']
+  await packs.store(
+    'snapshots/a',
+    names.map((name) => ({ name, path: at(name) })),
+    {},
+  )
+  let requests = 0
+  store.onStep = () => void requests++
+  const fetch = (wanted: string[], into: string) =>
+    packs.fetch('snapshots/a', () => ({
+      open: (name) => (wanted.includes(name) ? at(`${into}-${name}`) : undefined),
+    }))
+  await fetch(['disk', 'state'], 'near')
+  assert.equal(requests, 1)
+  await fetch(names, 'all')
+  assert.ok(requests > 2)
+  for (const name of ['near-disk', 'near-state', 'all-memory', 'all-disk', 'all-state'])
+    assert.deepEqual(readFileSync(at(name)), readFileSync(at(name.replace(/.*-/, ''))))
+})
+
 test('a pack that exists is not written again, and a missing one is reported', async (t) => {
   const { packs, at, load } = world(t)
   writeFileSync(at('file'), 'one')
