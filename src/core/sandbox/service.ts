@@ -19,7 +19,7 @@ import type { SandboxEgress } from './network/egress.ts'
 import * as errors from './row/errors.ts'
 import { pausedForMemoryEntry } from './row/life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './row/lifetime.ts'
-import { type EndReason, isVisible, type Sandbox } from './row/sandbox.ts'
+import type { EndReason, Sandbox } from './row/sandbox.ts'
 import type {
   IdempotencyClaim,
   SandboxFilter,
@@ -28,6 +28,7 @@ import type {
   SandboxStore,
 } from './row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
+import { known, owned, running, visible } from './row/usable-rows.ts'
 import type { BytesSource } from './snapshots/bytes-source.ts'
 import type { Quarantine } from './snapshots/quarantine.ts'
 import type { SnapshotStore } from './snapshots/snapshot-store.ts'
@@ -151,15 +152,15 @@ export class SandboxService {
   ): Promise<{ sandbox: Sandbox; resumed: boolean }> {
     checkTimeout(timeoutMs, team.limits)
     const seen = await this.#known(team, sandboxID)
-    const running = seen.state === 'running' ? await this.#extend(team, seen, timeoutMs) : undefined
-    if (running) return { sandbox: running, resumed: false }
+    const extended = seen.state === 'running' ? await this.#setEndOf(team, seen, timeoutMs, true) : undefined
+    if (extended) return { sandbox: extended, resumed: false }
     return this.#turns.take(sandboxID, async ({ row, signal }) => {
       const now = known(team, sandboxID, row)
       const resumed =
         now.state === 'paused' &&
         (await this.#resumer.resume(now, team.limits, { timeoutMs, memory }, signal))
       if (resumed) return { sandbox: resumed, resumed: true }
-      const extended = now.state === 'running' && (await this.#extend(team, now, timeoutMs))
+      const extended = now.state === 'running' && (await this.#setEndOf(team, now, timeoutMs, true))
       if (extended) return { sandbox: extended, resumed: false }
       throw errors.sandboxIsBusy(sandboxID, (await this.#known(team, sandboxID)).state)
     })
@@ -257,7 +258,9 @@ export class SandboxService {
   /** Replaces the egress policy of a running sandbox at once. */
   async setNetwork(team: Team, sandboxID: string, update: NetworkUpdate): Promise<void> {
     const seen = await this.#running(team, sandboxID)
-    if (!(await this.#networks.replace(seen, update))) throw errors.sandboxNotFound(sandboxID)
+    if (await this.#networks.replace(seen, update)) return
+    await this.#running(team, sandboxID)
+    throw errors.sandboxNotFound(sandboxID)
   }
 
   async refresh(team: Team, sandboxID: string, durationMs: number): Promise<void> {
@@ -342,50 +345,35 @@ export class SandboxService {
     return known(team, sandboxID, await this.#parts.sandboxes.find(sandboxID))
   }
 
-  /** Returns the sandbox if it runs; otherwise throws the error for a request that needs a running sandbox. */
   async #running(team: Team, sandboxID: string): Promise<Sandbox> {
-    const sandbox = await this.get(team, sandboxID)
-    if (sandbox.state === 'paused') throw errors.sandboxNotFound(sandboxID)
-    if (sandbox.state !== 'running') throw errors.sandboxIsBusy(sandboxID, sandbox.state)
-    return sandbox
+    return running(await this.get(team, sandboxID))
   }
 
-  /** Undefined: the run in `seen` is over. */
-  async #extend(team: Team, seen: Sandbox, timeoutMs: number): Promise<Sandbox | undefined> {
+  /** Waits for a snapshot in progress, after which the sandbox goes on. */
+  async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<void> {
+    const seen = await this.get(team, sandboxID)
+    if (seen.state !== 'snapshotting') {
+      if (await this.#setEndOf(team, running(seen), timeoutMs, onlyExtend)) return
+    }
+    // A snapshot is being taken, or the state has changed since the row was read.
+    await this.#turns.take(sandboxID, async () => {
+      const now = await this.#running(team, sandboxID)
+      const changed = await this.#setEndOf(team, now, timeoutMs, onlyExtend)
+      if (!changed) throw errors.sandboxNotFound(sandboxID)
+    })
+  }
+
+  /** Undefined: the run in `seen` is over, or its state has changed. */
+  async #setEndOf(
+    team: Team,
+    seen: Sandbox,
+    timeoutMs: number,
+    onlyExtend: boolean,
+  ): Promise<Sandbox | undefined> {
     const { sandboxes, clock } = this.#parts
     const endAt = endAfter(clock.now(), timeoutMs, seen.startedAt, team.limits)
-    const sandbox = await sandboxes.setEnd(seen.sandboxID, seen.runID, endAt, true)
+    const sandbox = await sandboxes.setEnd(seen.sandboxID, seen.runID, endAt, onlyExtend)
     if (sandbox) this.#expiry.arm(sandbox.endAt)
     return sandbox
   }
-
-  async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<Sandbox> {
-    const { sandboxes, clock } = this.#parts
-    const sandbox = await this.#running(team, sandboxID)
-    const endAt = endAfter(clock.now(), timeoutMs, sandbox.startedAt, team.limits)
-    const changed = await sandboxes.setEnd(sandboxID, sandbox.runID, endAt, onlyExtend)
-    if (!changed) throw errors.sandboxNotFound(sandboxID)
-    this.#expiry.arm(changed.endAt)
-    return changed
-  }
-}
-
-/** Returns the row if it belongs to the team and has not ended. */
-function owned<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
-  if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
-  return row
-}
-
-/** A sandbox that is being created is not found; one that is being killed gets an error of its own. */
-function known<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
-  const mine = owned(team, sandboxID, row)
-  if (mine.state === 'creating') throw errors.sandboxNotFound(sandboxID)
-  if (mine.state === 'killing') throw errors.sandboxEnds(sandboxID)
-  return mine
-}
-
-/** A sandbox that is being created or killed is not found, as if it did not exist. */
-function visible<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
-  if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
-  return row
 }

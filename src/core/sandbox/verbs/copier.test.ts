@@ -100,6 +100,28 @@ describe('forking a sandbox', () => {
 })
 
 describe('a snapshot', () => {
+  it('is waited for by a new timeout, also by one that read the row just before the fork changed it', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores, faults, clock } = fixture
+    const { sandboxID } = await service.create(team, request())
+    const [hold, isForking] = [gate(), gate()]
+    driver.beforeSnapshot = () => hold.opened
+    const stateOf = async () => (await stores.sandboxes.find(sandboxID))?.state
+    let forked: Promise<unknown> | undefined
+    faults.before = async (method) => {
+      if (method !== 'setEnd' || forked) return
+      forked = service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 })
+      await until(async () => (await stateOf()) === 'snapshotting')
+      isForking.open()
+    }
+    const early = service.setTimeout(team, sandboxID, 80_000)
+    await isForking.opened
+    const late = service.setTimeout(team, sandboxID, 80_000)
+    hold.open()
+    await Promise.all([early, late, forked])
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 80_000)
+  })
+
   it('is waited for by a pause, and by several of them, with and without memory', async () => {
     for (const snapshotMemory of [true, false]) {
       await using fixture = await openFixture({ snapshotMemory })
