@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { ApiCluster } from './context.ts'
 
 /** A paused sandbox, as if its node were away and its memory of no use here. */
@@ -16,6 +17,7 @@ async function openMisfit() {
     async takeOver(sandboxID: string, { memory }: { memory: boolean }) {
       if (memory) throw new AppError('unprocessable', 'The memory cannot be used on this machine.')
       taken.push(sandboxID)
+      return true
     },
   }
   const placer = { place: async () => false }
@@ -63,4 +65,33 @@ test("only the sandbox's own team can make it lose its memory", async () => {
   const stranger = await ask('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'x-api-key': key } })
   assert.equal(stranger.status, 404)
   assert.deepEqual(taken, [])
+})
+
+test('a request goes to the node that took the sandbox over a moment earlier', async () => {
+  const asked: string[] = []
+  const forwarder = {
+    isFromPeer: () => false,
+    whyMissing: async () => undefined,
+    tellMade: () => {},
+    async forward(_: unknown, { request, response }: HttpExchange) {
+      if (request.method === 'POST' && request.url === '/sandboxes') return 'here'
+      asked.push('forward')
+      if (asked.length === 1) return 'absent'
+      for await (const chunk of request) asked.push(String(chunk))
+      response.writeHead(201).end('answered by the other node')
+      return 'answered'
+    },
+    async takeOver() {
+      asked.push('take over')
+      return false
+    },
+  }
+  const placer = { place: async () => false }
+  await using warren = await openApi({
+    cluster: { nodeID: 'here', forwarder, placer } as unknown as ApiCluster,
+  })
+  const sandboxID = await warren.create()
+  const answer = await warren.ask('POST', `/sandboxes/${sandboxID}/connect`, { body: { timeout: 60 } })
+  assert.deepEqual([answer.status, answer.body], [201, 'answered by the other node'])
+  assert.deepEqual(asked, ['forward', 'take over', 'forward', '{"timeout":60}'])
 })

@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
+import { isMoving } from '../core/cluster/request-router.ts'
 import { sandboxNotFound } from '../core/sandbox/row/errors.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -51,7 +52,7 @@ export function passOnToOwners(
     }
   })
   // Runs after the route has authorized the client, and before the body is read.
-  app.addHook('preParsing', async (request) => {
+  app.addHook('preParsing', async (request, reply) => {
     const found = held.get(request)
     if (!found) return
     const { what, error } = found
@@ -62,17 +63,24 @@ export function passOnToOwners(
       return
     }
     if (error) throw error
-    await forwarder.takeOver(what.id, { memory: true }).catch((cause) => {
+    const isSettled = await forwarder.takeOver(what.id, { memory: true }).catch((cause) => {
       if (!isAppError(cause, 'unprocessable') || !request.routeOptions.config.worksWithoutMemory) throw cause
       misfits.set(request, { sandboxID: what.id, error: cause })
+      return true
     })
+    if (isSettled) return
+    const forwarded = await forwarder.forward(what, exchangeOf(request, reply))
+    if (forwarded === 'absent') throw isMoving(what)
+    if (forwarded === 'answered') reply.hijack()
   })
   // The request's options are known only here.
   app.addHook('preHandler', async (request) => {
     const misfit = misfits.get(request)
     if (!misfit) return
     if (wantsMemory(request)) throw misfit.error
-    await forwarder.takeOver(misfit.sandboxID, { memory: false })
+    const { sandboxID } = misfit
+    if (!(await forwarder.takeOver(sandboxID, { memory: false })))
+      throw isMoving({ kind: 'sandbox', id: sandboxID })
   })
 }
 

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { envdPort } from '../contract/constants.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
+import { isMoving } from '../core/cluster/request-router.ts'
 import type { FindDemand } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -40,13 +41,16 @@ export class PeerTraffic {
   async forward(exchange: HttpExchange, destination: SandboxDestination): Promise<boolean | EdgeAnswer> {
     const { forwarder, log } = this.#parts
     const { sandboxID } = destination
+    const what = { kind: 'sandbox', id: sandboxID } as const
     try {
-      const forwarded = await forwarder.forward({ kind: 'sandbox', id: sandboxID }, exchange)
+      let forwarded = await forwarder.forward(what, exchange)
       if (forwarded !== 'absent') return forwarded === 'answered'
       const rejection = await this.#rejectionOf(exchange.request, destination)
       if (rejection) return rejection
-      await forwarder.takeOver?.(sandboxID, { memory: true })
-      return false
+      if (!forwarder.takeOver || (await forwarder.takeOver(sandboxID, { memory: true }))) return false
+      forwarded = await forwarder.forward(what, exchange)
+      if (forwarded === 'absent') throw isMoving(what)
+      return forwarded === 'answered'
     } catch (error) {
       log.debug({ error, sandboxID }, 'could not reach the node of a sandbox')
       return this.#explain(exchange.request, destination, error)

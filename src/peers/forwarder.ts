@@ -110,7 +110,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     return 'answered'
   }
 
-  takeOver(sandboxID: string, options: { memory: boolean }): Promise<void> {
+  takeOver(sandboxID: string, options: { memory: boolean }): Promise<boolean> {
     return this.#parts.router.takeOver(sandboxID, options)
   }
 

@@ -17,13 +17,15 @@ export async function findAnswerer(
   refuseStranger: () => Promise<void>,
 ): Promise<Door> {
   const what = { kind: 'sandbox', id: ask.sandboxID! } as const
-  const first = await door.core.router.route(what, { isFromPeer: false })
-  if (first === 'here' || first === 'misdirected') return door
+  const { router } = door.core
+  let first = await router.route(what, { isFromPeer: false })
   if (first === 'absent') {
     await refuseStranger()
-    await door.core.router.takeOver(what.id, { memory: true })
-    return door
+    if (await router.takeOver(what.id, { memory: true })) return door
+    first = await router.route(what, { isFromPeer: false })
+    if (first === 'absent') throw isMoving(what)
   }
+  if (first === 'here' || first === 'misdirected') return door
   const peer = await offer(first.nodeID)
   if (peer) return peer
   const again = await offer((await door.core.router.routeAgain(what)).nodeID)

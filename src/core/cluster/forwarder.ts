@@ -19,10 +19,10 @@ export interface Forwarder<Exchange extends DoorExchange> {
   /**
    * Makes this node the owner of a sandbox whose owner is away. Call it for an authorized client only. With
    * `memory`, rejects with `unprocessable` and changes nothing if this machine cannot use the snapshot's
-   * memory. Without it, no other node can use that memory from then on. Rejects with `unavailable` if the
-   * sandbox could not be taken over.
+   * memory. Without it, no other node can use that memory from then on. False: another node has the sandbox by
+   * now, so forward the request again. Rejects with `unavailable` if no node can answer.
    */
-  takeOver(sandboxID: string, options: { memory: boolean }): Promise<void>
+  takeOver(sandboxID: string, options: { memory: boolean }): Promise<boolean>
   /**
    * Explains why this node did not find the object of a request that it was chosen to answer: another node
    * has it by now. Call it for an authorized client only. Undefined if no other node has it.

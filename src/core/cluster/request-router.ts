@@ -128,20 +128,21 @@ export class RequestRouter {
   }
 
   /**
-   * Takes over a sandbox that `route` found `absent`, for an authorized client. Rejects as
-   * `Forwarder.takeOver` says.
+   * Takes over a sandbox that `route` found `absent`, for an authorized client, as `Forwarder.takeOver`
+   * says.
    */
-  async takeOver(sandboxID: string, { memory }: { memory: boolean }): Promise<void> {
+  async takeOver(sandboxID: string, { memory }: { memory: boolean }): Promise<boolean> {
     const { owners, takeOver } = this.#parts
     const what = { kind: 'sandbox', id: sandboxID } as const
     // The owner may be back, or another node may have taken the sandbox.
     const owner = await owners.read(what)
     const course = await this.#courseFor(what, owner)
-    if (course.kind === 'answer') return
-    if (course.kind === 'pass on') throw isMoving(what)
+    if (course.kind === 'answer') return true
+    if (course.kind === 'pass on') return false
     if (course.kind !== 'take over') throw await this.#whyNot(what, owner!, course)
-    if (!(await takeOver(sandboxID, { memory, from: owner!.nodeID }))) throw isMoving(what)
+    if (!(await takeOver(sandboxID, { memory, from: owner!.nodeID }))) return false
     owners.forget(what)
+    return true
   }
 
   /** Another node may have taken the sandbox after `route` chose this node and before it answered. */
