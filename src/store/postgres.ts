@@ -163,14 +163,24 @@ function checkPostgresBinding(value: unknown): Binding | boolean {
 const unavailableClasses = /^(08|53|57P|55P03|40)/
 const rejectedLogins: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', '42501'])
 const networkFailure = /^E[A-Z]+$/
+const certificateFailure = /CERT|^UNABLE_TO_/
 
 function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }): AppError {
   if (isAppError(cause)) return cause
   const code = String((cause as { code?: unknown }).code ?? '')
   const said = errorText(cause)
   if (rejectedLogins.has(code)) {
-    const what = 'check user, password and database in WARREN_DATABASE_URL'
+    const what = said.endsWith('no encryption')
+      ? 'it may want TLS: add ?sslmode=verify-full to WARREN_DATABASE_URL (docs/postgresql.md)'
+      : 'check user, password and database in WARREN_DATABASE_URL'
     return databaseUnreachable(`PostgreSQL rejected the login (${said}); ${what}`, cause)
+  }
+  if (certificateFailure.test(code)) {
+    const what = 'give WARREN_DATABASE_URL the host name in the certificate, and its authority as sslrootcert'
+    return databaseUnreachable(
+      `The certificate of PostgreSQL is not accepted (${said}); ${what} (docs/postgresql.md)`,
+      cause,
+    )
   }
   const known = knownFailure(code, said)
   if (known) return new AppError(known[0], known[1], { cause })
