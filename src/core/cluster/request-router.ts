@@ -184,12 +184,11 @@ export class RequestRouter {
 
   async #isAway({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {
     const node = await this.#parts.membership.find(nodeID)
-    const silent = node ? ` for ${Math.round(node.silentMs / 1000)} s` : ''
     // A node that leaves counts as silent for `awayAfterMs` at once.
     const goneForMs = node ? node.silentMs - awayAfterMs : Number.POSITIVE_INFINITY
     return new NodeIsAway(
       { nodeID, goneForMs, isKnownAway: true },
-      `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life${silent}. Nothing is lost; it can be used ` +
+      `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life lately. Nothing is lost; it can be used ` +
         'again when the node is back. Try again later.',
       { afterSeconds: retryAwayAfterSeconds },
     )
