@@ -5,13 +5,13 @@ import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
 import { FileSearch } from '../core/cluster/file-search.ts'
 import { Membership } from '../core/cluster/membership.ts'
-import { renewEveryMs } from '../core/cluster/node.ts'
+import { newNodeRunID, renewEveryMs } from '../core/cluster/node.ts'
 import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import { NodeForgetter } from '../core/cluster/node-forgetter.ts'
 import { Placer } from '../core/cluster/placer.ts'
 import { Reachability } from '../core/cluster/reachability.ts'
 import { VolumePlacer } from '../core/cluster/volume-placer.ts'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
 import type { Log } from '../lib/log.ts'
@@ -44,6 +44,8 @@ export type ClusterParts = {
   config: Config
   paths: DataPaths
   node: Node
+  place: string
+  onReplaced: (problem: AppError) => void
   secrets: Secrets
   isolation: ChosenIsolation
   ports: OpenedPorts
@@ -68,7 +70,7 @@ export type Cluster = {
 
 /** Undefined without a cluster. Rejects if this Warren may not join; the others have not seen it then. */
 export async function joinCluster(parts: ClusterParts, closers: Closers): Promise<Cluster | undefined> {
-  const { config, paths, node, secrets, isolation, ports, domain } = parts
+  const { config, paths, node, place, onReplaced, secrets, isolation, ports, domain } = parts
   if (config.peerAddress === null) return undefined
   const { stores, vault, clock, log } = ports
   const { nodeID } = node
@@ -81,7 +83,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     log,
     self: {
       nodeID,
-      runID: newUUID(),
+      runID: newNodeRunID(place),
       address: config.peerAddress,
       facts: readFacts(isolation.isolation, ports),
     },
@@ -92,8 +94,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
       // In the background: until the node has joined again, it gives no sign of life.
       void reconcileAtOnce(domain, log)
     },
+    onReplaced,
   })
-  await membership.join()
+  await membership.join().catch((error) => {
+    if (!isAppError(error, 'conflict')) throw error
+    throw new StartRefusal(error.code, error.message, { cause: error })
+  })
   closers.add('the node', () => membership.leave())
   closers.add(
     'signs of life',

@@ -2,6 +2,7 @@
 import { availableParallelism } from 'node:os'
 import type { ApiParts } from '../api/context.ts'
 import { LoneNode } from '../core/cluster/lone-node.ts'
+import type { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { stopPretenuring } from '../lib/node-internals/pretenuring.ts'
@@ -40,6 +41,10 @@ export type ServeParts = {
   /** The prepared root of the base template. */
   baseRootFolder: string
   openDashboard: ApiParts['openDashboard']
+  /** Of the locked data folder. */
+  place: string
+  /** Called when another Warren has taken the ID of this node: this process must end at once. */
+  onReplaced: (problem: AppError) => void
   log: Log
 }
 

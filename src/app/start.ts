@@ -22,10 +22,10 @@ import { tellLastEnd } from './last-end.ts'
 import { baseFetcher, openObjects } from './open-objects.ts'
 import { choosePageServer } from './page-server.ts'
 import { refusePort } from './port.ts'
-import { type RunningServer, serve } from './serve.ts'
+import { type RunningServer, type ServeParts, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
 import { createProgress, type Progress } from './setup/progress.ts'
-import { StartRefusal } from './start-refusal.ts'
+import { refusedStatus, StartRefusal } from './start-refusal.ts'
 
 /** Maximum number of bytes of the log to hold back while it cannot be written. */
 const mostLogBytes = 256 * 1024
@@ -40,12 +40,16 @@ export async function start(config: Config): Promise<void> {
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
   if (extraCA !== undefined) trustInThisProcess(extraCA)
   const stopped = nextSignal()
+  const replaced = Promise.withResolvers<AppError>()
   const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {
     await tellLastEnd(paths, systemClock, log)
-    const running = await Promise.race([bringUp(config, paths, log), stopped])
+    const node = { place: lock.place, onReplaced: replaced.resolve }
+    const running = await Promise.race([bringUp(config, paths, node, log), stopped])
     if (typeof running === 'string') return interrupted(running)
-    log.info({ signal: await stopped }, 'closing')
+    const why = await Promise.race([stopped, replaced.promise])
+    if (typeof why !== 'string') return endAtOnce(why, log)
+    log.info({ signal: why }, 'closing')
     await running.close()
     log.info({}, 'closed')
   } finally {
@@ -77,7 +81,12 @@ function requestFields(): object {
   return requestID === undefined ? {} : { requestID }
 }
 
-async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<RunningServer> {
+async function bringUp(
+  config: Config,
+  paths: DataPaths,
+  node: Pick<ServeParts, 'place' | 'onReplaced'>,
+  log: Log,
+): Promise<RunningServer> {
   const progress = createProgress(process.stderr)
   const machine = await prepareMachine(
     config,
@@ -110,7 +119,7 @@ async function bringUp(config: Config, paths: DataPaths, log: Log): Promise<Runn
     log.info({}, `The server cannot get a higher priority than the programs that it starts: ${problem}`)
   startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
-  const running = await serve({ config, paths, isolation, baseRootFolder, openDashboard, log })
+  const running = await serve({ ...node, config, paths, isolation, baseRootFolder, openDashboard, log })
   const { url, domain } = running.server
   const { apiKey } = running.credentials
   const told = isKeptByJournal(process.stdout.isTTY) ? serviceLine : banner
@@ -182,4 +191,14 @@ function nextSignal(): Promise<NodeJS.Signals> {
 function interrupted(signal: string): never {
   process.stderr.write(`\nInterrupted (${signal}). The next start begins the unfinished step anew.\n`)
   process.exit(130)
+}
+
+/**
+ * Closing would take seconds, in which requests and jobs could still change rows that are another Warren's now. What this
+ * process leaves behind is what a killed one leaves.
+ */
+function endAtOnce({ message }: AppError, log: Log): never {
+  log.error({}, message)
+  restorePriority()
+  process.exit(refusedStatus)
 }

@@ -1,5 +1,11 @@
 import type { Kysely, Selectable } from 'kysely'
-import { awayAfterMs, type ClusterNode, type NodeFacts, type NodeStatus } from '../core/cluster/node.ts'
+import {
+  awayAfterMs,
+  type ClusterNode,
+  type NodeFacts,
+  type NodeStatus,
+  placeOf,
+} from '../core/cluster/node.ts'
 import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../core/cluster/node-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { commitsLater } from './commits-later.ts'
@@ -28,6 +34,7 @@ export class SqlNodeStore implements NodeStore {
 
   async join({ nodeID, runID, address, facts, load }: JoiningNode): Promise<boolean> {
     const now = databaseNow(this.#db)
+    const place = placeOf(runID)
     const fresh = {
       run_id: runID,
       address,
@@ -45,6 +52,7 @@ export class SqlNodeStore implements NodeStore {
           .where((where) =>
             where.or([
               where('nodes.run_id', '=', runID),
+              ...(place === undefined ? [] : [where('nodes.run_id', 'like', `${place}.%`)]),
               where(where('nodes.seen_at', '+', awayAfterMs), '<', now),
             ]),
           ),

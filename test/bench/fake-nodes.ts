@@ -187,6 +187,9 @@ function joinNode(stores: Stores, nodeID: string, all: FakeNodes) {
     clock,
     log,
     onForgotten: async () => {},
+    onReplaced: (problem) => {
+      throw problem
+    },
     self: { nodeID, runID: newUUID(), address: `${nodeID}:7443`, facts },
     readLoad: () => readLoad(stores, domain),
   })

@@ -4,6 +4,7 @@ import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-d
 import { joinDomain } from '../../src/app/domain.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
+import { newNodeRunID } from '../../src/core/cluster/node.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
@@ -12,7 +13,6 @@ import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
-import { newUUID } from '../../src/lib/ids.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
@@ -339,9 +339,13 @@ export class SimulatedNode {
       nodes: stores.nodes,
       clock,
       log: notedLog(this.name, this.#note),
-      self: { nodeID: this.name, runID: newUUID(), address: this.name, facts: sameFacts },
+      self: { nodeID: this.name, runID: newNodeRunID(this.name), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: () => closeForgottenRoutes({ stores, routes }),
+      // Each node has one process at a time.
+      onReplaced: (problem) => {
+        throw problem
+      },
     })
   }
 

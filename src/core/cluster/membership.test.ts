@@ -38,7 +38,13 @@ class FakeNodes {
   async find(): Promise<ClusterNode | undefined> {
     const { row } = this
     return (
-      row && ({ nodeID: this.listedID, ...row, silentMs: this.now - row.seenAt } as unknown as ClusterNode)
+      row &&
+      ({
+        nodeID: this.listedID,
+        address: 'b:1',
+        ...row,
+        silentMs: this.now - row.seenAt,
+      } as unknown as ClusterNode)
     )
   }
 
@@ -64,16 +70,18 @@ function open(runID = 'mine') {
   const clock = new ManualClock()
   store.time = () => clock.now()
   const warnings: string[] = []
+  const replaced: string[] = []
   let forgotten = 0
   const membership = new Membership({
     nodes: store as unknown as NodeStore,
     self: { nodeID: 'n', runID, address: 'a:1', facts: {} as JoiningNode['facts'] },
     readLoad: async () => ({}) as NodeLoad,
     onForgotten: async () => void forgotten++,
+    onReplaced: ({ message }) => void replaced.push(message),
     clock: { now: () => clock.now(), after: doNotWait },
     log: { ...silentLog, warn: (_, message) => void warnings.push(message ?? '') },
   })
-  return { store, clock, membership, warnings, forgotten: () => forgotten }
+  return { store, clock, membership, warnings, replaced, forgotten: () => forgotten }
 }
 
 test('after a crash a node joins again as soon as its last sign of life is old enough', async () => {
@@ -92,9 +100,22 @@ test('a Warren whose node id belongs to a live process does not start, and says 
   }
   await assert.rejects(
     membership.join(),
-    (error) => isAppError(error, 'conflict') && /delete node\.json/.test(error.message),
+    (error) => isAppError(error, 'conflict') && /at b:1.*delete node\.json/.test(error.message),
   )
   assert.equal(store.row.runID, 'the other')
+})
+
+test('a process whose node id another one took while it was silent is told so once, and gives no sign of life any more', async () => {
+  const { store, membership, replaced, forgotten } = open()
+  await membership.join()
+  store.row = { runID: 'the other', seenAt: 0, status: 'draining' }
+  for (let round = 0; round < 3; round++) await membership.renew()
+  assert.equal(replaced.length, 1)
+  assert.match(replaced[0]!, /^Another Warren, at b:1, .*delete node\.json/)
+  assert.equal(forgotten(), 0)
+  store.row = undefined
+  await membership.renew()
+  assert.deepEqual([forgotten(), store.row], [0, undefined])
 })
 
 test('a node that was forgotten while it was alive gives up its sandboxes and joins again', async () => {

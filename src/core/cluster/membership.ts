@@ -36,6 +36,11 @@ export type MembershipParts = {
   readLoad: () => Promise<NodeLoad>
   /** Called when the operator has forgotten this node while it lives: nobody owns its sandboxes any more. */
   onForgotten: () => Promise<void>
+  /**
+   * Called once, when another process has taken this node's ID, which it can while this one gives no sign of life. Every row of
+   * the node belongs to that process, so this one must change none of them any more.
+   */
+  onReplaced: (problem: AppError) => void
   clock: Clock
   log: Log
 }
@@ -54,6 +59,7 @@ export class Membership {
   #livedBefore: ReadonlySet<string> = new Set()
   /** Somebody asked for the nodes since they were last read. */
   #isAsked = false
+  #isReplaced = false
 
   constructor(parts: MembershipParts) {
     this.#parts = parts
@@ -77,8 +83,8 @@ export class Membership {
   }
 
   /**
-   * Rejects with `conflict` if another process with this ID gives signs of life. A killed process gives none,
-   * so its ID becomes free.
+   * Rejects with `conflict` if a process at another place gives signs of life with this ID. A machine that failed gives
+   * none, so its ID becomes free.
    */
   async join(): Promise<void> {
     const { nodes, self, readLoad, clock } = this.#parts
@@ -86,7 +92,7 @@ export class Membership {
     let silentMs = 0
     while (!(await nodes.join({ ...self, load }))) {
       const holder = await nodes.find(self.nodeID)
-      if (holder && holder.silentMs < silentMs) throw idInUse(self.nodeID)
+      if (holder && holder.silentMs < silentMs) throw idInUse(holder)
       silentMs = holder?.silentMs ?? 0
       await sleep(clock, lookAgainMs)
     }
@@ -95,7 +101,8 @@ export class Membership {
 
   /** Call this every `renewEveryMs`. */
   async renew(): Promise<void> {
-    const { nodes, self, readLoad, onForgotten, clock, log } = this.#parts
+    const { nodes, self, readLoad, onForgotten, onReplaced, clock, log } = this.#parts
+    if (this.#isReplaced) return
     const offset = this.#clockOffsetMs
     const load = { ...(await readLoad()), ...(offset !== undefined && { clockOffsetMs: offset }) }
     const askedAt = clock.now()
@@ -111,7 +118,8 @@ export class Membership {
     }
     const other = await nodes.find(self.nodeID)
     if (other && other.runID !== self.runID) {
-      log.error({ other: other.address }, idInUse(self.nodeID).message)
+      this.#isReplaced = true
+      onReplaced(replaced(other))
       return
     }
     log.warn({}, 'The operator has forgotten this node. The node ends its sandboxes and joins again.')
@@ -209,9 +217,22 @@ export class Membership {
 
 const findIn = (nodes: readonly ClusterNode[], nodeID: string) => nodes.find((node) => node.nodeID === nodeID)
 
-const idInUse = (nodeID: string) =>
+type Holder = Pick<ClusterNode, 'nodeID' | 'address'>
+
+const newIdentity =
+  'delete node.json in one of the two data folders, which makes it a new node without sandboxes.'
+
+const idInUse = ({ nodeID, address }: Holder) =>
   new AppError(
     'conflict',
-    `Another running Warren has the node ID ${nodeID}. Its data folder may be a copy of this one. Stop that ` +
-      'Warren, or delete node.json in one of the two data folders, which makes it a new node without sandboxes.',
+    `Another running Warren, at ${address}, has the node ID ${nodeID}. Its data folder may be a copy of this one. Stop that ` +
+      `Warren, or ${newIdentity}`,
+  )
+
+const replaced = ({ nodeID, address }: Holder) =>
+  new AppError(
+    'conflict',
+    `Another Warren, at ${address}, has taken the node ID ${nodeID} while this one gave no sign of life. Its data folder may be a ` +
+      'copy of this one. The sandboxes of the node belong to that Warren now, so this one ends. Stop that Warren and start this ' +
+      `one again, or ${newIdentity}`,
   )

@@ -1,4 +1,5 @@
 /** The Warrens of a cluster, as their shared database knows them. */
+import { newUUID } from '../../lib/ids.ts'
 import type { GpuCapacity } from '../ports/driver.ts'
 
 /** `draining`: the node gets no new sandboxes and hands over those it has. */
@@ -42,7 +43,7 @@ export type NodeLoad = {
 
 export type ClusterNode = {
   nodeID: string
-  /** New for each process of the node. */
+  /** New for each process of the node (`newNodeRunID`). */
   runID: string
   /** The host:port at which peers reach it. */
   address: string
@@ -60,3 +61,15 @@ export const renewEveryMs = 2000
 export const awayAfterMs = 10_000
 
 export const isAway = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean => silentMs > awayAfterMs
+
+/**
+ * `place` names the data folder on this boot of its machine, in letters and digits. The folder's lock lets one process at a
+ * time have it, so an earlier process with the same place has ended, whenever its last sign of life was.
+ */
+export const newNodeRunID = (place: string): string => `${place}.${newUUID()}`
+
+/** Undefined for a process of an earlier version. */
+export function placeOf(runID: string): string | undefined {
+  const [place, process] = runID.split('.')
+  return process === undefined ? undefined : place
+}

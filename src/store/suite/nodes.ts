@@ -1,6 +1,6 @@
 /** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
-import { awayAfterMs, isAway } from '../../core/cluster/node.ts'
+import { awayAfterMs, isAway, newNodeRunID } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
 import type { Volume } from '../../core/volume/volume.ts'
@@ -19,6 +19,10 @@ export function nodeSuite(pairTest: PairTest): void {
   pairTest('a node that joined is listed with its own data', joinedNodesAreListed)
   pairTest('what a node says of its machine is listed anew when its process is another', newProcessIsListed)
   pairTest('the id of a node that lives is not taken by another process', livingNodesKeepTheirID)
+  pairTest(
+    'a process that was killed is followed at once by one at the same place',
+    killedProcessesAreFollowed,
+  )
   pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
   pairTest('a node that was drained stays drained until it is undrained', drainedNodesStaySo)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
@@ -96,6 +100,17 @@ async function livingNodesKeepTheirID({ nodes: one }: Stores, { nodes: other }: 
   await one.leave(node)
   assert.equal(await other.join(copy), true)
   assert.equal(await one.renew(node), undefined)
+}
+
+async function killedProcessesAreFollowed({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const killed = aNode('one', { runID: newNodeRunID('here') })
+  assert.equal(await one.join(killed), true)
+  assert.equal(await other.join(aNode('one', { runID: newNodeRunID('there') })), false)
+  assert.equal(await other.join(aNode('one', { runID: newNodeRunID('her') })), false)
+  const next = aNode('one', { runID: newNodeRunID('here'), address: 'elsewhere:7000' })
+  assert.equal(await one.join(next), true)
+  assert.equal((await other.find('one'))?.address, 'elsewhere:7000')
+  assert.equal(await one.renew(killed), undefined)
 }
 
 async function nodesThatLeaveAreAwaySinceThen(
