@@ -94,10 +94,15 @@ export const timeWasOver = (sandboxID: string, doing: string) =>
     { retry: { should: false } },
   )
 
-export const resumeFailed = (sandboxID: string, cause: unknown, detail: string) =>
+/** `isPaused`: the row says so. Otherwise the reconciler still has to find out what is left of the resume. */
+export const resumeFailed = (
+  sandboxID: string,
+  cause: unknown,
+  { detail, isPaused }: { detail: string; isPaused: boolean },
+) =>
   new AppError(
     isAppError(cause) && cause.code !== 'internal' ? cause.code : 'unavailable',
-    `Sandbox "${sandboxID}" could not be resumed and is still paused: ${detail}`,
+    `Sandbox "${sandboxID}" could not be resumed${isPaused ? ' and is still paused' : ''}: ${detail}`,
     { cause },
   )
 

@@ -52,6 +52,12 @@ export class SandboxTurns extends Turns<Sandbox> {
     return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
   }
 
+  /** False also if the database does not say. */
+  async isPaused({ sandboxID }: SandboxInTurn): Promise<boolean> {
+    const row = await this.read(sandboxID).catch(() => undefined)
+    return row?.state === 'paused'
+  }
+
   /** Inserts the row of a sandbox whose life begins with this turn. */
   async insert(sandbox: NewSandbox, limits: TeamLimits, claim?: IdempotencyClaim) {
     const result = await this.#sandboxes.insertWithinLimits(sandbox, limits, claim)

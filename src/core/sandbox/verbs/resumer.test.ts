@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
 import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { failMoves } from '../../../../test/support/store-faults.ts'
 import { openRules } from '../../ports/egress.ts'
 
 describe('resuming', () => {
@@ -40,6 +41,22 @@ describe('resuming', () => {
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('says that the sandbox is still paused only if its row says so', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, faults, reconciler } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    driver.beforeStarted = async () => {
+      throw new Error('no memory left')
+    }
+    faults.before = failMoves('paused', 1, () => new Error('the row was not changed'))
+    const failure = await service.connect(team, sandboxID, timed).catch((error: Error) => error.message)
+    assert.equal(await stateOf(fixture, sandboxID), 'resuming')
+    assert.match(String(failure), /^Sandbox "\w+" could not be resumed: .*the log of the server/)
+    await reconciler.run()
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
 
   it('is cancelled by a kill', async () => {

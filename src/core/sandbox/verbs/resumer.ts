@@ -153,7 +153,7 @@ export class Resumer {
   }
 
   async #start(row: SandboxInTurn, before: Times, memory: boolean, signal: AbortSignal): Promise<void> {
-    const { launcher, arrivals, log } = this.#parts
+    const { turns, launcher, arrivals, log } = this.#parts
     const { sandboxID } = row
     const { frozen } = row.snapshot!
     try {
@@ -171,7 +171,8 @@ export class Resumer {
           )
         })
       }
-      throw errors.resumeFailed(sandboxID, error, shownText(error))
+      const isPaused = await turns.isPaused(row)
+      throw errors.resumeFailed(sandboxID, error, { detail: shownText(error), isPaused })
     }
   }
 
