@@ -371,3 +371,17 @@ test('a sandbox is taken over only from the node that was seen as its owner', as
   assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })
+
+test('the uploader forgets the problems of snapshots that are gone', async (t) => {
+  const { one } = await cluster(t)
+  const { uploader } = one.objectStorage!
+  for (const problem of [new AppError('unprocessable', 'Only here.'), new Error('The disk is away.')]) {
+    one.driver.exportSnapshot = () => Promise.reject(problem)
+    const sandboxID = await paused(one)
+    await uploader.run()
+    assert.match(String(uploader.troubled), new RegExp(`^sandbox ${sandboxID} in run [^,]+$`))
+    await one.service.kill(one.team, sandboxID)
+    await uploader.run()
+    assert.deepEqual(uploader.troubled, [])
+  }
+})

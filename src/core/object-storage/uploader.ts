@@ -79,6 +79,11 @@ export class Uploader {
     if (paused?.runID === runID && !paused.stored) await this.#uploadOfSandbox(paused).run()
   }
 
+  /** What it remembers problems of. */
+  get troubled(): string[] {
+    return [...this.#unfit, ...this.#problems.keys()]
+  }
+
   async close(): Promise<void> {
     this.#closing.abort(new Error('closing'))
     await this.#round?.catch(() => {})
@@ -95,7 +100,9 @@ export class Uploader {
     const { rows } = this.#parts
     const builds = (await rows.listUnstoredBuilds()).map((build) => this.#uploadOfBuild(build))
     const sandboxes = (await rows.listUnstored()).map((sandbox) => this.#uploadOfSandbox(sandbox))
-    const due = [...builds, ...sandboxes].filter(({ subject }) => !this.#unfit.has(subject))
+    const unstored = [...builds, ...sandboxes]
+    this.#forgetAllBut(new Set(unstored.map(({ subject }) => subject)))
+    const due = unstored.filter(({ subject }) => !this.#unfit.has(subject))
     // Uploads that failed in the last round come last, so that they do not delay the others.
     const uploads = Object.groupBy(due, ({ subject }) => (this.#problems.has(subject) ? 'again' : 'first'))
     const queue = [...(uploads.first ?? []), ...(uploads.again ?? [])].values()
@@ -107,6 +114,12 @@ export class Uploader {
       }
     }
     await Promise.all(Array.from({ length: uploadsAtOnce }, work))
+  }
+
+  /** The others were stored, resumed or removed. */
+  #forgetAllBut(subjects: ReadonlySet<string>): void {
+    for (const remembered of [this.#unfit, this.#problems])
+      for (const subject of remembered.keys()) if (!subjects.has(subject)) remembered.delete(subject)
   }
 
   #uploadOfBuild({ buildID, layers, snapshotName }: StorableBuild): Upload {
