@@ -4,7 +4,7 @@
  */
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
-import { JoinedWork } from '../../lib/keyed-lock.ts'
+import { AbortableJoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import {
   type CanExportSnapshots,
@@ -41,7 +41,7 @@ export type StoredSnapshotsParts = {
 
 export class StoredSnapshots {
   readonly #parts: StoredSnapshotsParts
-  readonly #fetches = new JoinedWork<Snapshot | undefined>()
+  readonly #fetches = new AbortableJoinedWork<Snapshot | undefined>()
   /** Packs whose memory is loaded next, by the name of the snapshot: their index need not be read again. */
   readonly #opened = new Map<string, OpenedPack>()
 
@@ -71,7 +71,8 @@ export class StoredSnapshots {
   /**
    * Fetches the snapshot unless it is on this machine. Undefined if the object store does not have it either.
    * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
-   * snapshot share the fetch.
+   * snapshot share the fetch until all of them have given up. They are starts of one build, which want the same of it: a paused
+   * sandbox has one resume at a time.
    */
   async fetch(
     name: string,
@@ -83,7 +84,7 @@ export class StoredSnapshots {
     const { snapshots, packs } = this.#parts
     const there = await snapshots.find(name)
     if (there && !there.arriving) return there
-    return this.#fetches.run(name, () =>
+    return this.#fetches.run(name, signal, (signal) =>
       snapshots.holding(name, () =>
         this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
           const toAll = async (note: PackNote): Promise<PackTarget> => {

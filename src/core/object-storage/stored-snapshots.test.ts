@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import test from 'node:test'
+import { gate } from '../../../test/support/domain.ts'
+import { ManualClock } from '../../lib/clock.ts'
+import { silentLog } from '../../lib/log.ts'
+import type { Snapshot } from '../ports/driver.ts'
+import type { ObjectKey } from '../ports/object-store.ts'
+import { StoredSnapshots, type StoredSnapshotsParts } from './stored-snapshots.ts'
+
+const key = 'templates/t' as ObjectKey
+const wanted = { memory: true }
+
+/** Snapshots whose fetch waits until the test opens the gate, or until its signal aborts. */
+function openSnapshots() {
+  const opened = gate()
+  const fetches: string[] = []
+  const fetch = async (_target: unknown, signal: AbortSignal) => {
+    fetches.push('begins')
+    await Promise.race([
+      opened.opened,
+      new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    ]).finally(() => fetches.push(signal.aborted ? 'ends by its signal' : 'ends'))
+  }
+  const parts = {
+    driver: {
+      capabilities: { exportSnapshots: true },
+      async importSnapshot(_folder: string, { memory }: { memory: boolean }, run: (of: object) => unknown) {
+        return (await run(async () => ({ open: () => undefined }))) ? { memory } : undefined
+      },
+    },
+    snapshots: {
+      find: async () => undefined,
+      folder: (name: string) => name,
+      holding: (_name: string, work: () => Promise<unknown>) => work(),
+    },
+    packs: { open: async () => ({ note: {}, fetch }) },
+    clock: new ManualClock(),
+    log: silentLog,
+  }
+  const snapshots = new StoredSnapshots(parts as unknown as StoredSnapshotsParts)
+  const start = () => {
+    const abort = new AbortController()
+    const fetched: Promise<Snapshot | undefined> = snapshots.fetch('name', key, wanted, abort.signal)
+    // A test awaits it later than it may fail.
+    fetched.catch(() => {})
+    return { fetched, abort }
+  }
+  return { start, fetches, open: opened.open }
+}
+
+const soon = () => new Promise((resolve) => setImmediate(resolve))
+
+test('a shared fetch goes on for the others when its first caller gives up', async () => {
+  const { start, fetches, open } = openSnapshots()
+  const [first, second] = [start(), start()]
+  await soon()
+  first.abort.abort(new Error('the client went away'))
+  await assert.rejects(first.fetched, /the client went away/)
+  const third = start()
+  await soon()
+  open()
+  assert.deepEqual(await second.fetched, { memory: true })
+  assert.deepEqual(await third.fetched, { memory: true })
+  assert.deepEqual(fetches, ['begins', 'ends'])
+})
+
+test('a shared fetch ends when its last caller gives up, and the next call begins another', async () => {
+  const { start, fetches, open } = openSnapshots()
+  const [first, second] = [start(), start()]
+  await soon()
+  first.abort.abort(new Error('the client went away'))
+  second.abort.abort(new Error('the sandbox was killed'))
+  const third = start()
+  await assert.rejects(first.fetched, /the client went away/)
+  await assert.rejects(second.fetched, /the sandbox was killed/)
+  await soon()
+  open()
+  assert.deepEqual(await third.fetched, { memory: true })
+  assert.deepEqual(fetches, ['begins', 'ends by its signal', 'begins', 'ends'])
+})
