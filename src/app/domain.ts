@@ -281,7 +281,7 @@ function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snaps
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    isArrivingKept: async () => (await stores.nodes.list()).every(({ facts }) => facts.keepsArriving),
+    isArrivingKept: () => stores.nodes.allKeepArriving(),
     snapshots: new StoredSnapshots({ driver, snapshots, packs, clock, log }),
   }
   const fetcher = new BytesFetcher(parts)

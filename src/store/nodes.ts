@@ -10,6 +10,7 @@ import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../cor
 import type { SecretVault } from '../core/secret/vault.ts'
 import { commitsLater } from './commits-later.ts'
 import { databaseNow } from './database-clock.ts'
+import { allKeepArriving } from './keeps-arriving.ts'
 import { forgetNode } from './node-forgetting.ts'
 import type { NodeRow, Tables } from './tables.ts'
 
@@ -100,6 +101,10 @@ export class SqlNodeStore implements NodeStore {
       const known = facts.get(row.id)
       return known ? [nodeOf(row, known.facts)] : []
     })
+  }
+
+  allKeepArriving(): Promise<boolean> {
+    return allKeepArriving(this.#db)
   }
 
   async #factsOf(rows: readonly Pick<NodeRow, 'id' | 'run_id'>[]): Promise<FactsByNode> {

@@ -19,12 +19,14 @@ export interface NodeStore {
   find(nodeID: string): Promise<ClusterNode | undefined>
   /** Ordered by ID. */
   list(): Promise<ClusterNode[]>
+  /** False while a node may remove an object from which the memory of a running sandbox arrives. */
+  allKeepArriving(): Promise<boolean>
   /** False if there is no such node. */
   setStatus(nodeID: string, status: NodeStatus): Promise<boolean>
   /**
    * Removes a node that is away. Its running sandboxes end as `lost`; so do its paused sandboxes, builds and
-   * volumes, unless other nodes can use them. Running sandboxes whose memory was still arriving are paused again, as they
-   * were before the resume. Undefined if there is no such node, or if it gave a sign of life within `silentForMs`.
+   * volumes, unless other nodes can use them. Stored sandboxes that were being resumed, and running ones whose memory was still
+   * arriving, are paused again, as they were before the resume. Undefined if there is no such node, or if it gave a sign of life within `silentForMs`.
    */
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined>
   /** Stores the value under the name unless the name has a value already. Returns the value of the name. */

@@ -25,6 +25,7 @@ export function nodeSuite(pairTest: PairTest): void {
   )
   pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
   pairTest('a node that was drained stays drained until it is undrained', drainedNodesStaySo)
+  pairTest('one node of an older version may sweep what arrives', olderNodesMaySweep)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
   pairTest('only a node that is away can be forgotten, and its sandboxes end with it', forgottenNodesLoseAll)
@@ -134,6 +135,15 @@ async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stor
   await one.leave(node)
   await one.join(aNode('one'))
   assert.equal((await other.find('one'))?.status, 'draining')
+}
+
+async function olderNodesMaySweep({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
+  const node = aNode('one')
+  assert.equal(await other.allKeepArriving(), true)
+  await one.join({ ...node, facts: { ...node.facts, keepsArriving: true } })
+  assert.equal(await other.allKeepArriving(), true)
+  await other.join(aNode('other'))
+  assert.equal(await other.allKeepArriving(), false)
 }
 
 async function firstValueIsShared({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
