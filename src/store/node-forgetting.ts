@@ -1,18 +1,19 @@
 /**
- * Ends everything of a forgotten node that only its disk had. Sandboxes whose memory was still arriving from the object
- * store go back to the snapshot there: the operator says that the machine is gone, so they do not run any more.
+ * Ends everything of a forgotten node that only its disk had. Sandboxes that were being resumed, or whose memory was still
+ * arriving, go back to the snapshot in the object store: the operator says that the machine is gone, so they do not run any more.
  */
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
-import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
+import { newTakenSnapshotName } from '../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
 import { disownCondemned } from './condemned.ts'
 import { databaseNow } from './database-clock.ts'
+import { allKeepArriving } from './keeps-arriving.ts'
 import { loseVolumes } from './lost-volumes.ts'
 import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
-import { changedColumns, sandboxOf } from './sandbox-row.ts'
+import { changedColumns, type SavedColumn, sandboxOf } from './sandbox-row.ts'
 import { type RowUpdate, updateAndTell } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -56,10 +57,12 @@ async function loseSandboxes(
     .where((where) => where.not(isMovable(where)))
     .orderBy('id')
     .execute()
+  // An older node may have removed the object of a resume that it does not know to need it.
+  const isKept = await allKeepArriving(transaction)
   let lost = 0
   for (const row of rows) {
     const { id: sandboxID, state } = row
-    const back = row.has_no_volume ? backToStored(row, nodeID, at) : undefined
+    const back = row.has_no_volume ? backToStored(row, isKept, nodeID, at) : undefined
     if (back) {
       await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
       continue
@@ -77,15 +80,19 @@ async function loseSandboxes(
   return lost
 }
 
-/** The row as it was before the resume. Undefined if no memory arrives, or if the sandbox is being killed. */
+/** The row as it was before the resume. Undefined if the object store lacks the snapshot, or if the sandbox is being killed. */
 function backToStored(
   { id: sandboxID, run_id: runID, state, saved }: Pick<SandboxRow, 'id' | 'run_id' | 'state' | 'saved'>,
+  isKept: boolean,
   nodeID: string,
   at: number,
 ): RowUpdate | undefined {
   if (saved === null || state === 'killing') return undefined
-  const { arrivesFrom: stored, ...snapshot } = JSON.parse(saved) as SandboxSnapshot
+  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SavedColumn
+  const stored = arrivesFrom ?? (isKept && state === 'resuming' ? storedFrom : undefined)
   if (!stored) return undefined
+  // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.
+  const snapshot = arrivesFrom ? before : { ...before, name: newTakenSnapshotName({ sandboxID }) }
   const type = eventOfMove(state, 'paused')
   return {
     // The node may still run, and may have recorded since that all memory has arrived.

@@ -19,7 +19,7 @@ const mostTerms = 10
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<LimitedSizes | undefined> {
+): Promise<(LimitedSizes & { stored: StoredColumns }) | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -30,11 +30,16 @@ export async function holdPaused(
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
   const row = await query
     .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
+    .returning(['saved', 'stored_at', 'stored_needs'])
     .executeTakeFirst()
   if (!row) return undefined
   const memoryMB = row.is_frozen ? 0 : row.memory_mb
-  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count }
+  const { saved, stored_at, stored_needs } = row
+  const stored = { saved, stored_at, stored_needs }
+  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count, stored }
 }
+
+export type StoredColumns = Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>
 
 export type ClaimKey = { team_id: string; key_hash: string }
 

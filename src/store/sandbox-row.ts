@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Updateable } from 'kysely'
-import type { NewSandbox, Sandbox } from '../core/sandbox/row/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxSnapshot, StoredRun } from '../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../core/sandbox/row/sandbox-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
@@ -61,7 +61,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
     options: optionsOf(row, vault),
-    snapshot: row.saved === null ? null : JSON.parse(row.saved),
+    snapshot: row.saved === null ? null : snapshotOf(row.saved),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,
     startedAt: row.started_at,
@@ -70,6 +70,33 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     endReason: row.end_reason,
     runUntil: row.run_until,
   }
+}
+
+/**
+ * `storedFrom`, only while the sandbox is being resumed: the run whose snapshot the object store has too. The domain does not
+ * see it; whatever it writes next removes it.
+ */
+export type SavedColumn = SandboxSnapshot & { storedFrom?: StoredRun }
+
+function snapshotOf(saved: string): SandboxSnapshot {
+  const { storedFrom, ...snapshot } = JSON.parse(saved) as SavedColumn
+  return snapshot
+}
+
+/** The columns of a row whose stored snapshot is from now on that of an earlier run. */
+export function withStoredRun(
+  runID: string,
+  { saved, stored_at, stored_needs }: Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>,
+): Updateable<SandboxRow> {
+  const nothing = { stored_at: null, stored_needs: null }
+  if (saved === null || stored_at === null) return nothing
+  const storedFrom = {
+    runID,
+    at: stored_at,
+    needs: stored_needs === null ? null : JSON.parse(stored_needs),
+  }
+  const column: SavedColumn = { ...(JSON.parse(saved) as SandboxSnapshot), storedFrom }
+  return { ...nothing, saved: JSON.stringify(column) }
 }
 
 /** Only the columns of the given changes. */

@@ -32,7 +32,7 @@ import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
-import { changedColumns, newSandboxRow, sandboxOf } from './sandbox-row.ts'
+import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
 import { newsOfMove, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -162,7 +162,7 @@ export class SqlSandboxStore implements SandboxStore {
       const row = await locked
         .updateTable('sandboxes')
         // The stored snapshot is from before this run.
-        .set({ ...changedColumns(changes), state: 'resuming', stored_at: null, stored_needs: null })
+        .set({ ...withStoredRun(at.runID, paused.stored), ...changedColumns(changes), state: 'resuming' })
         .where('id', '=', at.sandboxID)
         .returningAll()
         .executeTakeFirstOrThrow()

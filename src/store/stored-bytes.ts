@@ -10,6 +10,7 @@ import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'
+import type { SavedColumn } from './sandbox-row.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
@@ -180,8 +181,9 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     for await (const rows of parts) {
       for (const { id, run_id, saved } of rows) {
         runs.push({ sandboxID: id, runID: run_id })
-        const arrivesFrom = saved === null ? undefined : (JSON.parse(saved) as SandboxSnapshot).arrivesFrom
-        if (arrivesFrom) runs.push({ sandboxID: id, runID: arrivesFrom.runID })
+        const { arrivesFrom, storedFrom }: Partial<SavedColumn> = saved === null ? {} : JSON.parse(saved)
+        for (const from of [arrivesFrom, storedFrom])
+          if (from) runs.push({ sandboxID: id, runID: from.runID })
       }
     }
     const builds = await this.#db

@@ -3,11 +3,12 @@ import {
   activeStates,
   legalMoves,
   type SandboxOptions,
-  type SandboxSnapshot,
   type SandboxState,
+  type StoredRun,
 } from '../../src/core/sandbox/row/sandbox.ts'
 import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshots/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
+import type { SavedColumn } from '../../src/store/sandbox-row.ts'
 import type { Row, RowChange } from './database.ts'
 import { EventWatch } from './event-watch.ts'
 import { type Note, shortID } from './parked-calls.ts'
@@ -27,7 +28,7 @@ export type WatchedSandbox = {
   memoryMB: number
   metadata: Record<string, string>
   options: SandboxOptions
-  snapshot: SandboxSnapshot | null
+  snapshot: SavedColumn | null
   startedAt: number
   endAt: number
   endReason: string | null
@@ -230,9 +231,9 @@ export class RowWatch {
   /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    const isArriving = before.state !== 'killing' && before.snapshot?.arrivesFrom !== undefined
+    const isKept = before.state !== 'killing' && storedRunOf(before) !== undefined
     const isBound = before.options.volumeMounts?.length
-    if ((before.state === 'paused' && before.isStored) || (isArriving && !isBound))
+    if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
     if (after.endReason !== 'lost')
       report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
@@ -320,8 +321,12 @@ export class RowWatch {
 }
 
 /** The row is what it was before a resume from the object store. */
-const isReturned = ({ snapshot }: WatchedSandbox, { state, runID, isStored }: WatchedSandbox): boolean =>
-  state === 'paused' && isStored && snapshot?.arrivesFrom?.runID === runID
+const isReturned = (before: WatchedSandbox, { state, runID, isStored }: WatchedSandbox): boolean =>
+  state === 'paused' && isStored && storedRunOf(before)?.runID === runID
+
+/** The run whose snapshot the object store has until the resume has ended, and all memory has arrived. */
+const storedRunOf = ({ state, snapshot }: WatchedSandbox): StoredRun | undefined =>
+  snapshot?.arrivesFrom ?? (state === 'resuming' ? snapshot?.storedFrom : undefined)
 
 const name = ({ sandboxID }: WatchedSandbox): string => shortID(sandboxID)
 

@@ -50,3 +50,47 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.equal(event?.type, 'paused')
   assert.equal(await other.storedBytes.take(before, 'taken'), true)
 }
+
+export async function resumingIsReturned(one: Stores, other: Stores): Promise<void> {
+  const { teamID, limits } = await insertTeam(one)
+  const resume = async (isStored: boolean) => {
+    const paused = await insertPaused(one, teamID, aSnapshot())
+    if (isStored) await one.storedBytes.markSandbox(paused, stored)
+    const before = (await one.storedBytes.findPaused(paused.sandboxID))!
+    const changes = { runID: newUUID(), startedAt: time, endAt: time + 60_000 }
+    const result = await one.sandboxes.resumeWithinLimits(paused, limits, changes)
+    assert.ok('moved' in result && result.moved)
+    assert.deepEqual(result.moved.snapshot, paused.snapshot)
+    return { before, resuming: result.moved, paused }
+  }
+  const runsOf = async (sandboxID: string) =>
+    (await other.storedBytes.listNeeded()).runs.filter((run) => run.sandboxID === sandboxID)
+  const returned = await resume(true)
+  const { sandboxID } = returned.paused
+  assert.deepEqual(
+    new Set(await runsOf(sandboxID)),
+    new Set([returned.resuming, returned.paused].map(({ runID }) => ({ sandboxID, runID }))),
+  )
+  const unstored = await resume(false)
+  const undone = await resume(true)
+  const { snapshot, runID } = undone.resuming
+  const at = { sandboxID: undone.paused.sandboxID, runID }
+  await one.sandboxes.move({ ...at, from: ['resuming'] }, 'paused', { snapshot: snapshot! })
+  assert.deepEqual(await runsOf(at.sandboxID), [at])
+  const running = await resume(true)
+  const then = { sandboxID: running.paused.sandboxID, runID: running.resuming.runID }
+  await one.sandboxes.move({ ...then, from: ['resuming'] }, 'running', { snapshot: null })
+  const node = aNode('one')
+  await one.nodes.join(node)
+  await one.nodes.leave(node)
+  assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 3, builds: 0, volumes: 0 })
+  for (const { paused } of [unstored, undone, running])
+    assert.equal((await one.sandboxes.find(paused.sandboxID))?.endReason, 'lost')
+  const { name, ...rest } = (await one.sandboxes.find(sandboxID))!.snapshot!
+  // The node may come back with what the resume left of its copy.
+  assert.notEqual(name, returned.paused.snapshot!.name)
+  assert.deepEqual({ ...rest, name: returned.paused.snapshot!.name }, returned.paused.snapshot)
+  const found = await other.storedBytes.findPaused(sandboxID)
+  assert.deepEqual(found, { ...returned.before, snapshotName: name })
+  assert.equal(await other.storedBytes.take(returned.before, 'taken'), true)
+}

@@ -4,7 +4,7 @@ import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
 import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { Stores } from '../stores.ts'
-import { arrivingIsReturned } from './arriving.ts'
+import { arrivingIsReturned, resumingIsReturned } from './arriving.ts'
 import { lostCreateSuite } from './lost-creates.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
@@ -56,6 +56,10 @@ export function ownerSuite(
     pairTest(
       'a sandbox whose memory was still arriving when its node was forgotten can be taken over as it was before',
       arrivingIsReturned,
+    )
+    pairTest(
+      'a stored sandbox that was being resumed when its node was forgotten can be taken over as it was before',
+      resumingIsReturned,
     )
     pairTest(
       'a sandbox that a drain has paused is known to all until it runs, ends or is to stay paused',
