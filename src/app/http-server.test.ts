@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
-import { it } from 'node:test'
+import { it, type TestContext } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { delay } from '../lib/clock.ts'
 import { createListener } from './http-server.ts'
 
 const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
@@ -83,4 +85,62 @@ it('a port that systemd has opened by other settings is a reason not to start, a
     await listenOnInherited(1),
     /^StartRefusalsystemd opened 127.0.0.1:\d+ for Warren, but .* 127.0.0.1:1\./,
   )
+})
+
+async function openListener(context: TestContext) {
+  const listener = createListener({ keepAliveTimeout: 300_000 }, undefined)
+  listener.server.on('request', (_, response) => response.end('served'))
+  listener.server.on('checkContinue', (_, response) => {
+    response.writeContinue()
+    response.end('served')
+  })
+  await listener.listen('127.0.0.1', 0)
+  context.after(() => listener.close(100))
+  const { port } = listener.server.address() as AddressInfo
+  return { listener, port, connect: () => net.connect(port, '127.0.0.1').on('error', () => {}) }
+}
+
+it('a server that asks clients to leave serves old and new connections, each for one more request', async (context) => {
+  const { listener, connect } = await openListener(context)
+  const [used, idle] = [connect(), connect()]
+  for (const socket of [used, idle]) assert.equal(await ask(socket), 'served')
+  listener.askToLeave()
+  for (const text of [request, request.replace('\r\n\r\n', '\r\nExpect: 100-continue\r\n\r\n')]) {
+    for (const socket of [used.destroyed ? connect() : used, connect()]) {
+      const answer = socket.toArray()
+      socket.write(text)
+      assert.match((await answer).join(''), /HTTP\/1.1 200 [\s\S]*Connection: close\r\n[\s\S]*served$/)
+    }
+  }
+  await delay(400)
+  assert.equal(idle.destroyed, false, 'a quiet connection stays open')
+  assert.equal(await ask(idle), 'served')
+})
+
+it('a request that arrived while the server was too busy to read it is answered although its connection was idle', async (context) => {
+  const { listener, port } = await openListener(context)
+  // In a thread of its own, so that it sends while this one is busy.
+  const client = new Worker(
+    `const { parentPort, workerData: { port, request } } = require('node:worker_threads')
+    const socket = require('node:net').connect(port, '127.0.0.1')
+    socket.on('data', (data) => parentPort.postMessage(String(data)))
+    socket.on('error', () => {}).on('close', () => parentPort.postMessage('closed'))
+    socket.write(request)
+    parentPort.on('message', () => socket.write(request))`,
+    { eval: true, workerData: { port, request } },
+  )
+  context.after(() => client.terminate())
+  const first = String(await once(client, 'message'))
+  assert.match(first, /served$/)
+  const closed = listener.close(4000)
+  const second = once(client, 'message')
+  // Idle connections are closed 300 ms from now.
+  await delay(100)
+  client.postMessage('again')
+  // Timers that are due run next then, before anything is read.
+  await new Promise(setImmediate)
+  const busyUntil = Date.now() + 500
+  while (Date.now() < busyUntil);
+  assert.match(String(await second), /Connection: close[\s\S]*served$/)
+  await closed
 })

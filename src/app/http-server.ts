@@ -17,6 +17,8 @@ export type Listener = {
   useCertificate(pair: TlsPair): void
   /** With `inherited`, listens on that descriptor, which must be of the same address. */
   listen(host: string, port: number, inherited?: number): Promise<void>
+  /** Serves on, but asks each client that sends a request to open another connection for its next one. */
+  askToLeave(): void
   /** Rejects new connections, lets open ones end, then cuts them: after that time, or when the promise resolves. */
   close(graceMs: number, finished?: Promise<void>): Promise<void>
 }
@@ -56,6 +58,10 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
     server,
     useCertificate() {},
     listen: (host, port, inherited) => listen(server, host, port, inherited),
+    askToLeave: () => {
+      askToLeave(server)
+      http2?.askToLeave()
+    },
     close: (graceMs, finished) =>
       closeGently(server, graceMs, {
         finished,
@@ -117,6 +123,15 @@ async function listenOn(server: Server, fd: number, wanted: string): Promise<voi
 const lingerMs = 300
 const closeIdleEveryMs = 50
 
+/** Each answer from now on is the last of its connection, and tells the client so. */
+function askToLeave(server: Server): void {
+  for (const event of ['request', 'checkContinue'] as const) {
+    server.prependListener(event, (_request, response) => {
+      response.shouldKeepAlive = false
+    })
+  }
+}
+
 export type ClosingOptions = {
   closeIdle: () => void
   /** Cuts what `closeAllConnections` of the server does not know. */
@@ -128,6 +143,9 @@ export type ClosingOptions = {
 /**
  * A client may be sending its next request on an idle connection at this moment. So each answer first asks the
  * client to open another connection, and idle connections are closed only then.
+ *
+ * On a busy machine a request may have arrived some time before Node reads it. So Node reads first: what `setImmediate`
+ * runs comes after the requests and connections that have arrived.
  */
 export function closeGently(
   server: Server,
@@ -135,14 +153,13 @@ export function closeGently(
   { closeIdle, cut, finished }: ClosingOptions,
 ): Promise<void> {
   return new Promise((resolve) => {
-    server.prependListener('request', (_request, response) => {
-      response.shouldKeepAlive = false
-    })
+    askToLeave(server)
     let sweep: NodeJS.Timeout | undefined
+    const closeIdleSoon = () => void setImmediate(closeIdle)
     const linger = setTimeout(
       () => {
-        sweep = setInterval(closeIdle, closeIdleEveryMs)
-        closeIdle()
+        sweep = setInterval(closeIdleSoon, closeIdleEveryMs)
+        closeIdleSoon()
       },
       Math.min(lingerMs, graceMs / 4),
     )
@@ -153,10 +170,11 @@ export function closeGently(
     }
     const end = setTimeout(cutAll, graceMs)
     void finished?.then(cutAll)
-    // Unlike that of an HTTP server, this one leaves idle connections open.
-    NetServer.prototype.close.call(server, () => {
+    const closed = () => {
       for (const timer of [linger, sweep, end]) clearTimeout(timer)
       resolve()
-    })
+    }
+    // Unlike that of an HTTP server, this one leaves idle connections open.
+    setImmediate(() => NetServer.prototype.close.call(server, closed))
   })
 }

@@ -269,3 +269,25 @@ it('closing lets open streams end, then cuts', async () => {
   await closed
   await cut
 })
+
+it('a server that asks clients to leave serves on, and ends a connection once it is quiet', async () => {
+  const own = createListener({}, { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) })
+  own.server.on('request', (request, response) => {
+    if (request.url === '/soon') setTimeout(() => response.end('late'), 600)
+    else response.end('served')
+  })
+  await own.listen('127.0.0.1', 0)
+  const { port: ownPort } = own.server.address() as AddressInfo
+  const open = () => connect(`https://e2b.test:${ownPort}`, { ca, lookup: toLoopback }).on('error', () => {})
+  const [quiet, busy] = [open(), open()]
+  for (const session of [quiet, busy]) assert.equal((await answerOf(session.request({}))).body, 'served')
+  own.askToLeave()
+  const quietEnds = once(quiet, 'goaway')
+  assert.equal((await answerOf(busy.request({ ':path': '/soon' }))).body, 'late')
+  assert.equal((await quietEnds)[0], constants.NGHTTP2_NO_ERROR)
+  const late = open()
+  const ends = [busy, late].map((session) => once(session, 'close'))
+  assert.equal((await answerOf(late.request({}))).body, 'served')
+  await Promise.all(ends)
+  await own.close(100)
+})

@@ -15,12 +15,18 @@ import { takeHttp1Parser } from '../lib/node-internals/http1-listener.ts'
 export const alpnProtocols = ['h2', 'http/1.1']
 
 const idleSessionMs = 310_000
+const quietSessionMs = 250
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
 /** Every head that was accepted must also fit here: the encoder counts twelve extra bytes for each header. */
 const mostAnswerHeadBytes = 8 * maxHeaderBytes
 
 export type Http2Connections = {
+  /**
+   * Ends each connection once it was quiet for a moment. Not right after an answer: a client that is sending its next
+   * request, or still reading, would take the end for a failure.
+   */
+  askToLeave(): void
   /** Rejects new streams; open ones may end. */
   close(): void
   /** Ends connections without a stream. */
@@ -40,13 +46,15 @@ export function openHttp2(server: HttpsServer): Http2Connections {
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
   const sessions = new Map<Http2Session, SessionStreams>()
+  let closeAfterMs = idleSessionMs
   http2.on('session', (session) => {
     const streams: SessionStreams = { open: 0, waiting: [] }
     sessions.set(session, streams)
     session.once('close', () => sessions.delete(session))
     session.on('error', () => {})
     session.setLocalWindowSize(4 * 1024 * 1024)
-    session.setTimeout(idleSessionMs, () => streams.open === 0 && session.close())
+    session.on('timeout', () => streams.open === 0 && session.close())
+    session.setTimeout(closeAfterMs)
   })
   http2.on('stream', (stream, _headers, _flags, rawHeaders) => {
     const streams = sessions.get(stream.session!)
@@ -65,6 +73,10 @@ export function openHttp2(server: HttpsServer): Http2Connections {
     else accept(socket)
   })
   return {
+    askToLeave: () => {
+      closeAfterMs = quietSessionMs
+      sessions.forEach((_, session) => void session.setTimeout(closeAfterMs))
+    },
     close: () => sessions.forEach((_, session) => void session.close()),
     closeIdle: () => sessions.forEach(({ open }, session) => void (open === 0 && session.close())),
     destroy: () => sessions.forEach((_, session) => void session.destroy(new Error('Warren is closing'))),

@@ -46,8 +46,14 @@ export type ListenParts = {
   dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine' | 'isWeakerThanWanted'>
 }
 
-/** Resolves with the URL that reaches the server from this machine. */
-export async function listen(parts: ListenParts, closers: Closers): Promise<string> {
+export type OpenedDoors = {
+  /** Reaches the server from this machine. */
+  url: string
+  /** Serves on, and tells load balancers and clients to use another server. */
+  askToLeave(): void
+}
+
+export async function listen(parts: ListenParts, closers: Closers): Promise<OpenedDoors> {
   const { config, ports, domain, cluster, loneNode } = parts
   const { measures } = ports.telemetry
   const requests = countRequests(measures, config.accessLog, ports.log)
@@ -116,7 +122,14 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<stri
     underWay.watch(inner.server)
   }
   await listener.listen(config.host, config.port, sockets.door)
-  return url
+  return {
+    url,
+    askToLeave: () => {
+      health.close()
+      // Peers need not be asked: no request of theirs is lost when the inner door closes.
+      listener.askToLeave()
+    },
+  }
 }
 
 /** Skipped for a request from a peer, which has searched already. */

@@ -48,7 +48,13 @@ export type ServeParts = {
   log: Log
 }
 
-export type RunningServer = { server: ServerFile; credentials: FirstKey; close(): Promise<void> }
+export type RunningServer = {
+  server: ServerFile
+  credentials: FirstKey
+  /** Serves on, and tells load balancers and clients to use another server. */
+  askToLeave(): void
+  close(): Promise<void>
+}
 
 export async function serve(parts: ServeParts): Promise<RunningServer> {
   const { config, paths, isolation } = parts
@@ -93,14 +99,14 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const mayShare = !cluster && config.databaseUrl !== null
     const loneNode = mayShare ? new LoneNode(ports.stores.owners, node.nodeID) : undefined
     const doors = { config, secrets, ports, domain, cluster, loneNode, nodes, dashboard }
-    const url = await listen(doors, closers)
+    const { url, askToLeave } = await listen(doors, closers)
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
     if (isolation.warning !== undefined) log.warn({}, isolation.warning)
-    return { server, credentials, close: () => closers.closeAll() }
+    return { server, credentials, askToLeave, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()
     throw error

@@ -263,6 +263,12 @@ export const schema = {
     'Time after which a start that waits for its turn, for memory, CPU or disk is rejected with 503 and Retry-After.',
     kind.wholeNumber(1, 3600, 's'),
   ),
+  stopDelaySeconds: setting(
+    'WARREN_STOP_DELAY_SECONDS',
+    '0',
+    'Time for which Warren goes on serving after the signal to stop: /health/ready is 503, and clients are asked to open new connections, which a load balancer sends elsewhere. A second signal ends it.',
+    kind.wholeNumber(0, 120, 's'),
+  ),
   quarantineDays: setting(
     'WARREN_QUARANTINE_DAYS',
     '7',

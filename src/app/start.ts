@@ -25,6 +25,7 @@ import { refusePort } from './port.ts'
 import { type RunningServer, type ServeParts, serve } from './serve.ts'
 import { prepareMachine } from './setup/prepare-machine.ts'
 import { createProgress, type Progress } from './setup/progress.ts'
+import { ShutdownSignals } from './shutdown-signals.ts'
 import { refusedStatus, StartRefusal } from './start-refusal.ts'
 
 /** Maximum number of bytes of the log to hold back while it cannot be written. */
@@ -39,17 +40,25 @@ export async function start(config: Config): Promise<void> {
   // A wrong file is reported here, before the set-up, which takes long.
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
   if (extraCA !== undefined) trustInThisProcess(extraCA)
-  const stopped = nextSignal()
-  const replaced = Promise.withResolvers<AppError>()
+  const signals = new ShutdownSignals()
+  const stopped = signals.next()
   const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {
     await tellLastEnd(paths, systemClock, log)
-    const node = { place: lock.place, onReplaced: replaced.resolve }
+    const node = { place: lock.place, onReplaced: (problem: AppError) => endAtOnce(problem, log) }
     const running = await Promise.race([bringUp(config, paths, node, log), stopped])
     if (typeof running === 'string') return interrupted(running)
-    const why = await Promise.race([stopped, replaced.promise])
-    if (typeof why !== 'string') return endAtOnce(why, log)
-    log.info({ signal: why }, 'closing')
+    const signal = await stopped
+    const { stopDelaySeconds } = config
+    if (stopDelaySeconds > 0) {
+      log.info(
+        { signal, stopDelaySeconds },
+        'still serving while clients leave; another signal ends this delay',
+      )
+      running.askToLeave()
+      await signals.pause(stopDelaySeconds * 1000)
+    }
+    log.info({ signal }, 'closing')
     await running.close()
     log.info({}, 'closed')
   } finally {
@@ -172,19 +181,6 @@ export function refuseMachine(platform: string, arch: string, uid: number | unde
       'Warren must run as root: it makes namespaces, mounts and firewall rules for sandboxes. Root inside a sandbox is not root of the machine. Run `sudo npm start`.',
     )
   }
-}
-
-/** A second signal while Warren closes ends it at once. SIGHUP, when the terminal closes, closes Warren too. */
-function nextSignal(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    let first = true
-    const heard = (signal: NodeJS.Signals) => {
-      if (!first) process.exit(130)
-      first = false
-      resolve(signal)
-    }
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, heard)
-  })
 }
 
 /** The programs of the set-up end with this process; the next start removes their unfinished files. */

@@ -80,6 +80,8 @@ RestartSec=2
 RestartPreventExitStatus=${refusedStatus}
 # A first start installs packages and builds the base template.
 TimeoutStartSec=infinity
+# WARREN_STOP_DELAY_SECONDS may be 120; then each part of Warren closes within a time limit of its own.
+TimeoutStopSec=210
 LimitNOFILE=1048576
 TasksMax=infinity
 

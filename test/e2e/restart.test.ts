@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, get, type IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -33,7 +34,7 @@ before(async () => {
   const command = `exec python3 ${keeperProgram} start ${path} ${join(repoFolder, 'bin/warren')} "$@"`
   writeFileSync(launcher, `#!/bin/sh\n${command}\n`)
   chmodSync(launcher, 0o755)
-  warren = await start(false)
+  warren = await start(false, 0)
 })
 after(async () => {
   await warren?.stop()
@@ -41,12 +42,12 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const start = (keep: boolean) =>
+const start = (keep: boolean, stopDelaySeconds: number) =>
   startWarren(anyIsolation, {
     keep,
     name: 'restarting',
     program: join(folder, 'warren'),
-    settings: noWarmPool,
+    settings: { ...noWarmPool, WARREN_STOP_DELAY_SECONDS: String(stopDelaySeconds) },
   })
 
 test('clients that go on while Warren restarts see slow requests and no error', async () => {
@@ -71,9 +72,9 @@ test('clients that go on while Warren restarts see slow requests and no error', 
   }
   const clients = [0, 1, 2].map(load)
   await eventually(async () => assert.ok(count > 12))
-  for (let restarts = 0; restarts < 2; restarts++) {
+  for (const nextDelaySeconds of [1, 0]) {
     assert.equal(await warren.stop(), 0)
-    warren = await start(true)
+    warren = await start(true, nextDelaySeconds)
     const before = count
     await eventually(async () => assert.ok(count > before + 12))
   }
@@ -91,6 +92,39 @@ test('no program that Warren starts has the port', async () => {
   const holders = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && has(pid, own))
   assert.deepEqual(new Set(holders), new Set([String(warren.pid), String(keeper.pid)]))
   await sandbox.kill()
+})
+
+test('during the stop delay Warren serves and asks clients to leave, until a second signal', async (context) => {
+  assert.equal(await warren.stop(), 0)
+  warren = await start(true, 100)
+  const agent = new Agent({ keepAlive: true })
+  context.after(() => agent.destroy())
+  const ask = async (path: string) => {
+    const [response] = await once(get(`${warren.url}${path}`, { agent }), 'response')
+    const { statusCode, headers } = response as IncomingMessage
+    return { status: statusCode, connection: headers.connection, body: (await response.toArray()).join('') }
+  }
+  assert.deepEqual((await ask('/health')).connection, 'keep-alive')
+  const begun = performance.now()
+  const stopped = warren.stop()
+  await eventually(async () =>
+    assert.deepEqual(await ask('/health/ready'), {
+      status: 503,
+      connection: 'close',
+      body: '{"code":503,"message":"The server is closing."}',
+    }),
+  )
+  for (let turn = 0; turn < 20; turn++) {
+    const { status, connection } = await ask('/health')
+    assert.deepEqual([status, connection], [200, 'close'])
+  }
+  const sandbox = await Sandbox.create(warren.client)
+  assert.equal((await sandbox.commands.run('echo served')).stdout, 'served\n')
+  await sandbox.kill()
+  process.kill(warren.pid, 'SIGTERM')
+  assert.equal(await stopped, 0)
+  assert.ok(performance.now() - begun < 90_000)
+  warren = await start(true, 0)
 })
 
 function has(pid: string, socket: string): boolean {

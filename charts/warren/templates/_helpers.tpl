@@ -22,8 +22,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.service.port | default (ternary 443 80 (ne .Values.tls.existingSecret "")) }}
 {{- end }}
 
-{{- /* How long the preStop hook takes at most. The last two commands of a drain may take 20 s each. */ -}}
-{{- define "warren.hookSeconds" -}}
+{{- /* How long Warren goes on serving at most while its pod ends. The last two commands of a drain may take 20 s each. */ -}}
+{{- define "warren.stopSeconds" -}}
 {{ add (int .Values.stopDelaySeconds) (ternary (add (int .Values.drainOnStop.seconds) 40) 0 .Values.drainOnStop.enabled) }}
 {{- end }}
 

@@ -128,6 +128,15 @@ start_node() {
       "$3" "$4"' - "$cgroup_folders" "$hub-$n" "$here/node.sh" "$n"
 }
 
+# Loads a new image of Warren on all nodes; pods that start afterwards use it.
+load_image() {
+  local n first
+  for n in $nodes; do
+    first=$(pgrep --parent "$(cat "$work/pids/node-$n")")
+    nsenter --target "$first" --mount --pid "$debian/usr/bin/ctr" --namespace k8s.io images import "$build/images/warren.tar"
+  done
+}
+
 # Runs trial.ts as a client in the cluster.
 trial() {
   local key address

@@ -3,6 +3,7 @@
  * commands, whose errors are counted. Uses the unmodified client, which is set up by E2B_API_URL, E2B_SANDBOX_URL and E2B_API_KEY.
  */
 import assert from 'node:assert/strict'
+import { subscribe } from 'node:diagnostics_channel'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Sandbox } from 'e2b'
 
@@ -51,11 +52,19 @@ export class Load {
   readonly #done: Done[] = []
   readonly #underWay = new Set<Promise<void>>()
   readonly #startedAt = Date.now()
+  /** What the client's HTTP library says; the client itself reports some of it as "fetch failed". */
+  readonly #connectionErrors: string[] = []
   #ended = false
 
   constructor(counting: readonly Counting[], commandEveryMs = 200) {
     this.#counting = counting
     this.#repeat(2000, () => this.#createAndKill())
+    for (const channel of ['undici:request:error', 'undici:client:connectError']) {
+      subscribe(channel, (message) => {
+        const { code, message: text } = (message as { error: Error & { code?: string } }).error
+        this.#connectionErrors.push(`${channel} ${code ?? ''} ${text}`)
+      })
+    }
     let next = 0
     this.#repeat(commandEveryMs, async () => {
       const { sandbox } = this.#counting[next++ % this.#counting.length]!
@@ -83,8 +92,14 @@ export class Load {
     for (const [error, all] of Object.entries(
       Object.groupBy(errors, ({ operation, error }) => `${operation}: ${error}`),
     )) {
-      const seconds = all!.map(({ at }) => ((at - this.#startedAt) / 1000).toFixed(1))
-      lines.push(`  ${all!.length} x ${error} (begun at ${seconds.join(', ')} s)`)
+      const toSeconds = (ms: number) => (ms / 1000).toFixed(1)
+      const spans = all!.map(
+        ({ at, tookMs }) => `${toSeconds(at - this.#startedAt)} for ${toSeconds(tookMs)}`,
+      )
+      lines.push(`  ${all!.length} x ${error} (begun at ${spans.join(', ')} s)`)
+    }
+    for (const [error, all] of Object.entries(Object.groupBy(this.#connectionErrors, (one) => one))) {
+      lines.push(`  connections: ${all!.length} x ${error}`)
     }
     return lines.join('\n')
   }

@@ -191,6 +191,23 @@ const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
     await undrainAll()
   },
 
+  /** With keda.sh: more creates than the machines can start at once, for two minutes, and how many machines KEDA wants then and later. */
+  async crowd() {
+    const end = Date.now() + 120_000
+    const creates = Array.from({ length: 40 }, async () => {
+      while (Date.now() < end) {
+        await Sandbox.create({ timeoutMs: 60_000 }).then(
+          (sandbox) => sandbox.kill(),
+          () => seconds(1),
+        )
+      }
+    })
+    await watchMachines(120)
+    await Promise.all(creates)
+    log('no creates any more')
+    await watchMachines(150)
+  },
+
   async check(counting) {
     await checkAll(counting)
   },
@@ -199,6 +216,17 @@ const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
     for (const { sandbox } of counting) await sandbox.kill()
     keep([])
   },
+}
+
+/** Logs each change of the number of placeholder pods. */
+async function watchMachines(forSeconds: number): Promise<void> {
+  let before = ''
+  for (const end = Date.now() + forSeconds * 1000; Date.now() < end; await seconds(2)) {
+    const path = 'jsonpath={.spec.replicas} wanted, {.status.readyReplicas} ready'
+    const now = await kube(...namespace, 'get', 'deployment', 'warren-machines', '-o', path)
+    if (now !== before) log(`machines: ${now}`)
+    before = now
+  }
 }
 
 /** Reads the endpoints of the Service every two seconds meanwhile. */

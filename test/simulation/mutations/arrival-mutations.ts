@@ -10,8 +10,8 @@ export const arrivalMutations: Mutation[] = [
     edits: [
       {
         file: 'src/store/stored-bytes.ts',
-        from: 'if (arrivesFrom) runs.push({ sandboxID: id, runID: arrivesFrom.runID })',
-        to: 'void arrivesFrom',
+        from: 'for (const from of [arrivesFrom, storedFrom])',
+        to: 'for (const from of [storedFrom, arrivesFrom].slice(0, 1))',
       },
     ],
     search,
