@@ -82,7 +82,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /route|egress policy/,
-    seed: 11285,
+    seed: 42719,
   },
   {
     name: 'kills behind pauses',
