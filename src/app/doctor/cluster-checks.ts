@@ -3,7 +3,7 @@ import { AdminClient } from '../../cli/admin-client.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
 import { findServer } from '../find-server.ts'
-import { type Finding, fail, type MachineCheck, ok } from './finding.ts'
+import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
 
 export const clusterChecks: readonly MachineCheck[] = [{ name: 'cluster', look: lookAtNodes }]
 
@@ -18,7 +18,7 @@ async function lookAtNodes(config: Config): Promise<Finding> {
   const problems = nodes.flatMap(({ id, problem }) => (problem === undefined ? [] : [`${id}: ${problem}`]))
   if (problems.length === 0)
     return ok(`${nodes.length} nodes, each at an address of its own and with the right time`)
-  return fail(
+  return warn(
     problems.join(' '),
     'Correct WARREN_PEER_ADDRESS, the clock or the network, or recover the volumes; see docs/cluster.md.',
   )
