@@ -84,20 +84,18 @@ far_side = ssl.create_default_context(cafile='${trusted}')
 near_side = context(${JSON.stringify(proxy)})
 class Proxy(socketserver.BaseRequestHandler):
     def handle(self):
-        try: near = near_side.wrap_socket(self.request, server_side=True)
-        except (ssl.SSLError, OSError): return
-        far = far_side.wrap_socket(socket.create_connection(('${elsewhere}', 443)), server_hostname='${inspectedHost}')
-        print('carried', flush=True)
-        def back():
-            try:
-                while data := far.recv(65536): near.sendall(data)
-                near.unwrap()
-            except OSError: pass
-        threading.Thread(target=back, daemon=True).start()
+        # One after the other: two threads must not use one TLS connection.
         try:
-            while data := near.recv(65536): far.sendall(data)
+            near, asked = near_side.wrap_socket(self.request, server_side=True), b''
+            while not asked.endswith(b'\\r\\n\\r\\n'):
+                if not (data := near.recv(65536)): return
+                asked += data
+            with far_side.wrap_socket(socket.create_connection(('${elsewhere}', 443)), server_hostname='${inspectedHost}') as far:
+                print('carried', flush=True)
+                far.sendall(asked)
+                while data := far.recv(65536): near.sendall(data)
+            near.unwrap()
         except OSError: pass
-        far.close()
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = daemon_threads = True
 class Web(http.server.ThreadingHTTPServer):

@@ -192,9 +192,9 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   await mkdir(dataFolder, { recursive: true })
   linkMachine(dataFolder)
   if (!options.keep) {
-    rmSync(join(dataFolder, 'server.json'), { force: true })
-    for (const suffix of ['', '-wal', '-shm']) rmSync(join(dataFolder, `warren.db${suffix}`), { force: true })
-    rmSync(join(dataFolder, 'credentials.json'), { force: true })
+    const database = ['', '-wal', '-shm'].map((suffix) => `warren.db${suffix}`)
+    for (const name of ['server.json', 'credentials.json', 'node.json', ...database])
+      rmSync(join(dataFolder, name), { force: true })
     await (options.machine ? loseMachine(dataFolder) : freeNetwork(settings.WARREN_SUBNET!))
     // A Warren without their rows would keep them: somebody might want them.
     for (const name of ['sandboxes', 'saved', 'volumes'])
