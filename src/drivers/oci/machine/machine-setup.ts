@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
-import { runCommand } from '../../../lib/run-command.ts'
+import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
 import { mostDiskLayers } from '../disk/root-layers.ts'
 import type { Subnet } from '../network/addresses.ts'
@@ -102,8 +102,12 @@ async function otherTableOf(gate: string, own: string): Promise<string | undefin
   const { stdout } = await runCommand('nft', ['list', 'tables', 'inet'])
   const tables = [...stdout.matchAll(/^table inet (warren_[0-9a-f]{6})$/gm)].map((match) => match[1]!)
   for (const table of tables.filter((one) => one !== own)) {
-    // One that goes at this moment needs no answer.
-    const chain = await runCommand('nft', ['list', 'chain', 'inet', table, 'to-host']).catch(() => undefined)
+    const chain = await runCommand('nft', ['list', 'chain', 'inet', table, 'to-host']).catch((error) => {
+      // It was removed at this moment.
+      if (error instanceof CommandFailed && error.stderr.includes('No such file or directory'))
+        return undefined
+      throw error
+    })
     if (chain?.stdout.includes(`ip daddr ${gate} `)) return table
   }
 }
