@@ -150,6 +150,17 @@ export class SqlStoredBytesStore implements StoredBytesStore {
       .orderBy('created_at', 'desc')
   }
 
+  async renameLayers(buildID: string, from: readonly string[], to: readonly string[]): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('template_builds')
+      .set({ layers: JSON.stringify(to) })
+      .where('id', '=', buildID)
+      .where('node_id', '=', this.#nodeID)
+      .where('layers', '=', JSON.stringify(from))
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
   async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('template_builds')

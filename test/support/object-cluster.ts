@@ -8,6 +8,7 @@ import { ManualClock } from '../../src/lib/clock.ts'
 import { MemoryObjectStore } from '../../src/objects/memory-object-store.ts'
 import { ObjectPacks } from '../../src/objects/packs.ts'
 import { type Fixture, openFixture, request, until } from './domain.ts'
+import { FakeLayers } from './fake-layers.ts'
 
 export const wish = { memory: true, requireHealthyAgent: false }
 export const timed = { timeoutMs: 60_000, memory: true }
@@ -37,18 +38,6 @@ export async function openObjectCluster(t: TestContext) {
     }
   })
   return { one, other, objects, clock, open, layers: objectStorage.layers }
-}
-
-/** Layers as names: which of them the object store has, and which were brought. */
-class FakeLayers {
-  readonly stored = new Set<string>()
-  readonly brought: string[] = []
-  async store(layers: readonly string[]): Promise<void> {
-    for (const layer of layers) this.stored.add(layer)
-  }
-  async fetch(layers: readonly string[]): Promise<void> {
-    this.brought.push(...layers)
-  }
 }
 
 export async function paused({ service, team, driver }: Fixture): Promise<string> {

@@ -55,6 +55,8 @@ export interface StoredBytesStore extends CopyFinder {
   listUnstoredBuilds(): Promise<StorableBuild[]>
   /** The newest thousand ready builds of other nodes that the object store has. */
   listForeignBuilds(): Promise<StorableBuild[]>
+  /** Gives the layers of a build of this node other names, which are the same files. False if the build does not have these names any more. */
+  renameLayers(buildID: string, from: readonly string[], to: readonly string[]): Promise<boolean>
   /**
    * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
    */

@@ -276,7 +276,7 @@ test('a build of one node starts on another once the object store has its layers
   assert.ok(layers.stored.has('sha256:a'))
   const started = await other.service.create(other.team, request())
   assert.equal(started.buildID, name)
-  assert.deepEqual(layers.brought.slice(-1), ['sha256:a'])
+  assert.deepEqual(layers.fetched.slice(-1), ['sha256:a'])
   assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
@@ -291,6 +291,17 @@ test('a sandbox is taken over only from the node that was seen as its owner', as
   await storedSoon(one, sandboxID)
   assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
+})
+
+test('a build from before the object store is stored by names that mean the same files everywhere', async (t) => {
+  const { one, other, layers } = await openObjectCluster(t)
+  const build = aBuild('basetemplate', { layers: ['by recipe', 'b'], createdAt: 1 })
+  await one.stores.templates.insertBuild(build, ['earlier'])
+  layers.shared.set('by recipe', 'by bytes')
+  await one.objectStorage!.uploader.run()
+  assert.deepEqual([...layers.stored], ['by bytes', 'b'])
+  assert.ok(await other.stores.storedBytes.findStoredBuild(build.buildID))
+  assert.deepEqual((await other.stores.templates.findBuild(build.buildID))?.layers, ['by bytes', 'b'])
 })
 
 test('the uploader forgets the problems of snapshots that are gone', async (t) => {

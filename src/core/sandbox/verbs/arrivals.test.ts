@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { type Fixture, gate, openFixture, request, until } from '../../../../test/support/domain.ts'
+import { FakeLayers } from '../../../../test/support/fake-layers.ts'
 import type { ArrivingDriver } from '../../../drivers/fake/arriving-driver.ts'
 import { ManualClock } from '../../../lib/clock.ts'
 import { MemoryObjectStore } from '../../../objects/memory-object-store.ts'
@@ -21,7 +22,7 @@ async function world(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-arrivals-'))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
-  const layers = { store: async () => {}, fetch: async () => {} }
+  const layers = new FakeLayers()
   const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
   const node = await openFixture({ folder, clock, arriving: true, ports: { objectStorage } })
   let last = node
