@@ -23,6 +23,9 @@ export type DriverHandle = {
   data: Record<string, string | number | boolean>
 }
 
+/** Identifies one start of a sandbox: no other start, of this sandbox or another one, has the same handle. */
+export const startOf = ({ driver, data }: DriverHandle): string => JSON.stringify([driver, data])
+
 /** Properties that a machine needs to restore this memory: plain JSON, which only the driver reads. */
 export type MemoryNeeds = Readonly<Record<string, string>>
 
@@ -174,6 +177,9 @@ export type SandboxExit = {
   detail: string
 }
 
+/** The start of a sandbox whose address another sandbox gets next. */
+export type FreedAddress = { sandboxID: string; handle: DriverHandle }
+
 export type DriverCapabilities = {
   /** Can freeze and thaw all processes of a sandbox: `CanFreeze`. */
   freeze: boolean
@@ -225,6 +231,11 @@ export interface Driver {
    * returned function removes the listener.
    */
   onExit(listener: (exit: SandboxExit) => void): () => void
+  /**
+   * Calls the listener whenever a sandbox has ended, by `stop` or by a snapshot, right before its address is free for
+   * another sandbox: whatever leads to the address must be forgotten now. The returned function removes the listener.
+   */
+  onAddressFree(listener: (freed: FreedAddress) => void): () => void
   endpoint(handle: DriverHandle, port: number): Endpoint
   /** Changes nothing. Rejects with `not_found` if the sandbox is gone. */
   stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>

@@ -16,6 +16,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
+  FreedAddress,
   GpuCapacity,
   ImportOptions,
   MemoryNeeds,
@@ -195,6 +196,11 @@ export class OciDriver
 
   onExit(listener: (exit: SandboxExit) => void): () => void {
     return this.#context.exits.onExit(listener)
+  }
+
+  onAddressFree(listener: (freed: FreedAddress) => void): () => void {
+    this.#context.onAddressFree.add(listener)
+    return () => this.#context.onAddressFree.delete(listener)
   }
 
   async freeze(
