@@ -45,9 +45,10 @@ const memoryOf = ({ driver }: Fixture, sandboxID: string) =>
   driver.world.sandboxes.get(sandboxID)?.memory.get('m')
 
 /** A sandbox that only the object store has. Its row of before the resume comes with it. */
-async function stored(node: Fixture) {
+async function stored(node: Fixture, autoPause = false) {
   const { service, team, driver, stores } = node
-  const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+  const options = { ...request().options, autoPause }
+  const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000, options }))
   driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
   await service.pause(team, sandboxID, wish)
   await until(async () => ((await stores.storedBytes.findPaused(sandboxID))?.stored ?? null) !== null)
@@ -56,8 +57,8 @@ async function stored(node: Fixture) {
 }
 
 /** The same, resumed, while its memory is held back. */
-async function halfArrived(node: Fixture) {
-  const { sandboxID, before } = await stored(node)
+async function halfArrived(node: Fixture, autoPause = false) {
+  const { sandboxID, before } = await stored(node, autoPause)
   const held = gate()
   driverOf(node).beforeFilled = () => held.opened
   await node.service.connect(node.team, sandboxID, timed)
@@ -153,13 +154,28 @@ test('a sandbox whose store is away for minutes is paused as before', async (t) 
   await node.service.connect(node.team, sandboxID, timed)
   await until(async () => isAway)
   assert.equal((await rowOf(node, sandboxID)).state, 'running')
-  for (let passed = 0; passed <= patienceMs; passed += 1000) {
+  for (let passed = 0; passed <= patienceMs + 10_000; passed += 1000) {
     await new Promise((done) => setImmediate(done))
     clock.advance(1000)
   }
   await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
   await isAsBefore(node, sandboxID, before)
   assert.equal(node.driver.world.sandboxes.size, 0)
+})
+
+test('an automatic pause that waits for memory in vain is tried less and less often', async (t) => {
+  const { node, clock } = await world(t)
+  const { sandboxID, held } = await halfArrived(node, true)
+  driverOf(node).awaitMemory = () => Promise.reject(new Error('gVisor does not say that it has everything'))
+  held.open()
+  clock.advance(3_600_000)
+  for (let passed = 0; passed < 300_000; passed += 50) {
+    await new Promise((done) => setImmediate(done))
+    clock.advance(50)
+  }
+  const tries = node.logged.filter(({ message }) => message.includes('could not be paused')).length
+  assert.ok(tries >= 5 && tries <= 15, `${tries} tries in five minutes`)
+  assert.equal((await rowOf(node, sandboxID)).state, 'running')
 })
 
 test('a kill before the memory is there leaves nothing', async (t) => {
