@@ -13,6 +13,7 @@
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
+import type { GpuCapacity, GpuUse } from './gpu.ts'
 import type { MemoryLoad, PartsOfFile } from './memory-load.ts'
 import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 
@@ -110,24 +111,6 @@ export type SandboxStats = {
   diskTotalBytes: number
   /** Missing: the sandbox has no GPU, or the GPU's figures cannot be read. */
   gpu?: GpuUse
-}
-
-/** The sum over all GPUs of a sandbox. If sandboxes share a GPU, each of them gets the figures of the whole GPU. */
-export type GpuUse = {
-  /** Share of the time in which a GPU was busy, in percent. */
-  busyPct: number
-  memoryUsedBytes: number
-  memoryTotalBytes: number
-}
-
-/** The GPUs that sandboxes can have on this machine. */
-export type GpuCapacity = {
-  model: string
-  /** A shared GPU counts once for each sandbox that may share it. */
-  total: number
-  free: number
-  /** Maximum number of GPUs of one sandbox. */
-  mostPerSandbox: number
 }
 
 /** Space that the disk of a sandbox uses on the machine's disk. */
@@ -302,7 +285,10 @@ export type Snapshot = {
 
 export type ImportOptions = {
   memory: boolean
-  /** Import everything but the bulk of the memory, if the driver can; otherwise it imports all of it. */
+  /**
+   * Import everything but the bulk of the memory, if the driver can; otherwise it imports all of it. A start that comes later
+   * than `arrivingKeptMs` needs another import.
+   */
   memoryLater?: boolean
 }
 

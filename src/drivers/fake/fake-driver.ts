@@ -15,7 +15,6 @@ import type {
   Endpoint,
   FoundSandbox,
   FreedAddress,
-  GpuCapacity,
   MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
@@ -28,6 +27,7 @@ import type {
   SnapshotOptions,
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'

@@ -17,7 +17,6 @@ import type {
   DriverHandle,
   FoundSandbox,
   FreedAddress,
-  GpuCapacity,
   ImportOptions,
   MemoryNeeds,
   MemoryUse,
@@ -29,6 +28,7 @@ import type {
   SnapshotOptions,
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
