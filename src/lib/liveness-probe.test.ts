@@ -32,7 +32,7 @@ test('connections to a machine that has vanished end', async () => {
   assert.equal(connection.ended, '')
   world.isThere = false
   await advance(10_000)
-  assert.equal(connection.ended, 'the other machine is silent')
+  assert.equal(connection.ended, 'the other side is silent')
 })
 
 test('a connection that is watched only for a moment is not probed', async () => {
