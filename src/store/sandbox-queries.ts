@@ -47,12 +47,26 @@ export async function holdPaused(
 
 export type ClaimKey = { team_id: string; key_hash: string }
 
-export const findingClaim = (transaction: Transaction<Tables>, claimed: ClaimKey) =>
-  transaction
+/** With `attemptHash`, finds also a request without a sandbox if that attempt was given up. */
+export function findingClaim(
+  transaction: Transaction<Tables>,
+  { team_id, key_hash }: ClaimKey,
+  attemptHash?: string,
+) {
+  const claim = transaction
     .selectFrom('idempotency_claims')
     .select(['request_hash as requestHash', 'sandbox_id as sandboxID'])
-    .where('team_id', '=', claimed.team_id)
-    .where('key_hash', '=', claimed.key_hash)
+    .where('team_id', '=', team_id)
+    .where('key_hash', '=', key_hash)
+  if (attemptHash === undefined) return claim
+  return claim.unionAll(
+    transaction
+      .selectFrom('given_up_creates')
+      .select([sql.lit('').as('requestHash'), sql.lit('').as('sandboxID')])
+      .where('team_id', '=', team_id)
+      .where('key_hash', '=', attemptHash),
+  )
+}
 
 /** The statements that insert the row and its metadata. */
 export function insertingSandbox(

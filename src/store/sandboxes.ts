@@ -355,7 +355,8 @@ export class SqlSandboxStore implements SandboxStore {
   /** Counts only the removed rows of sandboxes. */
   prune(before: number): Promise<number> {
     return this.#db.transaction().execute(async (transaction) => {
-      await transaction.deleteFrom('idempotency_claims').where('created_at', '<', before).execute()
+      for (const table of ['idempotency_claims', 'given_up_creates'] as const)
+        await transaction.deleteFrom(table).where('created_at', '<', before).execute()
       const { numDeletedRows } = await transaction
         .deleteFrom('sandboxes')
         .where(isEnded)

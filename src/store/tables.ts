@@ -195,6 +195,8 @@ export type IdempotencyClaimRow = {
   created_at: number
 }
 
+export type GivenUpCreateRow = { team_id: string; key_hash: string; created_at: number }
+
 export type SandboxMetricRow = {
   sandbox_id: string
   at: number
@@ -355,6 +357,7 @@ export type Tables = {
   sandbox_counts: SandboxCountRow
   quarantine: QuarantineRow
   idempotency_claims: IdempotencyClaimRow
+  given_up_creates: GivenUpCreateRow
   sandbox_metrics: SandboxMetricRow
   build_cache: BuildCacheRow
   secrets: SecretRow
