@@ -101,7 +101,8 @@ export class SandboxService {
     this.#createCounter = new CreateCounter(parts)
     this.#arrivals = new MemoryArrivals(parts)
     const shared = { ...parts, onRunning, createCounter: this.#createCounter, arrivals: this.#arrivals }
-    this.#creator = new SandboxCreator(shared)
+    this.#ender = new SandboxEnder(parts)
+    this.#creator = new SandboxCreator({ ...shared, ender: this.#ender })
     this.#pauser = new Pauser(shared)
     this.#resumer = new Resumer(shared)
     this.#networks = new NetworkUpdater(shared)
@@ -109,7 +110,6 @@ export class SandboxService {
       ...shared,
       start: (team, row, build, snapshot) => this.#creator.start(team, row, build, { snapshot }),
     })
-    this.#ender = new SandboxEnder(parts)
     this.#expiry = new Expiry({ ...parts, ender: this.#ender, pauser: this.#pauser })
   }
 
@@ -349,6 +349,7 @@ export class SandboxService {
   /** Waits for operations in progress. Sandboxes keep running. */
   async close(): Promise<void> {
     this.#expiry.close()
+    this.#creator.close()
     // First, because a pause may wait for a load.
     const closed = this.#arrivals.close()
     await this.#turns.allFinished()

@@ -1,4 +1,4 @@
-import { AppError, isAppError } from '../../../lib/app-error.ts'
+import { AppError, type ErrorCode, isAppError } from '../../../lib/app-error.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type { ExceededLimit } from './sandbox-store.ts'
 
@@ -95,13 +95,16 @@ export const timeWasOver = (sandboxID: string, doing: string) =>
   )
 
 /** `isPaused`: the row says so. Otherwise the reconciler still has to find out what is left of the resume. */
+/** For a client these would be about the sandbox, which exists. They are about its files or processes. */
+const codesOfOtherThings: readonly ErrorCode[] = ['internal', 'not_found', 'already_exists']
+
 export const resumeFailed = (
   sandboxID: string,
   cause: unknown,
   { detail, isPaused }: { detail: string; isPaused: boolean },
 ) =>
   new AppError(
-    isAppError(cause) && cause.code !== 'internal' ? cause.code : 'unavailable',
+    isAppError(cause) && !codesOfOtherThings.includes(cause.code) ? cause.code : 'unavailable',
     `Sandbox "${sandboxID}" could not be resumed${isPaused ? ' and is still paused' : ''}: ${detail}`,
     { cause },
   )

@@ -1,6 +1,7 @@
 /** Create: makes a running sandbox from a request, or ends its row and leaves nothing behind. */
 import { sleep } from '../../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../../lib/ids.ts'
+import { delayAfter } from '../../../lib/retry-delays.ts'
 import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
@@ -22,6 +23,7 @@ import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import { checkTexts } from '../row/text-limits.ts'
 import type { WarmPool } from '../warm-pool/warm-pool.ts'
 import type { CreateCounter } from './create-counter.ts'
+import type { SandboxEnder } from './ender.ts'
 import type { VerbParts } from './verb-parts.ts'
 
 export type CreateRequest = {
@@ -37,6 +39,8 @@ export type CreateRequest = {
 /** How long to wait, and how often to look, while another node handles the same idempotency key. */
 const waitForOtherMs = 60_000
 const lookAgainMs = 200
+/** Delays between tries to end the row of a create whose outcome is unknown. */
+const endAgain = { firstMs: 1000, longestMs: 30_000 }
 
 export type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
@@ -48,6 +52,7 @@ export type CreatorParts = VerbParts & {
   egress: SandboxEgress
   volumes: Pick<VolumeService, 'resolve'>
   warm: WarmPool
+  ender: Pick<SandboxEnder, 'endInTurn'>
 }
 
 /** Why no row was inserted: a limit of the team, an earlier request with the same key, or a door that gave the attempt up. */
@@ -61,6 +66,7 @@ type LaunchWork = { signal: AbortSignal; admit: () => Promise<void> }
 
 export class SandboxCreator {
   readonly #parts: CreatorParts
+  readonly #closing = new AbortController()
   readonly #outcomes = new Map<string, Promise<Sandbox | NotInserted>>()
   /** Counted since this process started. */
   readonly counts = { successes: 0, fails: 0 }
@@ -204,10 +210,10 @@ export class SandboxCreator {
       throw error
     })
     const startedAt = clock.now()
-    const running = await turns.move(row, 'running', {
-      handle,
-      startedAt,
-      endAt: startedAt + row.timeoutMs,
+    const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
+    const running = await turns.move(row, 'running', changes).catch(async (error) => {
+      await this.#takeBack(row, handle)
+      throw error
     })
     if (!running) {
       // A kill came first: it waits for this outcome and then removes the started sandbox.
@@ -247,6 +253,30 @@ export class SandboxCreator {
     }
     await admit()
     return launcher.launch(row, build, { snapshot }, signal)
+  }
+
+  /**
+   * Nobody knows whether the row says that the sandbox runs, and the client is told that it could not be made. So the sandbox goes at once,
+   * and its row as soon as the database answers.
+   */
+  async #takeBack({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<void> {
+    const { turns, launcher, ender, clock, log } = this.#parts
+    const warn = (err: unknown) =>
+      log.warn({ sandboxID, err }, 'What is left of a failed create is removed later.')
+    await launcher.stop(handle).catch(warn)
+    const end = async (failures: number): Promise<void> => {
+      await sleep(clock, delayAfter(failures, endAgain), this.#closing.signal)
+      const ended = turns.take(sandboxID, async ({ row }) => {
+        if (row?.runID === runID && row.state !== 'ended') await ender.endInTurn(row, 'create_failed')
+      })
+      await ended.catch(() => end(failures + 1))
+    }
+    // A process that ends meanwhile leaves a row without a sandbox, which the reconciler of the next one ends.
+    void end(1).catch(() => {})
+  }
+
+  close(): void {
+    this.#closing.abort(new Error('closing'))
   }
 
   /** Writes the handle into the row, for whoever ends the row. If that fails, stops the sandbox now. */

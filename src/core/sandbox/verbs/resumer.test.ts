@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
 import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
 import { failMoves } from '../../../../test/support/store-faults.ts'
+import { AppError } from '../../../lib/app-error.ts'
 import { openRules } from '../../ports/egress.ts'
 
 describe('resuming', () => {
@@ -42,6 +43,19 @@ describe('resuming', () => {
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
+  it('does not say that the sandbox does not exist if its files or processes do not', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    for (const code of ['not_found', 'already_exists'] as const) {
+      driver.beforeStarted = async () => {
+        throw new AppError(code, 'Something of the machine.')
+      }
+      await assert.rejects(service.connect(team, sandboxID, timed), { code: 'unavailable' })
+    }
   })
 
   it('says that the sandbox is still paused only if its row says so', async () => {

@@ -1,0 +1,29 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { openFixture, request, turning, until } from '../../../../test/support/domain.ts'
+import { connectionLost } from '../../../../test/support/store-faults.ts'
+
+test('a create whose client was told that it failed leaves nothing, although its row says that it runs', async () => {
+  await using fixture = await openFixture()
+  const { service, team, driver, stores, faults, clock } = fixture
+  let isAway = false
+  faults.before = () => {
+    if (isAway) throw connectionLost()
+  }
+  faults.after = (method, args) => {
+    if (method !== 'move' || args[1] !== 'running') return
+    isAway = true
+    throw connectionLost()
+  }
+  await assert.rejects(turning(clock, service.create(team, request())), /cannot be reached/)
+  assert.equal(driver.world.sandboxes.size, 0, 'the sandbox is gone at once')
+  const [row] = await stores.sandboxes.listUnended()
+  assert.equal(row?.state, 'running', 'the database has what it was asked for')
+  isAway = false
+  await until(async () => {
+    clock.advance(1000)
+    return (await stores.sandboxes.listUnended()).length === 0
+  })
+  const ended = await stores.owners.findSandbox(row!.sandboxID)
+  assert.deepEqual([ended?.state, ended?.endReason], ['ended', 'create_failed'])
+})
