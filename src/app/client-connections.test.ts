@@ -105,7 +105,7 @@ it('a connection on which the next request begins is not closed as quiet', async
   await passes(quietMs)
   busy.write(request.slice(0, 9))
   const closed = once(idle.resume(), 'close')
-  // Whatever the idle one sees, the busy one's bytes came before.
+  // By then the server has read what the busy client sent.
   await passes(200)
   assert.equal(connections.closeQuiet(quietMs), true)
   await closed
