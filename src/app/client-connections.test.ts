@@ -119,3 +119,15 @@ it('a connection without a request counts as in use for some time', async (conte
   await passes(quietMs)
   assert.equal(connections.isInUse(quietMs), false)
 })
+
+it('a connection is quiet also if the end of a body came after the answer', async (context) => {
+  const { connections, connect, ask, passes } = await open(context)
+  const socket = await connect()
+  const body = 'POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n'
+  assert.match(await ask(socket, body), /served/)
+  socket.write('0\r\n\r\n')
+  const closed = once(socket.resume(), 'close')
+  await passes(quietMs)
+  assert.equal(connections.closeQuiet(quietMs), true)
+  await closed
+})

@@ -12,8 +12,10 @@ import { letOthersRun } from '../lib/let-others-run.ts'
 type ClientConnection = {
   /** When it was opened or its last answer ended. */
   quietSince: number
-  /** Bytes that had been received then; undefined before the first answer ended. */
+  /** Bytes of the requests that were answered; undefined before the first answer ended. */
   bytesRead: number | undefined
+  /** Number of requests so far. */
+  requests: number
   /** The answer under way. */
   response: ServerResponse | undefined
 }
@@ -37,7 +39,8 @@ export class ClientConnections {
     server.on(event, (socket: Socket & { alpnProtocol?: string | false }) => {
       // The HTTP/2 code closes its own connections, because it knows their streams.
       if (socket.alpnProtocol === 'h2') return
-      this.#open.set(socket, { quietSince: clock.now(), bytesRead: undefined, response: undefined })
+      const unused = { bytesRead: undefined, requests: 0, response: undefined }
+      this.#open.set(socket, { quietSince: clock.now(), ...unused })
       socket.once('close', () => this.#open.delete(socket))
     })
     for (const name of ['request', 'checkContinue'] as const) {
@@ -98,11 +101,19 @@ export class ClientConnections {
     return response === undefined && this.#clock.now() - quietSince < quietMs
   }
 
-  #answer({ socket }: IncomingMessage, response: ServerResponse): void {
+  #answer(request: IncomingMessage, response: ServerResponse): void {
     if (this.#isLeaving) response.shouldKeepAlive = false
+    const { socket } = request
     const connection = this.#open.get(socket)
     if (!connection) return
+    connection.requests += 1
+    const { requests } = connection
     connection.response = response
+    // The end of a body may arrive after the answer.
+    request.once('close', () => {
+      const isAnswered = connection.requests === requests && connection.response === undefined
+      if (isAnswered) connection.bytesRead = socket.bytesRead
+    })
     response.once('close', () => {
       // With pipelining, the next request may be under way already.
       if (connection.response !== response) return
