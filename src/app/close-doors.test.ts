@@ -30,6 +30,7 @@ it('a server that closes answers the requests that have just come, and cuts olde
   const closed = closeDoors({
     doors: [listener.close],
     underWay,
+    isInUse: () => false,
     cutTunnels: () => {
       tunnels = 'cut'
     },

@@ -17,7 +17,7 @@ async function fullListener() {
   const { port } = listener.server.address() as AddressInfo
   return {
     connect: () => net.connect(port, '127.0.0.1').on('error', () => {}),
-    close: () => listener.close(100),
+    close: () => listener.close({ graceMs: 100 }),
   }
 }
 
@@ -95,7 +95,7 @@ async function openListener(context: TestContext) {
     response.end('served')
   })
   await listener.listen('127.0.0.1', 0)
-  context.after(() => listener.close(100))
+  context.after(() => listener.close({ graceMs: 100 }))
   const { port } = listener.server.address() as AddressInfo
   return { listener, port, connect: () => net.connect(port, '127.0.0.1').on('error', () => {}) }
 }
@@ -132,7 +132,7 @@ it('a request that arrived while the server was too busy to read it is answered 
   context.after(() => client.terminate())
   const first = String(await once(client, 'message'))
   assert.match(first, /served$/)
-  const closed = listener.close(4000)
+  const closed = listener.close({ graceMs: 4000 })
   const second = once(client, 'message')
   // Idle connections are closed 300 ms from now.
   await delay(100)

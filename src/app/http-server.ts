@@ -4,6 +4,8 @@ import http, { type IncomingMessage, type Server, type ServerOptions } from 'nod
 import https from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
+import { ClientConnections } from './client-connections.ts'
 import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
 import { portProblem } from './port.ts'
 import { StartRefusal } from './start-refusal.ts'
@@ -19,8 +21,15 @@ export type Listener = {
   listen(host: string, port: number, inherited?: number): Promise<void>
   /** Serves on, but asks each client that sends a request to open another connection for its next one. */
   askToLeave(): void
-  /** Rejects new connections, lets open ones end, then cuts them: after that time, or when the promise resolves. */
-  close(graceMs: number, finished?: Promise<void>): Promise<void>
+  /** The same, and resolves when clients know: by an answer, or because their connection was quiet for this time and is closed. */
+  letLeave(quietMs: number): Promise<void>
+  /** Whether a client opened or used a connection within this time and may be sending a request on it. */
+  isInUse(quietMs: number): boolean
+  /**
+   * Rejects new connections, lets open ones end, then cuts them: after `graceMs`, or when `finished` resolves. A connection
+   * that was used within `quietMs` is not closed before.
+   */
+  close(closing: DoorClosing): Promise<void>
 }
 
 /**
@@ -48,6 +57,11 @@ function mostOpenFiles(): number {
 function listenerOf(server: Server, mostConnections: number, http2?: Http2Connections): Listener {
   server.maxConnections = mostConnections
   const closeSilent = watchSilent(server)
+  const connections = new ClientConnections(server, systemClock)
+  const askToLeave = () => {
+    connections.askToLeave()
+    http2?.askToLeave()
+  }
   // A connection over the limit is rejected; idle ones are closed for the next.
   server.on('drop', () => {
     server.closeIdleConnections()
@@ -58,19 +72,23 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
     server,
     useCertificate() {},
     listen: (host, port, inherited) => listen(server, host, port, inherited),
-    askToLeave: () => {
-      askToLeave(server)
-      http2?.askToLeave()
+    askToLeave,
+    async letLeave(quietMs) {
+      askToLeave()
+      await connections.letLeave(quietMs)
     },
-    close: (graceMs, finished) =>
-      closeGently(server, graceMs, {
-        finished,
-        closeIdle: () => {
-          server.closeIdleConnections()
-          http2?.close()
-        },
+    isInUse: (quietMs) => connections.isInUse(quietMs),
+    async close({ quietMs = 0, ...closing }) {
+      askToLeave()
+      // A connection on which streams follow each other without a pause ends by itself only if its client is told.
+      const last = setTimeout(() => http2?.close(), closing.graceMs / 2)
+      await closeGently(server, {
+        ...closing,
+        closeIdle: () => void connections.closeQuiet(quietMs),
         cut: () => http2?.destroy(),
-      }),
+      })
+      clearTimeout(last)
+    },
   }
 }
 
@@ -119,41 +137,32 @@ async function listenOn(server: Server, fd: number, wanted: string): Promise<voi
   )
 }
 
-/** How long clients may go on with an open connection, and how often the idle ones are closed afterwards. */
+/** How long clients may use their open connections, of which each answer then is the last, and how often idle ones are closed afterwards. */
 const lingerMs = 300
 const closeIdleEveryMs = 50
 
-/** Each answer from now on is the last of its connection, and tells the client so. */
-function askToLeave(server: Server): void {
-  for (const event of ['request', 'checkContinue'] as const) {
-    server.prependListener(event, (_request, response) => {
-      response.shouldKeepAlive = false
-    })
-  }
+export type DoorClosing = {
+  graceMs: number
+  /** Resolves when nobody is worth waiting for any more. */
+  finished?: Promise<void>
+  quietMs?: number
 }
 
-export type ClosingOptions = {
+export type ClosingOptions = Omit<DoorClosing, 'quietMs'> & {
   closeIdle: () => void
   /** Cuts what `closeAllConnections` of the server does not know. */
   cut?: () => void
-  /** Resolves when nobody is worth waiting for any more. */
-  finished?: Promise<void> | undefined
 }
 
 /**
- * A client may be sending its next request on an idle connection at this moment. So each answer first asks the
- * client to open another connection, and idle connections are closed only then.
- *
  * On a busy machine a request may have arrived some time before Node reads it. So Node reads first: what `setImmediate`
  * runs comes after the requests and connections that have arrived.
  */
 export function closeGently(
   server: Server,
-  graceMs: number,
-  { closeIdle, cut, finished }: ClosingOptions,
+  { graceMs, finished, closeIdle, cut }: ClosingOptions,
 ): Promise<void> {
   return new Promise((resolve) => {
-    askToLeave(server)
     let sweep: NodeJS.Timeout | undefined
     const closeIdleSoon = () => void setImmediate(closeIdle)
     const linger = setTimeout(
@@ -168,7 +177,7 @@ export function closeGently(
       server.closeAllConnections()
       cut?.()
     }
-    const end = setTimeout(cutAll, graceMs)
+    const end = setTimeout(() => setImmediate(cutAll), graceMs)
     void finished?.then(cutAll)
     const closed = () => {
       for (const timer of [linger, sweep, end]) clearTimeout(timer)

@@ -20,7 +20,7 @@ before(async () => {
     if (url !== '/held') response.end('answered')
   })
 })
-after(() => listener.close(100))
+after(() => listener.close({ graceMs: 100 }))
 beforeEach(async () => {
   handled = []
   hostile = await RawClient.open(listener)

@@ -10,7 +10,7 @@ let handler: (request: IncomingMessage, response: ServerResponse) => void
 before(async () => {
   listener = await startListener((request, response) => handler(request, response))
 })
-after(() => listener.close(100))
+after(() => listener.close({ graceMs: 100 }))
 
 it('no DATA frame is empty, except one that must end a stream of unknown length', async () => {
   handler = ({ url }, response) => {

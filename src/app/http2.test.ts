@@ -27,7 +27,7 @@ before(async () => {
   await listener.listen('127.0.0.1', 0)
   port = (listener.server.address() as AddressInfo).port
 })
-after(() => listener.close(100))
+after(() => listener.close({ graceMs: 100 }))
 beforeEach(async () => {
   client = connect(`https://api.e2b.test:${port}`, { ca, lookup: toLoopback })
   client.on('error', () => {})
@@ -264,7 +264,7 @@ it('closing lets open streams end, then cuts', async () => {
   const never = session.request({ ':path': '/never' })
   const cut = assert.rejects(answerOf(never))
   await Promise.all([once(soon, 'response'), once(never, 'response')])
-  const closed = own.close(500)
+  const closed = own.close({ graceMs: 500 })
   assert.equal((await soon.toArray()).join(''), 'beginend')
   await closed
   await cut
@@ -289,5 +289,5 @@ it('a server that asks clients to leave serves on, and ends a connection once it
   const ends = [busy, late].map((session) => once(session, 'close'))
   assert.equal((await answerOf(late.request({}))).body, 'served')
   await Promise.all(ends)
-  await own.close(100)
+  await own.close({ graceMs: 100 })
 })

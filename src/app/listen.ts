@@ -14,7 +14,8 @@ import type { RequestSource } from '../lib/request-source.ts'
 import { RequestsUnderWay } from '../lib/requests-under-way.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import type { PeerServer } from '../peers/peer-server.ts'
-import { closeDoors } from './close-doors.ts'
+import { ClientConnections } from './client-connections.ts'
+import { type ClosingDoors, closeDoors, finishWithinMs } from './close-doors.ts'
 import { type Cluster, listenForPeers } from './cluster.ts'
 import { type Config, inheritedSockets } from './config.ts'
 import type { Secrets } from './data-folder.ts'
@@ -49,8 +50,11 @@ export type ListenParts = {
 export type OpenedDoors = {
   /** Reaches the server from this machine. */
   url: string
-  /** Serves on, and tells load balancers and clients to use another server. */
-  askToLeave(): void
+  /**
+   * Serves on, and tells load balancers and clients to use another server. If the port stays open for the next process,
+   * resolves when the clients that use their connections know that they have to open others, or after some seconds.
+   */
+  askToLeave(): Promise<void>
 }
 
 export async function listen(parts: ListenParts, closers: Closers): Promise<OpenedDoors> {
@@ -92,16 +96,21 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<Open
   edge.attach(listener.server, api.routing)
   const sockets = inheritedSockets()
   let inner: PeerServer | undefined
+  let peers: ClientConnections | undefined
   const underWay = new RequestsUnderWay(ports.clock)
   underWay.watch(listener.server)
+  // Where the port closes with this process, the next request of a client fails anyhow: nobody waits for it.
+  const quietMs = sockets.door === undefined ? 0 : finishWithinMs
   closers.add('the doors', async () => {
     health.close()
-    const doors = [listener.close]
+    const doors: ClosingDoors['doors'][number][] = [(closing) => listener.close({ ...closing, quietMs })]
     if (inner) {
       const { server, turnIdleAway: closeIdle } = inner
-      doors.push((graceMs, finished) => closeGently(server, graceMs, { closeIdle, finished }))
+      doors.push((closing) => closeGently(server, { ...closing, closeIdle }))
+      peers?.askToLeave()
     }
-    await closeDoors({ doors, underWay, cutTunnels: () => edge.close() })
+    const isInUse = () => listener.isInUse(quietMs)
+    await closeDoors({ doors, underWay, isInUse, cutTunnels: () => edge.close() })
   })
   if (cluster) {
     const signedFiles = new SignedFileSearch(ports.routes, ports.clock)
@@ -120,6 +129,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<Open
       })
     inner = await listenForPeers(config, cluster, edge.serverOptions, attach, sockets.peers)
     underWay.watch(inner.server)
+    peers = new ClientConnections(inner.server, ports.clock)
   }
   await listener.listen(config.host, config.port, sockets.door)
   return {
@@ -127,7 +137,9 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<Open
     askToLeave: () => {
       health.close()
       // Peers need not be asked: no request of theirs is lost when the inner door closes.
+      if (quietMs > 0) return listener.letLeave(quietMs)
       listener.askToLeave()
+      return Promise.resolve()
     },
   }
 }

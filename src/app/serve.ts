@@ -24,7 +24,7 @@ import type { DomainSettings } from './domain-ports.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation.ts'
 import { startJobs } from './jobs.ts'
-import { listen } from './listen.ts'
+import { listen, type OpenedDoors } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
 import { RecentProblems } from './recent-problems.ts'
@@ -51,8 +51,8 @@ export type ServeParts = {
 export type RunningServer = {
   server: ServerFile
   credentials: FirstKey
-  /** Serves on, and tells load balancers and clients to use another server. */
-  askToLeave(): void
+  /** See `OpenedDoors`. */
+  askToLeave: OpenedDoors['askToLeave']
   close(): Promise<void>
 }
 

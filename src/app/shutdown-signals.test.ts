@@ -20,19 +20,19 @@ it('the first signal is told, and a second one while Warren closes ends it at on
   assert.equal(seen.exits, 1)
 })
 
-it('a signal during the pause ends the pause, and the next one Warren', async () => {
+it('a signal ends the wait for clients, and the next one Warren', async () => {
   const { send, seen, stop } = signals()
-  const paused = stop.pause(3_600_000)
+  const waited = stop.waitFor(new Promise(() => {}))
   send('SIGTERM')
-  await paused
+  await waited
   assert.equal(seen.exits, 0)
   send('SIGTERM')
   assert.equal(seen.exits, 1)
 })
 
-it('after the whole pause, a signal ends Warren at once', async () => {
+it('after the wait for clients, a signal ends Warren at once', async () => {
   const { send, seen, stop } = signals()
-  await stop.pause(1)
+  await stop.waitFor(Promise.resolve())
   send('SIGHUP')
   assert.equal(seen.exits, 1)
 })

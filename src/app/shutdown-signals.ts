@@ -23,13 +23,11 @@ export class ShutdownSignals {
     })
   }
 
-  /** Waits for that time, or until the next signal. */
-  async pause(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const timer = setTimeout(resolve, ms)
+  /** Waits for the end of the work, or until the next signal. */
+  async waitFor(work: Promise<unknown>): Promise<void> {
+    const { promise: heard, resolve } = Promise.withResolvers<void>()
     this.#heard = () => resolve()
-    await promise
-    clearTimeout(timer)
+    await Promise.race([work, heard])
     this.#heard = this.#exit
   }
 }

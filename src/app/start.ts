@@ -4,7 +4,7 @@ import type { Dashboard } from '../api/routes/dashboard/dashboard.ts'
 import { banner, serviceLine } from '../cli/env.ts'
 import { instanceOf } from '../drivers/oci/record/layout.ts'
 import { AppError } from '../lib/app-error.ts'
-import { systemClock } from '../lib/clock.ts'
+import { delay, systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
 import { raisePriority, restorePriority } from '../lib/priority.ts'
 import { currentRequestID } from '../lib/request-id.ts'
@@ -50,13 +50,10 @@ export async function start(config: Config): Promise<void> {
     if (typeof running === 'string') return interrupted(running)
     const signal = await stopped
     const { stopDelaySeconds } = config
-    if (stopDelaySeconds > 0) {
-      log.info(
-        { signal, stopDelaySeconds },
-        'still serving while clients leave; another signal ends this delay',
-      )
-      running.askToLeave()
-      await signals.pause(stopDelaySeconds * 1000)
+    if (stopDelaySeconds > 0 || inheritedSockets().door !== undefined) {
+      const text = 'still serving while clients leave; another signal ends this delay'
+      log.info({ signal, stopDelaySeconds }, text)
+      await signals.waitFor(Promise.all([running.askToLeave(), delay(stopDelaySeconds * 1000)]))
     }
     log.info({ signal }, 'closing')
     await running.close()

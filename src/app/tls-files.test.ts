@@ -35,7 +35,7 @@ beforeEach(async () => {
   await watch.check()
 })
 afterEach(async () => {
-  await listener.close(0)
+  await listener.close({ graceMs: 0 })
   await rm(folder, { recursive: true })
 })
 

@@ -60,3 +60,15 @@ test('a clock that is set back prolongs nothing', async () => {
   wait()
   assert.equal(await isOverAfter(5100), true)
 })
+
+test('a request that had arrived, and that Node reads only now, may finish too', async () => {
+  const { begin, wait, isOverAfter } = open()
+  let end = () => {}
+  setImmediate(() => {
+    end = begin()
+  })
+  wait()
+  assert.equal(await isOverAfter(0), false)
+  end()
+  assert.equal(await isOverAfter(20), true)
+})

@@ -1,6 +1,7 @@
 /** The requests of servers that have not been answered completely, and since when. Upgraded connections do not count. */
 import type { Server } from 'node:http'
 import { type Clock, sleep } from './clock.ts'
+import { letOthersRun } from './let-others-run.ts'
 
 const lookEveryMs = 20
 
@@ -22,13 +23,20 @@ export class RequestsUnderWay {
     }
   }
 
-  /** Waits for requests until they are that old. Older ones are long commands and streams, which may last for hours. */
-  letFinish(withinMs: number): Promise<void> {
-    return letYoungFinish(this.#clock, withinMs, (time) => [...this.#since].some(({ at }) => at > time))
+  /**
+   * Waits for requests until they are that old, and while `isAwaited`. Older ones are long commands and streams, which may
+   * last for hours.
+   */
+  letFinish(withinMs: number, isAwaited = () => false): Promise<void> {
+    const lasts = (time: number) => isAwaited() || [...this.#since].some(({ at }) => at > time)
+    return letYoungFinish(this.#clock, withinMs, lasts)
   }
 }
 
-/** Waits while something that began after a time, which is `withinMs` ago, still lasts. */
+/**
+ * Waits while something that began after a time, which is `withinMs` ago, still lasts. When a process was busy, Node runs
+ * timers before it reads: so nothing counts as over before Node has read what arrived meanwhile.
+ */
 export async function letYoungFinish(
   clock: Clock,
   withinMs: number,
@@ -36,7 +44,10 @@ export async function letYoungFinish(
 ): Promise<void> {
   // Counted, because a clock that is set back would make requests look new for as long.
   for (let waitedMs = 0; waitedMs < withinMs; waitedMs += lookEveryMs) {
-    if (!lastsSince(clock.now() - withinMs)) return
+    if (!lastsSince(clock.now() - withinMs)) {
+      await letOthersRun()
+      if (!lastsSince(clock.now() - withinMs)) return
+    }
     await sleep(clock, lookEveryMs)
   }
 }
