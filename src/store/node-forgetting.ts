@@ -5,6 +5,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { newTakenSnapshotName } from '../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -13,7 +14,7 @@ import { databaseNow } from './database-clock.ts'
 import { allKeepArriving } from './keeps-arriving.ts'
 import { loseVolumes } from './lost-volumes.ts'
 import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
-import { changedColumns, type SavedColumn, sandboxOf } from './sandbox-row.ts'
+import { changedColumns, sandboxOf } from './sandbox-row.ts'
 import { type RowUpdate, updateAndTell } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -49,7 +50,7 @@ async function loseSandboxes(
 ): Promise<number> {
   const rows = await transaction
     .selectFrom('sandboxes')
-    .select(['id', 'run_id', 'state', 'saved'])
+    .select(['id', 'run_id', 'state', 'saved', 'end_reason'])
     .select((select) => hasNoVolume(select).as('has_no_volume'))
     .where('node_id', '=', nodeID)
     .where(isUnended)
@@ -68,14 +69,17 @@ async function loseSandboxes(
       continue
     }
     const type = eventOfMove(state, 'killing')
+    const isLost = state !== 'killing'
+    const endReason = isLost ? 'lost' : (row.end_reason ?? 'killed')
     const update = {
       // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
-      columns: { state: 'ended', ended_at: at, end_reason: 'lost', run_until: null } as const,
+      columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
       named: { moveID: newUUID(), at },
       news: type && { type },
     }
-    if (await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))) lost++
+    const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+    if (isEnded && isLost) lost++
   }
   return lost
 }
@@ -88,7 +92,7 @@ function backToStored(
   at: number,
 ): RowUpdate | undefined {
   if (saved === null || state === 'killing') return undefined
-  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SavedColumn
+  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SandboxSnapshot
   const stored = arrivesFrom ?? (isKept && state === 'resuming' ? storedFrom : undefined)
   if (!stored) return undefined
   // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.

@@ -5,6 +5,7 @@ import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row
 import { AppError } from '../lib/app-error.ts'
 import type { LimitedSizes } from './limits.ts'
 import { pairHashes } from './sandbox-row.ts'
+import { type StoredColumns, storedColumnNames } from './stored-columns.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 /** Limits a statement to the number of values that an engine takes (32,766 for SQLite). */
@@ -19,7 +20,7 @@ const mostTerms = 10
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<(LimitedSizes & { stored: StoredColumns }) | undefined> {
+): Promise<(LimitedSizes & { stored: Pick<SandboxRow, 'saved'> & StoredColumns }) | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -27,19 +28,22 @@ export async function holdPaused(
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
     .where('node_id', '=', at.nodeID)
+    .where('version', '=', at.version)
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
   const row = await query
     .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
-    .returning(['saved', 'stored_at', 'stored_needs'])
+    .returning(['saved', ...storedColumnNames])
     .executeTakeFirst()
   if (!row) return undefined
-  const memoryMB = row.is_frozen ? 0 : row.memory_mb
-  const { saved, stored_at, stored_needs } = row
-  const stored = { saved, stored_at, stored_needs }
-  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count, stored }
+  const { team_id, cpu_count, memory_mb, gpu_count, is_frozen, ...stored } = row
+  return {
+    teamID: team_id,
+    cpuCount: cpu_count,
+    memoryMB: is_frozen ? 0 : memory_mb,
+    gpuCount: gpu_count,
+    stored,
+  }
 }
-
-export type StoredColumns = Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>
 
 export type ClaimKey = { team_id: string; key_hash: string }
 
@@ -122,11 +126,24 @@ export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 's
   where('auto_pause', '=', kind === 'pause' ? 1 : 0)
 
 /**
- * True if any node may take the sandbox over: it is paused, its snapshot is stored, and it has no volume,
- * whose disk would be on one machine only.
+ * True if any node may take the sandbox over: it is paused, all that a resume needs of it is stored (its snapshot and the layers of its
+ * template), and it has no volume, whose disk would be on one machine only.
  */
 export const isMovable = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
-  where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])
+  where.and([
+    where('state', '=', 'paused'),
+    where('stored_at', 'is not', null),
+    hasStoredBuild(where),
+    hasNoVolume(where),
+  ])
+
+const hasStoredBuild = ({ exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  exists(
+    selectFrom('template_builds')
+      .select('template_builds.id')
+      .whereRef('template_builds.id', '=', 'sandboxes.build_id')
+      .where('template_builds.stored_at', 'is not', null),
+  )
 
 /** True if no volume ties the sandbox to its machine. */
 export const hasNoVolume = ({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>

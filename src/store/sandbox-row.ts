@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Updateable } from 'kysely'
-import type { NewSandbox, Sandbox, SandboxSnapshot, StoredRun } from '../core/sandbox/row/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../core/sandbox/row/sandbox-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
+import { nothingStored, type StoredColumns, storedColumns, storedIn } from './stored-columns.ts'
 import type { SandboxRow } from './tables.ts'
 
 export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: SecretVault): SandboxRow {
@@ -30,8 +31,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     auto_pause: sandbox.options.autoPause ? 1 : 0,
     saved: null,
     is_frozen: 0,
-    stored_at: null,
-    stored_needs: null,
+    ...nothingStored,
     timeout_ms: sandbox.timeoutMs,
     created_at: sandbox.createdAt,
     started_at: sandbox.startedAt,
@@ -39,6 +39,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     ended_at: null,
     end_reason: null,
     run_until: null,
+    version: 0,
   }
 }
 
@@ -61,7 +62,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
     options: optionsOf(row, vault),
-    snapshot: row.saved === null ? null : snapshotOf(row.saved),
+    snapshot: row.saved === null ? null : (JSON.parse(row.saved) as SandboxSnapshot),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,
     startedAt: row.started_at,
@@ -69,34 +70,19 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     endedAt: row.ended_at,
     endReason: row.end_reason,
     runUntil: row.run_until,
+    version: row.version,
   }
-}
-
-/**
- * `storedFrom`, only while the sandbox is being resumed: the run whose snapshot the object store has too. The domain does not
- * see it; whatever it writes next removes it.
- */
-export type SavedColumn = SandboxSnapshot & { storedFrom?: StoredRun }
-
-function snapshotOf(saved: string): SandboxSnapshot {
-  const { storedFrom, ...snapshot } = JSON.parse(saved) as SavedColumn
-  return snapshot
 }
 
 /** The columns of a row whose stored snapshot is from now on that of an earlier run. */
 export function withStoredRun(
   runID: string,
-  { saved, stored_at, stored_needs }: Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>,
+  { saved, ...columns }: Pick<SandboxRow, 'saved'> & StoredColumns,
 ): Updateable<SandboxRow> {
-  const nothing = { stored_at: null, stored_needs: null }
-  if (saved === null || stored_at === null) return nothing
-  const storedFrom = {
-    runID,
-    at: stored_at,
-    needs: stored_needs === null ? null : JSON.parse(stored_needs),
-  }
-  const column: SavedColumn = { ...(JSON.parse(saved) as SandboxSnapshot), storedFrom }
-  return { ...nothing, saved: JSON.stringify(column) }
+  const stored = storedIn(columns)
+  if (saved === null || !stored) return nothingStored
+  const snapshot: SandboxSnapshot = { ...JSON.parse(saved), storedFrom: { runID, ...stored } }
+  return { ...nothingStored, saved: JSON.stringify(snapshot) }
 }
 
 /** Only the columns of the given changes. */
@@ -112,9 +98,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
     ended_at: changes.endedAt,
     end_reason: changes.endReason,
     run_until: changes.runUntil,
-    stored_at: changes.stored?.at,
-    stored_needs:
-      changes.stored && (changes.stored.needs === null ? null : JSON.stringify(changes.stored.needs)),
+    ...(changes.stored && storedColumns(changes.stored)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }

@@ -105,6 +105,7 @@ export type TemplateBuildRow = {
   /** When the object store got its bytes; null if only the disk of its node has them. */
   stored_at: number | null
   stored_needs: Json | null
+  stored_index: string | null
 }
 
 /** One assignment of a tag. The newest has the highest sequence; older ones stay. */
@@ -149,6 +150,7 @@ export type SandboxRow = {
   /** When the object store got its snapshot; null if only the disk of its node has it. */
   stored_at: number | null
   stored_needs: Json | null
+  stored_index: string | null
   timeout_ms: number
   created_at: number
   started_at: number
@@ -157,6 +159,7 @@ export type SandboxRow = {
   end_reason: EndReason | null
   /** Set if a drain has paused the sandbox: it is to run again until this time. */
   run_until: number | null
+  version: number
 }
 
 /**

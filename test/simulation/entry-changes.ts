@@ -36,10 +36,11 @@ export function noteChange(
     entry.inMemory = simulation.inWorld(after.sandboxID)?.memory.get(writtenKey) ?? arriving
     checkMovedMemory(simulation, after, entry)
   }
-  if (before?.snapshot?.arrivesFrom && !after.snapshot?.arrivesFrom) {
-    if (after.state === 'running') checkArrived(simulation, after, entry)
-    if (after.runID === before.snapshot.arrivesFrom.runID) Object.assign(entry, entry.before)
-  }
+  const { arrivesFrom, storedFrom } = before?.snapshot ?? {}
+  if (arrivesFrom && !after.snapshot?.arrivesFrom && after.state === 'running')
+    checkArrived(simulation, after, entry)
+  const isReturned = before?.runID !== after.runID && after.runID === (arrivesFrom ?? storedFrom)?.runID
+  if (isReturned) Object.assign(entry, entry.before)
   if (after.state === 'running' && before?.state === 'creating') checkHandedOver(simulation, after)
   if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
   if (after.state === 'ended' && before?.state === 'killing') checkNothingRuns(simulation, after)

@@ -257,7 +257,7 @@ export class SimulatedNode {
     disks.beforeReleased = () => this.#calls.parkOrFail(process, 'volumes')
     const routes = new RouteTable()
     const log = notedLog(this.name, this.#note)
-    const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
+    const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit', 'onAddressFree'])
     const domain = joinDomain(
       {
         ...noBuilds,

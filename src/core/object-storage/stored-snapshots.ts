@@ -21,12 +21,12 @@ import type {
   OpenedPack,
   PackedFile,
   PackedParts,
-  PackNote,
   PackStore,
   PackTarget,
 } from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 import { Patience } from './patience.ts'
+import type { StoredBytes } from './stored-bytes-store.ts'
 
 /** Resumes that fail before their load begins leave an entry. */
 const mostOpened = 50
@@ -37,6 +37,17 @@ export type StoredSnapshotsParts = {
   packs: PackStore
   clock: Clock
   log: Log
+}
+
+export type PackFacts = Pick<StoredBytes, 'needs'> & { index: string }
+
+export type FetchOptions = {
+  /** Reads from the row which pack it is. Undefined: an earlier release stored it, and did not record the checksum. */
+  index: () => Promise<string | undefined>
+  /** Whether a complete copy on this machine has all that is wanted. */
+  serves: (copy: Snapshot) => boolean
+  /** Takes further files of the pack. */
+  beside?: PackTarget
 }
 
 export class StoredSnapshots {
@@ -58,18 +69,19 @@ export class StoredSnapshots {
     key: ObjectKey,
     signal: AbortSignal,
     beside: readonly PackedFile[] = [],
-  ): Promise<{ needs: MemoryNeeds | null; isNew: boolean } | undefined> {
+  ): Promise<(PackFacts & { isNew: boolean }) | undefined> {
     const { snapshots, packs } = this.#parts
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      const isNew = await packs.store(key, [...beside, ...portable.files], portable.note, signal)
-      return { needs: portable.needs, isNew }
+      const files = [...beside, ...portable.files]
+      const { isNew, checksum } = await packs.store(key, files, portable.note, signal)
+      return { needs: portable.needs, index: checksum, isNew }
     })
   }
 
   /**
-   * Fetches the snapshot unless it is on this machine. Undefined if the object store does not have it either.
+   * Fetches the snapshot unless a copy that serves is on this machine. Undefined if the object store does not have it either.
    * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
    * snapshot share the fetch until all of them have given up. They are starts of one build, which want the same of it: a paused
    * sandbox has one resume at a time.
@@ -79,37 +91,47 @@ export class StoredSnapshots {
     key: ObjectKey,
     options: ImportOptions,
     signal: AbortSignal,
-    beside?: PackTarget,
+    { serves, beside, index }: FetchOptions,
   ): Promise<Snapshot | undefined> {
-    const { snapshots, packs } = this.#parts
-    const there = await snapshots.find(name)
-    if (there && !there.arriving) return there
+    const { snapshots } = this.#parts
+    const isServing = (copy: Snapshot | undefined) => copy && !copy.arriving && serves(copy)
+    const here = await snapshots.find(name)
+    if (isServing(here)) return here
     return this.#fetches.run(name, signal, (signal) =>
-      snapshots.holding(name, () =>
-        this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
-          const toAll = async (note: PackNote): Promise<PackTarget> => {
-            const target = await targetOf(note)
-            return { ...target, open: (file, bytes) => beside?.open(file, bytes) ?? target.open(file, bytes) }
-          }
-          const pack = await packs.open(key, signal)
-          if (options.memoryLater && pack) this.#remember(name, pack)
-          await pack?.fetch(await toAll(pack.note), signal)
-          return pack !== undefined
-        }),
-      ),
+      snapshots.holding(name, async () => {
+        const there = await snapshots.find(name)
+        if (isServing(there)) return there
+        const pack = await this.#parts.packs.open(key, signal)
+        if (!pack) return undefined
+        if (![undefined, pack.checksum].includes(await index())) throw isAnother(key)
+        // The object store has been seen to have more.
+        if (there && !there.arriving) await snapshots.remove(name)
+        return this.#fetchInto(name, pack, options, signal, beside)
+      }),
     )
   }
 
-  /** The needs of a stored snapshot. Undefined if the object store does not have it. */
-  async needsOf(key: ObjectKey): Promise<MemoryNeeds | null | undefined> {
-    const pack = await this.#parts.packs.open(key)
-    return pack && this.#exporter().needsIn(pack.note)
+  #fetchInto(
+    name: string,
+    pack: OpenedPack,
+    options: ImportOptions,
+    signal: AbortSignal,
+    beside: PackTarget | undefined,
+  ): Promise<Snapshot | undefined> {
+    const { snapshots } = this.#parts
+    if (options.memoryLater) this.#remember(name, pack)
+    return this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
+      const target = await targetOf(pack.note)
+      const open = (file: string, bytes: number) => beside?.open(file, bytes) ?? target.open(file, bytes)
+      await pack.fetch({ ...target, open }, signal)
+      return true
+    })
   }
 
-  /** True if the whole snapshot is on this machine. */
-  async isHere(name: string): Promise<boolean> {
-    const found = await this.#parts.snapshots.find(name)
-    return found !== undefined && !found.arriving
+  /** Undefined if the object store does not have the snapshot. */
+  async factsOf(key: ObjectKey): Promise<PackFacts | undefined> {
+    const pack = await this.#parts.packs.open(key)
+    return pack && { needs: this.#exporter().needsIn(pack.note), index: pack.checksum }
   }
 
   /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */
@@ -157,3 +179,10 @@ export class StoredSnapshots {
     throw new AppError('unprocessable', `Snapshots of ${driver.name} can be used on this machine only.`)
   }
 }
+
+const isAnother = (key: ObjectKey): AppError =>
+  new AppError(
+    'unavailable',
+    `The object ${key} in the object store is not the one that was stored there, so it is not used. Restore the bucket, or give each Warren a bucket of its own.`,
+    { retry: { should: false } },
+  )

@@ -11,7 +11,7 @@ import type { StoredLayers } from '../ports/images.ts'
 import type { ObjectKey, PackStore } from '../ports/object-store.ts'
 import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { PausedSandbox, StorableBuild, StoredBytesStore } from './stored-bytes-store.ts'
+import type { PausedSandbox, StorableBuild, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
 import type { StoredSnapshots } from './stored-snapshots.ts'
 
 export type UploaderParts = {
@@ -79,6 +79,13 @@ export class Uploader {
     if (paused?.runID === runID && !paused.stored) await this.#uploadOfSandbox(paused).run()
   }
 
+  /** What the object store does not have yet. `onlyHere`: of these, what only this machine can use. */
+  async waiting(): Promise<{ builds: number; sandboxes: number; onlyHere: number }> {
+    const { rows } = this.#parts
+    const [builds, sandboxes] = [await rows.listUnstoredBuilds(), await rows.listUnstored()]
+    return { builds: builds.length, sandboxes: sandboxes.length, onlyHere: this.#unfit.size }
+  }
+
   /** What it remembers problems of. */
   get troubled(): string[] {
     return [...this.#unfit, ...this.#problems.keys()]
@@ -126,16 +133,20 @@ export class Uploader {
     const { rows, layers: storedLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
+      const shared = await storedLayers.sharedNames(layers)
+      const isRenamed = shared.join() !== layers.join()
+      // The row names them first, so that no sweep removes what is about to be uploaded.
+      if (isRenamed && !(await rows.renameLayers(buildID, layers, shared))) return
       await this.#requireUncondemned([
-        ...layers.map(layerKey),
+        ...shared.map(layerKey),
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
-      await storedLayers.store(layers, signal)
-      const result =
+      await storedLayers.store(shared, signal)
+      const result: Omit<StoredBytes, 'at'> | undefined =
         snapshotName === null
           ? { needs: null }
           : await snapshots.store(snapshotName, buildKey(snapshotName), signal)
-      if (result) await rows.markBuild(buildID, { at: clock.now(), needs: result.needs })
+      if (result) await rows.markBuild(buildID, { at: clock.now(), ...storedFacts(result) })
     }
     return { subject: `build ${buildID}`, run }
   }
@@ -154,7 +165,7 @@ export class Uploader {
       if (!result) return
       const isStillPaused = await rows.markSandbox(
         { sandboxID, runID },
-        { at: clock.now(), needs: result.needs },
+        { at: clock.now(), ...storedFacts(result) },
       )
       // If an earlier upload of this run made the object, another node may load memory from it.
       if (isStillPaused || !result.isNew) return
@@ -209,3 +220,8 @@ export class Uploader {
     }
   }
 }
+
+const storedFacts = ({ needs, index }: Omit<StoredBytes, 'at'>) => ({
+  needs,
+  ...(index !== undefined && { index }),
+})
