@@ -4,9 +4,9 @@ import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kys
 import { Pool, type PoolClient, types } from 'pg'
 import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
-import { isProcessThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 import { databaseUnreachable } from './database-trouble.ts'
+import { ServerProbe } from './server-probe.ts'
 import { StatementNames } from './statement-names.ts'
 
 const defaultConnections = 10
@@ -17,9 +17,6 @@ const connectTimeoutMs = 10_000
  * there would lock the others out.
  */
 const endIdleTransactions = "set idle_in_transaction_session_timeout = '10s'"
-/** Request for TLS, which PostgreSQL answers with one byte before it asks who connects. It logs nothing if the client then leaves. */
-const tlsRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
-
 /** Read for each statement. Undefined while a statement may take as long as it needs. */
 export type StatementLimit = { statementMs?: number }
 
@@ -31,7 +28,7 @@ type PostgresOptions = {
 
 export function postgresDialect(url: string, options: PostgresOptions = {}): PostgresDialect {
   const { connections = defaultConnections, limit = {} } = options
-  return new PostgresDialect({ pool: adapt(openPool(url, connections), limit) })
+  return new PostgresDialect({ pool: adapt(openPool(url, connections), new ServerProbe(url), limit) })
 }
 
 function openPool(url: string, connections: number): Pool {
@@ -62,14 +59,32 @@ function parserOf(oid: number, format?: string) {
   return types.getTypeParser(oid, format as 'text')
 }
 
-function adapt(pool: Pool, limit: StatementLimit): PostgresPool {
-  const shared: SharedParts = { probe: new ServerProbe(limit), names: new StatementNames() }
+function adapt(pool: Pool, probe: ServerProbe, limit: StatementLimit): PostgresPool {
+  const shared: SharedParts = { probe, limit, names: new StatementNames() }
   return {
     async connect() {
-      const client = await guarded(() => pool.connect(), { connecting: true })
+      const client = await guarded(() => connectWhileAnswering(pool, probe), { connecting: true })
       return new Session(client, shared) as unknown as PostgresPoolClient
     },
     end: () => guarded(() => pool.end()),
+  }
+}
+
+async function connectWhileAnswering(pool: Pool, probe: ServerProbe): Promise<PoolClient> {
+  probe.requireAnswers()
+  const { promise: silence, reject } = Promise.withResolvers<never>()
+  const stop = probe.watch(reject)
+  const connecting = pool.connect()
+  try {
+    return await Promise.race([connecting, silence])
+  } catch (error) {
+    connecting.then(
+      (client) => client.release(),
+      () => {},
+    )
+    throw error
+  } finally {
+    stop()
   }
 }
 
@@ -78,7 +93,7 @@ const ends = /^(commit|rollback)$/
 const nothing = { command: '', rowCount: null, rows: [] }
 
 /** What all connections of a pool share. */
-type SharedParts = { probe: ServerProbe; names: StatementNames }
+type SharedParts = { probe: ServerProbe; limit: StatementLimit; names: StatementNames }
 
 /** One use of a connection, by a statement or a transaction. */
 class Session {
@@ -113,23 +128,41 @@ class Session {
   }
 
   async #send(text: string, values: readonly unknown[]): Promise<unknown> {
-    const { probe, names } = this.#shared
-    const watch = probe.watch(this.#client)
+    const { names } = this.#shared
+    const stop = this.#watch()
     try {
       const bound = values.map(checkPostgresBinding)
       const name = bound.length > 0 ? names.nameOf(text) : undefined
       joinWrites(this.#client)
       return await this.#client.query({ text, values: bound, ...(name !== undefined && { name }) })
     } catch (error) {
-      if (!isPlanOutdated(error))
-        throw postgresFailure(error, { connecting: false, hasWaited: watch.hasGivenUp })
+      if (!isPlanOutdated(error)) throw postgresFailure(error, { connecting: false })
       names.renew()
       if (this.#begun)
         throw databaseUnreachable('A migration has changed a table meanwhile; try again', error)
       // The statement has not run.
       return this.#send(text, values)
     } finally {
-      watch.stop()
+      stop()
+    }
+  }
+
+  /** Breaks the connection if the server does not answer a statement. Until the returned function is called. */
+  #watch(): () => void {
+    const { probe, limit } = this.#shared
+    const { stream } = (this.#client as unknown as ServerConnection).connection
+    // The client's own `end` waits for the answers to all statements that were sent.
+    const stopProbe = probe.watch((error) => stream.destroy(error))
+    const { statementMs } = limit
+    if (statementMs === undefined) return stopProbe
+    const stopTimer = systemClock.after(statementMs, () =>
+      stream.destroy(
+        new Error(`a statement was not answered for ${statementMs / 1000} s, so its connection was closed`),
+      ),
+    )
+    return () => {
+      stopProbe()
+      stopTimer()
     }
   }
 }
@@ -148,42 +181,9 @@ function joinWrites(client: PoolClient): void {
 }
 
 /** Properties of a pool client that its type lacks. */
-type ServerConnection = { host: string; port: number; connection: { stream: Duplex } }
+type ServerConnection = { connection: { stream: Duplex } }
 
-/** Ends statements that the server does not answer, like those whose connection breaks. */
-class ServerProbe {
-  readonly #limit: StatementLimit
-  #probe: LivenessProbe | undefined
-
-  constructor(limit: StatementLimit) {
-    this.#limit = limit
-  }
-
-  /** Until `stop` is called. `hasGivenUp`: the statement was ended after a long wait. */
-  watch(client: PoolClient): { readonly hasGivenUp: boolean; stop: () => void } {
-    const { host, port, connection } = client as unknown as ServerConnection
-    // Otherwise the host is the folder of a Unix socket of this machine.
-    const target = host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
-    const isThere = () => isProcessThere(target, tlsRequest)
-    this.#probe ??= new LivenessProbe({ isThere, clock: systemClock })
-    // The client's own `end` waits for the answers to all statements that were sent.
-    const watch = { hasGivenUp: false, stop: () => {} }
-    const destroy = () => {
-      watch.hasGivenUp = true
-      connection.stream.destroy()
-    }
-    const stopProbe = this.#probe.watch({ destroy })
-    const { statementMs } = this.#limit
-    const stopTimer = statementMs === undefined ? () => {} : systemClock.after(statementMs, destroy)
-    watch.stop = () => {
-      stopProbe()
-      stopTimer()
-    }
-    return watch
-  }
-}
-
-async function guarded<T>(work: () => Promise<T>, phase: FailurePhase = { connecting: false }): Promise<T> {
+async function guarded<T>(work: () => Promise<T>, phase = { connecting: false }): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -204,9 +204,7 @@ const rejectedLogins: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', 
 const networkFailure = /^E[A-Z]+$/
 const certificateFailure = /CERT|^UNABLE_TO_/
 
-type FailurePhase = { connecting: boolean; hasWaited?: boolean }
-
-function postgresFailure(cause: unknown, { connecting, hasWaited = false }: FailurePhase): AppError {
+function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }): AppError {
   if (isAppError(cause)) return cause
   const code = String((cause as { code?: unknown }).code ?? '')
   const said = errorText(cause)
@@ -226,14 +224,12 @@ function postgresFailure(cause: unknown, { connecting, hasWaited = false }: Fail
   const known = knownFailure(code, said)
   if (known) return new AppError(known[0], known[1], { cause })
   // pg reports the end of a connection by its message only, without a code.
-  const lost = code === '' && /terminated|timeout|closed|not queryable|after calling end/i.test(said)
+  const lost = code === '' && /terminated|timeout|closed|silent|not queryable|after calling end/i.test(said)
   if (connecting || lost || unavailableClasses.test(code) || networkFailure.test(code)) {
     return databaseUnreachable(
       `PostgreSQL cannot be reached or did not finish (${said || code}); check that the server of ` +
         'WARREN_DATABASE_URL runs and try again',
       cause,
-      // The pool waits for a connection as long as its own limit says.
-      hasWaited || (connecting && /timeout/i.test(said)),
     )
   }
   return new AppError('internal', 'The database rejected a statement; the log has the cause', { cause })

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
+import { until } from '../../test/support/domain.ts'
 import {
   everythingRequired,
   postgresMissing,
@@ -30,7 +31,8 @@ test(
   'statements on a server that stands still are rejected, and succeed when it goes on',
   options,
   async () => {
-    const db = await openDatabase({ url: await server.createDatabase(), dataFolder: '/nowhere', vault })
+    const url = await server.createDatabase()
+    const db = await openDatabase({ url, dataFolder: '/nowhere', vault })
     await ask(db)
     server.freeze('all')
     try {
@@ -42,11 +44,19 @@ test(
         assert.rejects(inTransaction, isUnavailable),
         assert.rejects(ask(db), isUnavailable),
       ])
-      await assert.rejects(ask(db), isUnavailable, 'a new connection')
+      await assert.rejects(ask(db), isUnavailable, 'the next one')
+      const other = new Kysely<Tables>({ dialect: postgresDialect(url) })
+      await assert.rejects(ask(other), isUnavailable, 'one that has no connection yet')
+      await other.destroy()
     } finally {
       server.thaw()
     }
-    await ask(db)
+    await until(() =>
+      ask(db).then(
+        () => true,
+        () => false,
+      ),
+    )
     await db.destroy()
   },
 )
