@@ -19,7 +19,7 @@ import {
   storedColumns,
   storedIn,
 } from './stored-columns.ts'
-import type { SandboxRow, Tables } from './tables.ts'
+import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
 type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'version' | 'node_id' | 'saved'>
@@ -134,7 +134,11 @@ export class SqlStoredBytesStore implements StoredBytesStore {
   }
 
   listUnstoredBuilds(): Promise<StorableBuild[]> {
-    return storable(this.#readyBuilds().where('node_id', '=', this.#nodeID).where('stored_at', 'is', null))
+    return storable(
+      this.#readyBuilds()
+        .where('node_id', '=', this.#nodeID)
+        .where((where) => where.or([where('stored_at', 'is', null), where('doubted_at', 'is not', null)])),
+    )
   }
 
   listForeignBuilds(): Promise<StorableBuild[]> {
@@ -150,7 +154,7 @@ export class SqlStoredBytesStore implements StoredBytesStore {
   #readyBuilds() {
     return this.#db
       .selectFrom('template_builds')
-      .select(['id', 'layers', 'saved_name'])
+      .select(['id', 'layers', 'saved_name', 'doubted_at'])
       .where('status', '=', 'ready')
       .where('layers', 'is not', null)
       .orderBy('created_at', 'desc')
@@ -170,11 +174,20 @@ export class SqlStoredBytesStore implements StoredBytesStore {
   async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('template_builds')
-      .set(storedColumns(stored))
+      .set({ ...storedColumns(stored), doubted_at: null })
       .where('id', '=', buildID)
       .where('status', '=', 'ready')
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
+  }
+
+  async doubtBuild(buildID: string, at: number): Promise<void> {
+    await this.#db
+      .updateTable('template_builds')
+      .set({ doubted_at: at })
+      .where('id', '=', buildID)
+      .where('stored_at', 'is not', null)
+      .execute()
   }
 
   async unmarkBuild(buildID: string): Promise<void> {
@@ -246,12 +259,13 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
   ]
 }
 
-type BuildRow = { id: string; layers: string | null; saved_name: string | null }
+type BuildRow = Pick<TemplateBuildRow, 'id' | 'layers' | 'saved_name' | 'doubted_at'>
 
 async function storable(builds: { execute(): Promise<BuildRow[]> }): Promise<StorableBuild[]> {
-  return (await builds.execute()).map(({ id, layers, saved_name }) => ({
+  return (await builds.execute()).map(({ id, layers, saved_name, doubted_at }) => ({
     buildID: id,
     layers: JSON.parse(layers!),
     snapshotName: saved_name,
+    ...(doubted_at !== null && { isDoubted: true }),
   }))
 }

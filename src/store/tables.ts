@@ -106,6 +106,8 @@ export type TemplateBuildRow = {
   stored_at: number | null
   stored_needs: Json | null
   stored_index: string | null
+  /** When another node last did not find the stored bytes; null if nobody doubts that they are there. */
+  doubted_at: number | null
 }
 
 /** One assignment of a tag. The newest has the highest sequence; older ones stay. */

@@ -118,6 +118,7 @@ export class StoredVolumes implements VolumeDisks {
     return this.#locks.run(volumeID, async () => {
       await this.#unmount(volumeID)
       await rm(this.#image(volumeID), { force: true })
+      this.#sparse.delete(volumeID)
     })
   }
 

@@ -42,7 +42,7 @@ export class BytesFetcher implements BytesSource {
     { withSnapshot }: { withSnapshot: boolean },
     signal: AbortSignal,
   ): Promise<{ memory: boolean }> {
-    const { layers: storedLayers, snapshots, rows, log } = this.#parts
+    const { layers: storedLayers, snapshots, rows, clock, log } = this.#parts
     const { layers, snapshot, buildID } = build
     try {
       if (layers) await storedLayers.fetch(layers, signal)
@@ -61,9 +61,10 @@ export class BytesFetcher implements BytesSource {
       if (isAppError(error, 'not_found')) {
         log.error(
           { buildID, err: error },
-          'The object store lacks bytes of a build; the node that built it uploads them again.',
+          'This node does not find bytes of a build in the object store. If they are missing, the node that built it uploads them ' +
+            'again. If other nodes find them, check WARREN_OBJECT_STORE of this node.',
         )
-        await rows.unmarkBuild(buildID)
+        await rows.doubtBuild(buildID, clock.now())
         throw new AppError('unavailable', `${error.message} Try again later, or build the template again.`, {
           cause: error,
           retry: { should: true, afterSeconds: retryAfterSeconds },

@@ -30,7 +30,13 @@ export type PausedSandbox = {
   stored: StoredBytes | null
 }
 
-export type StorableBuild = { buildID: string; layers: string[]; snapshotName: string | null }
+export type StorableBuild = {
+  buildID: string
+  layers: string[]
+  snapshotName: string | null
+  /** It is stored, but another node did not find its bytes. */
+  isDoubted?: boolean
+}
 
 export interface StoredBytesStore extends CopyFinder {
   /** Finds a paused sandbox of any node, stored or not. Undefined if it does not exist or is not paused. */
@@ -53,7 +59,7 @@ export interface StoredBytesStore extends CopyFinder {
    * timeout.
    */
   listDepartures(): Promise<PausedSandbox[]>
-  /** Ready builds of this node whose bytes only its disk has. */
+  /** Ready builds of this node whose bytes only its disk has, and those of which that is doubted. */
   listUnstoredBuilds(): Promise<StorableBuild[]>
   /** The newest thousand ready builds of other nodes that the object store has. */
   listForeignBuilds(): Promise<StorableBuild[]>
@@ -64,8 +70,13 @@ export interface StoredBytesStore extends CopyFinder {
    */
   markBuild(buildID: string, stored: StoredBytes): Promise<boolean>
   /**
-   * Records that the object store lacks bytes of the build. Only the node that built it uses it until they
-   * are stored again.
+   * Records that this node does not find bytes of a stored build in the object store. Its settings may be wrong, so the node that
+   * built it looks for itself; for all others the build stays stored.
+   */
+  doubtBuild(buildID: string, at: number): Promise<void>
+  /**
+   * Records that the node that built it has seen that the object store lacks bytes of the build. Only that node uses it until
+   * they are stored again.
    */
   unmarkBuild(buildID: string): Promise<void>
   /**

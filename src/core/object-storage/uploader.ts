@@ -129,10 +129,14 @@ export class Uploader {
       for (const subject of remembered.keys()) if (!subjects.has(subject)) remembered.delete(subject)
   }
 
-  #uploadOfBuild({ buildID, layers, snapshotName }: StorableBuild): Upload {
+  #uploadOfBuild({ buildID, layers, snapshotName, isDoubted }: StorableBuild): Upload {
     const { rows, layers: storedLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
+      // Only this node has the bytes to mend it, so only what it sees itself counts.
+      const isMissing =
+        isDoubted && snapshotName !== null && !(await snapshots.factsOf(buildKey(snapshotName)))
+      if (isMissing) await rows.unmarkBuild(buildID)
       const shared = await storedLayers.sharedNames(layers)
       const isRenamed = shared.join() !== layers.join()
       // The row names them first, so that no sweep removes what is about to be uploaded.

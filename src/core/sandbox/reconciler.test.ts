@@ -307,6 +307,23 @@ describe('a sandbox that dies', () => {
   })
 })
 
+it('a problem and an exit are forgotten when their sandbox is gone', async () => {
+  await using fixture = await openFixture()
+  const { service, team, driver, reconciler, faults } = fixture
+  const { sandboxID } = await service.create(team, request())
+  faults.before = (method, args) => {
+    if (method === 'move' && args[1] === 'killing') throw new Error('the row cannot be written')
+  }
+  driver.crash(sandboxID)
+  await until(async () => reconciler.remembered.length === 2)
+  await reconciler.run()
+  assert.deepEqual(reconciler.remembered, [sandboxID, sandboxID])
+  faults.before = () => {}
+  await service.kill(team, sandboxID)
+  await reconciler.run()
+  assert.deepEqual(reconciler.remembered, [])
+})
+
 it('a create succeeds if its timeout was set before the answer of its last step came', async () => {
   await using fixture = await openFixture()
   const { service, team, stores, routes } = fixture

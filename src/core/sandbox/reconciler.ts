@@ -61,9 +61,16 @@ export class Reconciler {
   readonly #exits = new Map<string, SandboxExit>()
   /** The last logged problem of each subject, as long as it lasts. */
   readonly #problems = new Map<string, string>()
+  /** What was attempted since the current round began. */
+  #attempted = new Set<string>()
 
   constructor(parts: ReconcilerParts) {
     this.#parts = parts
+  }
+
+  /** What it remembers problems and exits of. */
+  get remembered(): string[] {
+    return [...this.#problems.keys(), ...this.#exits.keys()]
   }
 
   /** Runs one round at a time. A call during a round begins another one after it. */
@@ -73,6 +80,7 @@ export class Reconciler {
 
   async #runRound(): Promise<void> {
     const { driver, sandboxes, service, templates, quarantine } = this.#parts
+    this.#attempted = new Set()
     // The list is read before the rows, so that a sandbox made in between has its row and is not seen as unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
@@ -87,7 +95,16 @@ export class Reconciler {
     await this.#attempt('warm pool', () => this.#dropWarmOfDeleted())
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())
     await this.#attempt('quarantine', () => quarantine.reconcile(() => templates.listSnapshotNames()))
+    this.#forgetAllBut(owned)
     await service.armExpiry()
+  }
+
+  /** Forgets what no round will attempt again, and exits of sandboxes whose rows have ended otherwise. */
+  #forgetAllBut(owned: ReadonlySet<string>): void {
+    for (const subject of this.#problems.keys())
+      if (!this.#attempted.has(subject)) this.#problems.delete(subject)
+    for (const sandboxID of this.#exits.keys())
+      if (!owned.has(sandboxID) && !this.#parts.turns.has(sandboxID)) this.#exits.delete(sandboxID)
   }
 
   /** Ends the row of a sandbox as soon as the driver reports that it died. The returned function stops watching. */
@@ -356,6 +373,7 @@ export class Reconciler {
 
   /** Logs a failure, so that the others are still reconciled; the next round tries this one again. */
   async #attempt(subject: string, work: () => Promise<void>): Promise<void> {
+    this.#attempted.add(subject)
     try {
       await work()
       this.#problems.delete(subject)

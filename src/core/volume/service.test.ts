@@ -178,6 +178,12 @@ describe('volumes after a crash', () => {
     assert.deepEqual(await stores.volumes.listAll(), [lost])
     const told = logged.filter(({ message }) => /volume/i.test(message)).map(({ level }) => level)
     assert.deepEqual(told, ['error', 'warn'])
+    volumeDisks.disks.add(lost.volumeID)
+    await volumes.reconcile()
+    volumeDisks.disks.delete(lost.volumeID)
+    await volumes.reconcile()
+    const missing = logged.filter(({ message }) => /disk of a volume is missing/.test(message))
+    assert.equal(missing.length, 2, 'a disk that was back in between is missed again')
   })
 
   it('a volume that this process is still creating does not count as a leftover', async () => {

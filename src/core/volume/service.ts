@@ -284,7 +284,9 @@ export class VolumeService {
       ...rows.filter(({ volumeID, state }) => state !== 'ready' || !there.has(volumeID)),
       ...[...there].filter((volumeID) => !owned.has(volumeID)).map((volumeID) => ({ volumeID })),
     ]
-    for (const { volumeID } of inDoubt) {
+    const doubted = new Set(inDoubt.map(({ volumeID }) => volumeID))
+    for (const volumeID of this.#told) if (!doubted.has(volumeID)) this.#told.delete(volumeID)
+    for (const volumeID of doubted) {
       await this.#turns
         .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))
         ?.catch((error) => {

@@ -31,10 +31,10 @@ import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
-import { untilAborted } from '../../lib/until-aborted.ts'
+import { Listeners } from '../../lib/listeners.ts'
 import { freeAddress } from './fake-address.ts'
 import { type FakeContent, filesOf, readInto } from './fake-content.ts'
-import { contentFor, copyOf, sizeFor, sizeOf } from './fake-restore.ts'
+import { contentFor, copyOf, orAborted, rootsOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
 export type FakeDriverOptions = {
@@ -76,8 +76,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   readonly #endpoint: Endpoint | undefined
   /** The runs whose exit this driver reports. */
   readonly #watched = new Set<string>()
-  readonly #exitListeners = new Set<(exit: SandboxExit) => void>()
-  readonly #freeListeners = new Set<(freed: FreedAddress) => void>()
+  readonly #exits = new Listeners<SandboxExit>()
+  readonly #freedAddresses = new Listeners<FreedAddress>()
+  onExit = this.#exits.add
+  onAddressFree = this.#freedAddresses.add
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
@@ -150,16 +152,6 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!sandbox?.running) return 'gone'
     this.#watched.add(sandbox.spec.runID)
     return sandbox.frozen ? 'paused' : 'running'
-  }
-
-  onExit(listener: (exit: SandboxExit) => void): () => void {
-    this.#exitListeners.add(listener)
-    return () => this.#exitListeners.delete(listener)
-  }
-
-  onAddressFree(listener: (freed: FreedAddress) => void): () => void {
-    this.#freeListeners.add(listener)
-    return () => this.#freeListeners.delete(listener)
   }
 
   async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
@@ -351,7 +343,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
 
   readonly #tellExit = (exit: SandboxExit): void => {
     if (!this.#watched.delete(exit.runID)) return
-    for (const listener of this.#exitListeners) listener(exit)
+    this.#exits.tell(exit)
   }
 
   /** A knob: reboots the machine. Its snapshots stay. */
@@ -366,7 +358,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     // Another stop may have removed the sandbox meanwhile, and a later start may have made it again.
     if (!this.#find(handle)) return
     const sandboxID = String(handle.data.sandboxID)
-    for (const listener of this.#freeListeners) listener({ sandboxID, handle })
+    this.#freedAddresses.tell({ sandboxID, handle })
     this.world.sandboxes.delete(sandboxID)
   }
 
@@ -401,10 +393,5 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   }
 }
 
-const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
-
 const cannotBeRead = (name: string): AppError =>
   new AppError('unavailable', `The state of ${name} could not be read.`)
-
-const orAborted = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> =>
-  signal ? untilAborted(work, signal) : work

@@ -1,5 +1,6 @@
 /** The content and size of a fake sandbox that starts from a snapshot. */
 import type { RestoreSpec, SandboxSize, SandboxSpec } from '../../core/ports/driver.ts'
+import { untilAborted } from '../../lib/until-aborted.ts'
 import type { FakeContent } from './fake-content.ts'
 import type { FakeSnapshot } from './fake-world.ts'
 
@@ -26,3 +27,9 @@ export function sizeFor(wanted: SandboxSpec, snapshot: FakeSnapshot | undefined)
 export function sizeOf({ cpuCount, memoryMB, diskMB, gpuCount = 0 }: SandboxSize): SandboxSize {
   return { cpuCount, memoryMB, diskMB, ...(gpuCount > 0 && { gpuCount }) }
 }
+
+/** The folders of the root filesystem, the uppermost layer first. */
+export const rootsOf = ({ rootFolder, lowerFolders = [] }: SandboxSpec) => [rootFolder, ...lowerFolders]
+
+export const orAborted = <T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> =>
+  signal ? untilAborted(work, signal) : work

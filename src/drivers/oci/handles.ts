@@ -1,6 +1,7 @@
 /** The handles that the domain stores to find a sandbox of this driver again. */
-import type { DriverHandle } from '../../core/ports/driver.ts'
+import type { DriverHandle, FreedAddress } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
+import type { Listeners } from '../../lib/listeners.ts'
 import { assertSandboxID, type SandboxRecord } from './record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import type { RuntimeFlavour } from './runtime/runtime-flavour.ts'
@@ -16,6 +17,11 @@ export function handleOf(record: SandboxRecord): DriverHandle {
   const { sandboxID, runID, address } = record
   return handleWith(driverName(flavourOf(record)), { sandboxID, runID, address })
 }
+
+export const watchFreed = (
+  freed: Listeners<SandboxRecord>,
+  tell: (address: FreedAddress) => void,
+): (() => void) => freed.add((record) => tell({ sandboxID: record.sandboxID, handle: handleOf(record) }))
 
 /** For a sandbox that was cut off when only its folder existed. */
 export function unfinishedHandle(driver: string, sandboxID: string): DriverHandle {

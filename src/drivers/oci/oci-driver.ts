@@ -16,7 +16,6 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
-  FreedAddress,
   ImportOptions,
   MemoryNeeds,
   MemoryUse,
@@ -35,7 +34,7 @@ import { createContext } from './context/create-context.ts'
 import type { OciDriverOptions } from './context/driver-options.ts'
 import { prepareRoot } from './disk/prepare-root.ts'
 import { rootsOf } from './disk/root-layers.ts'
-import { driverName, handleOf, readHandle, unfinishedHandle } from './handles.ts'
+import { driverName, handleOf, readHandle, unfinishedHandle, watchFreed } from './handles.ts'
 import { dismantle, endForLater } from './lifecycle/dismantle.ts'
 import { startSandbox } from './lifecycle/launch.ts'
 import { SandboxRemains } from './lifecycle/remains.ts'
@@ -198,11 +197,6 @@ export class OciDriver
     return this.#context.exits.onExit(listener)
   }
 
-  onAddressFree(listener: (freed: FreedAddress) => void): () => void {
-    this.#context.onAddressFree.add(listener)
-    return () => this.#context.onAddressFree.delete(listener)
-  }
-
   async freeze(
     handle: DriverHandle,
     signal?: AbortSignal,
@@ -296,6 +290,7 @@ export class OciDriver
     return this.#live.withAlive(handle, (record) => memoryNeeds(this.#context, record))
   }
 
+  readonly onAddressFree: Driver['onAddressFree'] = (tell) => watchFreed(this.#context.freedAddresses, tell)
   readonly needsIn = needsIn
   readonly whyUnfit = (needs: MemoryNeeds): Promise<string | undefined> => whyUnfit(this.#context, needs)
 

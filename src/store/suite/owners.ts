@@ -300,7 +300,15 @@ async function storedBuildsAreShared(one: Stores, other: Stores): Promise<void> 
   assert.deepEqual(await other.storedBytes.listForeignBuilds(), [
     { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
   ])
-  await other.storedBytes.unmarkBuild(buildID)
+  await other.storedBytes.doubtBuild(buildID, time)
+  assert.equal((await other.storedBytes.listForeignBuilds()).length, 1)
+  assert.deepEqual(
+    (await one.storedBytes.listUnstoredBuilds()).map(({ isDoubted }) => isDoubted),
+    [true],
+  )
+  await one.storedBytes.markBuild(buildID, stored)
+  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [])
+  await one.storedBytes.unmarkBuild(buildID)
   assert.deepEqual(await other.storedBytes.listForeignBuilds(), [])
   assert.equal((await one.storedBytes.listUnstoredBuilds()).length, 1)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)

@@ -1,6 +1,6 @@
 /** The parts of the driver that its functions share. */
-import type { FreedAddress } from '../../../core/ports/driver.ts'
 import type { JoinedWork } from '../../../lib/keyed-lock.ts'
+import type { Listeners } from '../../../lib/listeners.ts'
 import type { GpuShares } from '../device/gpu-shares.ts'
 import type { GpuMeter } from '../device/gpu-use.ts'
 import type { MachineGpus } from '../device/gpus.ts'
@@ -11,7 +11,7 @@ import type { Cgroups } from '../process/cgroups.ts'
 import type { CpuShares } from '../process/cpu-shares.ts'
 import type { ExitWatch } from '../process/exit-watch.ts'
 import type { Layout } from '../record/layout.ts'
-import type { Records } from '../record/records.ts'
+import type { Records, SandboxRecord } from '../record/records.ts'
 import type { AgentProgram } from '../runtime/agent-program.ts'
 import type { RuntimeFlavour } from '../runtime/runtime-flavour.ts'
 import type { OwnUsers } from '../slot/own-users.ts'
@@ -55,8 +55,8 @@ export type OciContext = {
   records: Records
   firewall: Firewall
   slots: SlotPool
-  /** Each is called before the address of a sandbox that has ended is free for another one. */
-  onAddressFree: Set<(freed: FreedAddress) => void>
+  /** Told before the address of a sandbox that has ended is free for another one. */
+  freedAddresses: Listeners<SandboxRecord>
   cpuShares: CpuShares
   /** Undefined if sandboxes get no GPU on this machine. */
   gpus: DriverGpus | undefined

@@ -1,6 +1,7 @@
 /** Joins the parts of the driver. */
 import { readFileSync } from 'node:fs'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
+import { Listeners } from '../../../lib/listeners.ts'
 import { GpuShares } from '../device/gpu-shares.ts'
 import { GpuMeter } from '../device/gpu-use.ts'
 import { Disks } from '../disk/disks.ts'
@@ -60,7 +61,7 @@ export function createContext(options: OciDriverOptions): OciContext {
       needsThreads: (record) => flavourOf(record).hasOwnKernel,
     }),
     sysSkeletons: new JoinedWork(),
-    onAddressFree: new Set(),
+    freedAddresses: new Listeners(),
     slots: new SlotPool({
       layout,
       subnet,
