@@ -1,0 +1,6 @@
+import type { Break } from './break.ts'
+import { clientBreaks } from './client-breaks.ts'
+import { sandboxBreaks } from './sandbox-breaks.ts'
+import { unitBreaks } from './unit-breaks.ts'
+
+export const breaks: Break[] = [...unitBreaks, ...sandboxBreaks, ...clientBreaks]
