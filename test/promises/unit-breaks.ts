@@ -1,4 +1,4 @@
-/** Breaks of promises whose tests need no sandbox: the API, the edge, images, webhooks, the files of Warren. */
+/** Breaks of promises whose tests need no sandbox: the API, the edge, limits, the files of Warren. */
 import type { Break } from './break.ts'
 
 export const unitBreaks: Break[] = [
@@ -49,154 +49,6 @@ export const unitBreaks: Break[] = [
     ],
     file: 'src/edge/edge.test.ts',
     title: 'no cookie passes either way, and pages get a separate origin',
-  },
-  {
-    name: 'webhooks to internal addresses',
-    fault: 'A webhook is sent if one address of its name is public, whatever the others are.',
-    edits: [
-      {
-        file: 'src/webhooks/sender.ts',
-        from: 'if (addresses.some((address)',
-        to: 'if (addresses.every((address)',
-      },
-    ],
-    file: 'src/webhooks/sender.test.ts',
-    title: 'is not made if one of the addresses is closed, and the message does not reveal it',
-  },
-  {
-    name: 'webhooks to names that change',
-    fault: 'A name is looked up again after its address was checked.',
-    edits: [{ file: 'src/webhooks/sender.ts', from: '        lookup: alwaysTo(address),\n', to: '' }],
-    file: 'src/webhooks/sender.test.ts',
-    title: 'goes to the address that was checked, whatever the name resolves to afterwards',
-  },
-  {
-    name: 'webhooks that follow',
-    fault: 'A webhook follows the redirect of its receiver.',
-    edits: [
-      {
-        file: 'src/webhooks/sender.ts',
-        from: '        resolve(statusCode)\n',
-        to: `        resolve(statusCode)
-        if (response.headers.location) requestHTTP(response.headers.location).on('error', () => {}).end()\n`,
-      },
-    ],
-    file: 'src/webhooks/sender.test.ts',
-    title: 'does not follow a redirect',
-  },
-  {
-    name: 'webhooks that read on',
-    fault: 'The answer of a receiver is read to its end.',
-    edits: [
-      {
-        file: 'src/webhooks/sender.ts',
-        from: '        response.destroy()\n',
-        to: '        response.resume()\n',
-      },
-    ],
-    file: 'src/webhooks/sender.test.ts',
-    title: 'does not read an endless answer',
-  },
-  {
-    name: 'peers without a certificate',
-    fault: 'The inner door of a cluster lets anybody in.',
-    edits: [
-      {
-        file: 'src/peers/peer-server.ts',
-        from: '    rejectUnauthorized: true,',
-        to: '    rejectUnauthorized: false,',
-      },
-    ],
-    file: 'src/peers/forwarder.test.ts',
-    title: 'the inner door accepts certificates of the cluster only',
-  },
-  {
-    name: 'layers that write outside',
-    fault: 'A link in a layer leads out of it when the layer is unpacked.',
-    edits: [
-      {
-        file: 'src/images/layer-tree.ts',
-        from: `      if (!found?.isSymbolicLink()) {
-        at = this.#implied(at, name, found)
-        continue
-      }`,
-        to: `      if (!found?.isSymbolicLink() || links >= 0) {
-        if (found?.isSymbolicLink()) {
-          at = { path, parent: at, folders: new Map(), mtime: undefined }
-          continue
-        }
-        at = this.#implied(at, name, found)
-        continue
-      }`,
-      },
-    ],
-    file: 'src/images/hostile-layers.test.ts',
-    title: 'a link in the path of a file is followed within the layer and nowhere else',
-  },
-  {
-    name: 'layers without a limit',
-    fault: 'A small layer may unpack to any size.',
-    edits: [
-      {
-        file: 'src/images/unpack-worker.ts',
-        from: '        if (unpackedBytes > job.maxBytes) throw tooLarge(job.maxBytes)',
-        to: '        if (unpackedBytes < 0) throw tooLarge(job.maxBytes)',
-      },
-    ],
-    file: 'src/images/hostile-images.test.ts',
-    title: 'a small layer that unpacks to a large one is stopped at the limit',
-  },
-  {
-    name: 'images from internal addresses',
-    fault: 'Images are fetched from addresses of internal networks.',
-    edits: [
-      {
-        file: 'src/images/address-policy.ts',
-        from: '  if (isOwn(address)) return false\n',
-        to: '  if (!isOwn(address)) return true\n',
-      },
-    ],
-    file: 'src/images/address-policy.test.ts',
-    title: 'only addresses of the public internet are public',
-  },
-  {
-    name: 'layers by digest',
-    fault: 'Whoever knows the digest of a layer gets it.',
-    edits: [
-      {
-        file: 'src/images/layer-readers.ts',
-        from: 'return [anybody, reader].some(',
-        to: "return isThere(join(layerFolder, 'for')) || [anybody, reader].some(",
-      },
-    ],
-    file: 'src/images/layer-readers.test.ts',
-    title: 'a layer fetched with a password is not available to a client that only knows its digest',
-  },
-  {
-    name: 'one cache for all teams',
-    fault: 'Steps that one team has built are found by another.',
-    edits: [
-      {
-        file: 'src/store/build-cache.ts',
-        from: "      .where('team_id', '=', teamID)\n      .where('key', '=', key)\n      .where('node_id', '=', this.#nodeID)\n      .returningAll()",
-        to: "      .where('key', '=', key)\n      .where('node_id', '=', this.#nodeID)\n      .returningAll()",
-      },
-    ],
-    file: 'src/images/phases/builder.test.ts',
-    title: 'is not shared with another team',
-  },
-  {
-    name: 'logs at any pace',
-    fault: 'The server reads the log of an agent as fast as it comes.',
-    edits: [
-      {
-        file: 'src/agent-client/follow-logs.ts',
-        from: 'const ownPace = { bytesPerSecond: 256 * 1024, burstBytes: 512 * 1024 }',
-        to: 'const ownPace = { bytesPerSecond: 2 ** 40, burstBytes: 2 ** 40 }',
-      },
-    ],
-    file: 'src/agent-client/follow-logs.test.ts',
-    title: 'a burst of 512 KiB is read at once, then 256 KiB a second',
   },
   {
     name: 'database for everybody',
@@ -260,37 +112,6 @@ export const unitBreaks: Break[] = [
     title: 'lets teams take turns, however many starts one of them requests',
   },
   {
-    name: 'endless interim answers',
-    fault: 'A service sends interim answers without end, and the edge carries them all.',
-    edits: [
-      {
-        file: 'src/lib/http-relay/interim-answers.ts',
-        from: 'const mostAnswers = 100',
-        to: 'const mostAnswers = 2 ** 40',
-      },
-      {
-        file: 'src/lib/http-relay/interim-answers.ts',
-        from: 'const mostBytes = 64 * 1024',
-        to: 'const mostBytes = 2 ** 40',
-      },
-    ],
-    file: 'src/edge/hostile-service.test.ts',
-    title: 'is cut off after a number of interim answers, with a 502 and one line in the log',
-  },
-  {
-    name: 'agents that are asked again at once',
-    fault: 'Warren returns to an agent that breaks the rules as soon as to others.',
-    edits: [
-      {
-        file: 'src/core/sandbox/monitoring/log-collector.ts',
-        from: 'const longestPunishmentMs = 5 * 60_000',
-        to: 'const longestPunishmentMs = 10_000',
-      },
-    ],
-    file: 'src/core/sandbox/monitoring/log-collector.test.ts',
-    title: 'cuts off an agent that breaks the rules, logs it once, and returns less and less often',
-  },
-  {
     name: 'GPUs without a limit',
     fault: 'A team gets more GPUs than its limit.',
     edits: [
@@ -343,29 +164,36 @@ export const unitBreaks: Break[] = [
     title: 'gives different errors for a missing template, a hidden one, and an invalid name',
   },
   {
-    name: 'TRACE with a secret',
-    fault: 'A header rule adds its secret to TRACE, whose answer repeats it.',
+    name: 'list of all templates',
+    fault: 'The list of templates has those of all teams.',
     edits: [
       {
-        file: 'src/egress/http-front.ts',
-        from: "const reflectingMethods = new Set(['TRACE', 'TRACK'])",
-        to: 'const reflectingMethods = new Set([])',
+        file: 'src/store/template-list.ts',
+        from: ".where('team_id', '=', teamID)",
+        to: ".where('team_id', '!=', '')",
       },
     ],
-    file: 'src/egress/gate-headers.test.ts',
-    title: 'reject methods whose answer would show the headers to the sandbox',
+    file: 'src/api/template-names.test.ts',
+    title: 'is for the team of the key alone',
   },
   {
-    name: 'secrets in plain HTTP',
-    fault: 'A header rule adds its secret to plain HTTP too.',
+    name: 'secrets that others read',
+    fault: 'Every user of the machine may read the secrets of Warren.',
     edits: [
       {
-        file: 'src/egress/http-front.ts',
-        from: 'if (!rule || (secureName === null && !rule.onPlainHttp)) return {}',
-        to: 'if (!rule) return {}',
+        file: 'src/app/data-folder.ts',
+        from: '{ mode: 0o600, flush: true }',
+        to: '{ mode: 0o644, flush: true }',
       },
     ],
-    file: 'src/egress/gate-headers.test.ts',
-    title: 'apply to TLS only unless a rule says otherwise, and do not reject plain HTTP',
+    file: 'src/app/data-folder.test.ts',
+    title: 'the data folder can be passed through but not listed, and its secrets are for its owner alone',
+  },
+  {
+    name: 'error without a remedy',
+    fault: 'The page for failures leaves one error code out.',
+    edits: [{ file: 'docs/troubleshooting.md', from: '| 429 | `limit_reached` |', to: '| 429 | a limit |' }],
+    file: 'test/contract/troubleshooting.test.ts',
+    title: 'every error code has its status and its remedy',
   },
 ]
