@@ -7,6 +7,19 @@ const isolation = { file: 'src/drivers/oci/suite/isolation.ts', run: 'src/driver
 const limits = { file: 'src/drivers/oci/suite/limits.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
 const ruleset = 'src/drivers/oci/network/ruleset.ts'
 
+const gpuMemory = {
+  edits: [
+    {
+      file: 'src/drivers/oci/runtime/runtime-commands.ts',
+      from: '    ...(record.gpus ? [gpuCheckpointFlag, checkpointProgram] : []),\n',
+      to: '',
+    },
+  ],
+  file: 'src/drivers/oci/suite/gpu-memory.ts',
+  run: 'src/drivers/oci/oci-gpu.test.ts',
+  isolation: 'gvisor' as const,
+}
+
 export const sandboxBreaks: Break[] = [
   {
     name: 'sandboxes that reach each other',
@@ -236,5 +249,18 @@ export const sandboxBreaks: Break[] = [
     file: 'src/drivers/oci/suite/kernel-resources.ts',
     run: 'src/drivers/oci/oci-kernel.test.ts',
     title: 'a sandbox that takes all … it can get leaves a neighbour and the host theirs',
+  },
+  {
+    name: 'pauses without GPU memory',
+    fault: 'A snapshot does not contain the memory of the GPU.',
+    ...gpuMemory,
+    title:
+      'moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back',
+  },
+  {
+    name: 'forks without GPU memory',
+    fault: 'A fork starts without the memory of the GPU.',
+    ...gpuMemory,
+    title: 'moves back in every sandbox that starts from the snapshot, before the start returns',
   },
 ]
