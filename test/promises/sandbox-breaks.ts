@@ -186,20 +186,6 @@ export const sandboxBreaks: Break[] = [
     title: 'the environment of the first process holds nothing of the server’s',
   },
   {
-    name: 'agent that can be changed',
-    fault: 'Root inside writes into the folder of the agent, which all sandboxes share.',
-    edits: [
-      {
-        file: 'src/drivers/oci/runtime/container-spec.ts',
-        from: "bindMount(agentSource, agentMount, ['rbind', 'ro',",
-        to: "bindMount(agentSource, agentMount, ['rbind', 'rw',",
-      },
-    ],
-    ...isolation,
-    isolation: 'gvisor',
-    title: 'the agent’s folder is read-only, however it is mounted',
-  },
-  {
     name: 'limits that root raises',
     fault: 'Root under gVisor may raise limits.',
     edits: [
