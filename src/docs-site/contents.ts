@@ -38,7 +38,10 @@ export const chapters: readonly Chapter[] = [
       ...['dashboard', 'observe', 'troubleshooting', 'errors'],
     ],
   },
-  { title: 'Know it', pages: ['security', 'isolation', 'performance', 'figures', 'api-coverage'] },
+  {
+    title: 'Know it',
+    pages: ['security', 'promises', 'isolation', 'performance', 'figures', 'api-coverage'],
+  },
   { title: 'Change it', pages: ['ARCHITECTURE', 'CONTRIBUTING', 'CHANGELOG', 'checklists', 'simulation'] },
 ]
 

@@ -73,31 +73,38 @@ describe('a request to a receiver', () => {
   })
 
   it('does not follow a redirect', async () => {
-    let requests = 0
-    await using receiver = await receive((_, response) => {
-      requests++
+    const asked: (string | undefined)[] = []
+    await using receiver = await receive(({ url }, response) => {
+      asked.push(url)
       response.writeHead(302, { location: `http://127.0.0.1:${receiver.port}/elsewhere` }).end()
     })
     const sender = new HttpWebhookSender(toLoopback)
-    assert.equal(await sender.send({ url: `http://a.test:${receiver.port}/`, ...options }, never), 302)
-    assert.equal(requests, 1)
+    const send = (path: string) =>
+      sender.send({ url: `http://a.test:${receiver.port}${path}`, ...options }, never)
+    assert.equal(await send('/first'), 302)
+    // A request that followed the redirect would come before this one.
+    assert.equal(await send('/second'), 302)
+    assert.deepEqual(asked, ['/first', '/second'])
   })
 
   it('does not read an endless answer', async () => {
-    let isClosed = false
+    const most = 256 * 2 ** 20
+    let sent = 0
+    const closed = Promise.withResolvers<void>()
     await using receiver = await receive((_, response) => {
       response.writeHead(200)
       const write = () => {
-        while (!isClosed && response.write('x'.repeat(65_536))) {}
+        let isTaken = true
+        for (; isTaken && sent < most; sent += 65_536) isTaken = response.write('x'.repeat(65_536))
+        if (sent >= most) response.end()
       }
-      response.on('drain', write).on('close', () => {
-        isClosed = true
-      })
+      response.on('drain', write).on('close', closed.resolve)
       write()
     })
     const sender = new HttpWebhookSender(toLoopback)
     assert.equal(await sender.send({ url: `http://a.test:${receiver.port}/`, ...options }, never), 200)
-    while (!isClosed) await new Promise((resolve) => setImmediate(resolve))
+    await closed.promise
+    assert.ok(sent < most, 'all of it was read')
   })
 
   it('fails with a reason if nobody listens, if the answer is not HTTP, and if it does not come in time', async () => {

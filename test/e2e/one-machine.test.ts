@@ -1,6 +1,8 @@
 /** What Warren is on a machine: one open port, a good neighbour to other Warrens, at home on either database. */
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { Sandbox, Template } from 'e2b'
 import { eventually } from '../support/eventually.ts'
@@ -36,13 +38,16 @@ describe('one machine', () => {
         }
         assert.deepEqual(tries, { here: 'closed\n', sandbox: 'closed\n' })
       }
+      // Another process of Warren would have sockets that the list above does not show.
+      const children = () => spawnSync('ps', ['--ppid', String(warren.pid)], { encoding: 'utf8' }).status
+      await eventually(() => assert.equal(children(), 1))
       await sandbox.kill()
     } finally {
       await warren.stop()
     }
   })
 
-  it('two Warrens run side by side, and their sandboxes cannot reach each other', async () => {
+  it('two Warrens run side by side: no key of one opens the other, and their sandboxes cannot reach each other', async () => {
     const [one, two] = await Promise.all([
       startWarren('container', { settings: noWarmPool }),
       startWarren('gvisor', { settings: noWarmPool }),
@@ -62,6 +67,10 @@ describe('one machine', () => {
         (await Sandbox.list(one.client).nextItems()).map((item) => item.sandboxId),
         [mine.sandboxId],
       )
+      // No secret has a default: what opens one Warren opens no other, though both were made in the same way.
+      const asOperator = { headers: { 'X-Admin-Token': one.adminToken }, key: null }
+      assert.equal((await two.api('/v2/sandboxes', { key: one.apiKey })).status, 401)
+      assert.equal((await two.api('/admin/teams', asOperator)).status, 401)
       await Promise.all([mine.kill(), theirs.kill()])
     } finally {
       await Promise.all([one.stop(), two.stop()])
@@ -78,6 +87,9 @@ describe('one machine', () => {
         await warren.crash()
         warren = await startWarren('container', { settings, name: 'postgres', portOffset: 10, keep: true })
         assert.equal((await sandbox.commands.run('echo kept')).stdout, 'kept\n')
+        const rows = ['-tAc', 'select id from sandboxes', settings.WARREN_DATABASE_URL]
+        assert.equal(execFileSync('psql', rows, { encoding: 'utf8' }).trim(), sandbox.sandboxId)
+        assert.equal(existsSync(join(warren.dataFolder, 'warren.db')), false)
         const query = { metadata: { on: 'postgres' } }
         const found = await Sandbox.list({ ...warren.client, query }).nextItems()
         assert.deepEqual(

@@ -1,5 +1,6 @@
 /** Secrets with the unmodified clients, over a restart, and what is found of them on the disk. No sandbox is needed. */
 import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -77,6 +78,30 @@ describe('secrets', () => {
     assert.equal(statSync(keyFile()).mode & 0o777, 0o600)
     const { key } = JSON.parse(readFileSync(keyFile(), 'utf8'))
     assert.deepEqual(leftBy(key), [keyFile()])
+  })
+
+  it('a key is in no file, except the first one in the file for `warren env`', async () => {
+    const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
+    const made = await warren.api('/admin/teams/default/api-keys', { ...asOperator, body: { name: 'new' } })
+    const { key } = (await made.json()) as { key: string }
+    assert.equal((await warren.api('/v2/sandboxes', { key })).status, 200)
+    assert.deepEqual(leftBy(key), [])
+    const forEnv = join(warren.dataFolder, 'credentials.json')
+    const log = join(warren.dataFolder, 'server.log')
+    // The log is what a first start prints on the terminal of its operator.
+    assert.deepEqual(leftBy(warren.apiKey).sort(), [forEnv, log])
+    assert.equal(statSync(forEnv).mode & 0o777, 0o600)
+  })
+
+  it('a value is in no file of the data folder, before and after a crash', async () => {
+    const text = `value-${randomUUID()}`
+    await Secret.create('in-no-file', text, warren.client)
+    assert.deepEqual(leftBy(text), [])
+    await warren.crash()
+    assert.deepEqual(leftBy(text), [])
+    warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
+    assert.equal(await Secret.exists('in-no-file', warren.client), true)
+    await Secret.destroy('in-no-file', warren.client)
   })
 
   it('exist after a crash, and are still nowhere in plain text', async () => {

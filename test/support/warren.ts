@@ -39,7 +39,7 @@ export const mostSeats = 8
 
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
 /** The runtimes and the root of the base template, for tests of every place. */
-export const machineFolder = join(repoFolder, '.cache', 'machine')
+export const machineFolder = realFolder(join(repoFolder, '.cache', 'machine'))
 
 function realFolder(path: string): string {
   mkdirSync(path, { recursive: true })
@@ -193,7 +193,8 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   linkMachine(dataFolder)
   if (!options.keep) {
     const database = ['', '-wal', '-shm'].map((suffix) => `warren.db${suffix}`)
-    for (const name of ['server.json', 'credentials.json', 'node.json', ...database])
+    const secrets = ['secrets.json', 'secret-key.json']
+    for (const name of ['server.json', 'credentials.json', 'node.json', ...secrets, ...database])
       rmSync(join(dataFolder, name), { force: true })
     await (options.machine ? loseMachine(dataFolder) : freeNetwork(settings.WARREN_SUBNET!))
     // A Warren without their rows would keep them: somebody might want them.

@@ -200,6 +200,8 @@ describe('collecting the log of a sandbox', () => {
       agent.breakOff(new AppError('internal', 'the agent sent a log line that is no entry'))
       await until(() => clock.waits === round + 1)
       clock.advance(pauseMs - 1)
+      // A try that came too early would be made by now.
+      await new Promise((resolve) => setImmediate(resolve))
       assert.equal(agent.asked.length, round + 1)
       clock.advance(1)
       await until(() => agent.asked.length === round + 2)

@@ -1,6 +1,6 @@
 /** Tests of what a sandbox cannot see or do, from inside a running one. */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { existsSync, readlinkSync } from 'node:fs'
 import { readFile, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -88,6 +88,20 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
           )
         }
       })
+    })
+
+    it('its namespaces are its own, and under gVisor its kernel too', async () => {
+      const kinds = ['cgroup', 'ipc', 'mnt', 'net', 'pid', 'user', 'uts']
+      const inside = (await run(`cd /proc/self/ns && readlink ${kinds.join(' ')}`)).trim().split('\n')
+      const outside = kinds.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
+      assert.equal(inside.length, kinds.length)
+      assert.deepEqual(
+        inside.filter((name) => outside.includes(name)),
+        [],
+      )
+      const version = (await run('cat /proc/version')).trim()
+      const isHosts = version === (await readFile('/proc/version', 'utf8')).trim()
+      assert.equal(isHosts, !isFullRoot, version)
     })
 
     it('setuid programs work, and so do chown, useradd and su', async () => {

@@ -90,8 +90,19 @@ export function networkSuite(
     })
 
     it('sandboxes do not reach each other', async () => {
-      const { host } = bench.driver.endpoint(offline, 0)
-      assert.deepEqual(await reach(online, [`${host}:49983`]), [''])
+      const neighbour = await bench.sandbox()
+      const listen = `setsid python3 - >/tmp/ready 2>&1 <<'END' &
+import socket
+listening = socket.create_server(('', ${port})); print('ready', flush=True)
+while True:
+    client, _ = listening.accept(); client.sendall(b'the neighbour'); client.close()
+END
+while ! grep -q ready /tmp/ready; do sleep 0.1; done`
+      await bench.run(neighbour, listen)
+      const target = `${bench.driver.endpoint(neighbour, 0).host}:${port}`
+      assert.deepEqual(await reach(neighbour, [target]), ['the neighbour'])
+      assert.deepEqual(await reach(online, [target]), [''])
+      await bench.driver.stop(neighbour)
     })
 
     it('without internet nothing leaves, not even a DNS query, and the agent still answers', async () => {

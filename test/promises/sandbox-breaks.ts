@@ -1,0 +1,252 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
+/** Breaks of promises whose tests use the driver with real sandboxes: walls, limits and networks. */
+import type { Break } from './break.ts'
+
+const network = { file: 'src/drivers/oci/suite/network.ts', run: 'src/drivers/oci/oci-network.test.ts' }
+const isolation = { file: 'src/drivers/oci/suite/isolation.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
+const limits = { file: 'src/drivers/oci/suite/limits.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
+const ruleset = 'src/drivers/oci/network/ruleset.ts'
+
+const gpuMemory = {
+  edits: [
+    {
+      file: 'src/drivers/oci/runtime/runtime-commands.ts',
+      from: '    ...(record.gpus ? [gpuCheckpointFlag, checkpointProgram] : []),\n',
+      to: '',
+    },
+  ],
+  file: 'src/drivers/oci/suite/gpu-memory.ts',
+  run: 'src/drivers/oci/oci-gpu.test.ts',
+  isolation: 'gvisor' as const,
+}
+
+export const sandboxBreaks: Break[] = [
+  {
+    name: 'sandboxes that reach each other',
+    fault: 'Packets pass from one sandbox to another.',
+    edits: [
+      { file: ruleset, from: '    oifname ${ours} jump refused\n', to: '' },
+      {
+        file: ruleset,
+        from: '    ip daddr @closed ip daddr != @opened jump closed-range\n',
+        to: '    ip daddr @closed ip daddr != ${subnet.cidr} ip daddr != @opened jump closed-range\n',
+      },
+      {
+        file: ruleset,
+        from: '    ct state != established drop\n',
+        to: '    iifname != ${ours} ct state != established drop\n',
+      },
+    ],
+    ...network,
+    title: 'sandboxes do not reach each other',
+  },
+  {
+    name: 'sandboxes that reach the machine',
+    fault: 'The services of the machine answer sandboxes.',
+    edits: [
+      {
+        file: ruleset,
+        from: '    jump refused\n  }\n  chain from-host',
+        to: '    accept\n  }\n  chain from-host',
+      },
+    ],
+    ...network,
+    title: 'the host answers on none of its addresses',
+  },
+  {
+    name: 'sandboxes that reach private networks',
+    fault: 'Private ranges and the metadata address of the cloud are open.',
+    edits: [{ file: ruleset, from: '    ip daddr @closed ip daddr != @opened jump closed-range\n', to: '' }],
+    ...network,
+    title: 'private, link-local, shared and reserved ranges are closed, whatever routes the host has',
+  },
+  {
+    name: 'forged senders',
+    fault: 'Packets leave a sandbox with any sender.',
+    edits: [{ file: ruleset, from: '    iifname ${ours} fib saddr . iif oif missing drop\n', to: '' }],
+    ...network,
+    title: 'packets with another sender’s address go nowhere',
+  },
+  {
+    name: 'forged senders under gVisor',
+    fault: 'Root under gVisor sends packets in the name of others.',
+    edits: [{ file: ruleset, from: '    iifname ${ours} fib saddr . iif oif missing drop\n', to: '' }],
+    file: 'src/drivers/oci/suite/full-root.ts',
+    run: network.run,
+    isolation: 'gvisor',
+    title: 'pings, and sends packets with no address but its own',
+  },
+  {
+    name: 'raw packets into private networks',
+    fault: 'The rules for closed ranges meet connections only, and no packets that root makes itself.',
+    edits: [
+      {
+        file: ruleset,
+        from: '    ip daddr @closed ip daddr != @opened jump closed-range\n',
+        to: '    meta l4proto tcp ip daddr @closed ip daddr != @opened jump closed-range\n',
+      },
+    ],
+    file: 'src/drivers/oci/suite/full-root.ts',
+    run: network.run,
+    isolation: 'gvisor',
+    title: 'reaches no closed range and no neighbour by packets of its own making',
+  },
+  {
+    name: 'doors from outside',
+    fault: 'Whoever has a route to a sandbox opens connections to it, past the edge.',
+    edits: [{ file: ruleset, from: '    ct state != established drop\n', to: '' }],
+    ...network,
+    title: 'nobody outside can open a connection to a sandbox',
+  },
+  {
+    name: 'connections without a share',
+    fault: 'One sandbox fills the table of connections of the machine.',
+    edits: [
+      { file: ruleset, from: 'ct count over ${input.mostFlows} } drop', to: 'ct count over 4000000 } drop' },
+    ],
+    file: 'src/drivers/oci/suite/flows.ts',
+    run: network.run,
+    title: 'stop at its share, and a neighbour can open its own meanwhile',
+  },
+  {
+    name: 'policy that denies nothing',
+    fault: 'The addresses that a policy denies are open.',
+    edits: [{ file: ruleset, from: '    ip saddr . ip daddr @denied jump refused\n', to: '' }],
+    file: 'src/drivers/oci/suite/egress.ts',
+    run: network.run,
+    title: 'reaches no denied address or range, and reaches all others',
+  },
+  {
+    name: 'rules of the sandbox before',
+    fault: 'The next sandbox at an address gets the rules of the one before it.',
+    edits: [
+      {
+        file: 'src/drivers/oci/network/firewall.ts',
+        from: '  async forget({ address, egress }: Limited): Promise<void> {\n',
+        to: '  async forget({ address, egress }: Limited): Promise<void> {\n    if (address !== String(egress)) return\n',
+      },
+    ],
+    file: 'src/drivers/oci/suite/slot-reuse.ts',
+    run: network.run,
+    title: 'sees no file, block, memory, message, socket, datagram or rule of the sandbox before it',
+  },
+  {
+    name: 'shared namespaces',
+    fault: 'A container shares a namespace with the machine.',
+    edits: [
+      { file: 'src/drivers/oci/runtime/container-spec.ts', from: "        { type: 'cgroup' },\n", to: '' },
+    ],
+    ...isolation,
+    title: 'its namespaces are its own, and under gVisor its kernel too',
+  },
+  {
+    name: 'any system call',
+    fault: 'Containers may make every system call.',
+    edits: [{ file: 'src/drivers/oci/runtime/runc.ts', from: ', seccomp: seccompProfile }', to: ' }' }],
+    ...isolation,
+    title: 'system calls that reach for the host’s kernel are rejected',
+  },
+  {
+    name: 'figures of the machine',
+    fault: 'Containers read figures of the whole machine.',
+    edits: [
+      {
+        file: 'src/drivers/oci/runtime/runc.ts',
+        from: 'linux: { maskedPaths,',
+        to: 'linux: { maskedPaths: [bootIDPath],',
+      },
+    ],
+    ...isolation,
+    title: 'figures of the whole machine are not shown',
+  },
+  {
+    name: 'paths of the machine',
+    fault: 'The mounts of a container show where the agent lies on the machine.',
+    edits: [
+      {
+        file: 'src/drivers/oci/runtime/container-spec.ts',
+        from: 'flavour.showsOwnMachine ? record.agentFolder : layout.agentMount(record.agentFolder)',
+        to: 'record.agentFolder',
+      },
+    ],
+    ...isolation,
+    title: 'its mounts show no path of the host',
+  },
+  {
+    name: 'variables of the agent',
+    fault: 'The agent starts with variables that steer Node.',
+    edits: [
+      {
+        file: 'src/drivers/oci/runtime/container-spec.ts',
+        from: "/usr/bin:/sbin:/bin', ...agent.env }",
+        to: "/usr/bin:/sbin:/bin', NODE_OPTIONS: '--no-warnings', ...agent.env }",
+      },
+    ],
+    ...isolation,
+    title: 'the environment of the first process holds nothing of the server’s',
+  },
+  {
+    name: 'limits that root raises',
+    fault: 'Root under gVisor may raise limits.',
+    edits: [
+      {
+        file: 'src/drivers/oci/runtime/container-spec.ts',
+        from: "'SYS_RAWIO', 'SYS_TIME',",
+        to: "'SYS_RAWIO', 'SYS_RESOURCE', 'SYS_TIME',",
+      },
+    ],
+    ...limits,
+    isolation: 'gvisor',
+    title: 'limits cannot be raised from inside',
+  },
+  {
+    name: 'disk without a limit',
+    fault: 'A sandbox writes more than its disk has.',
+    edits: [
+      {
+        file: 'src/drivers/oci/disk/disks.ts',
+        from: 'image, `${sizeMB}M`])',
+        to: 'image, `${8 * sizeMB}M`])',
+      },
+    ],
+    ...limits,
+    title: 'a full disk returns an error in every folder, and works again after files are removed',
+  },
+  {
+    name: 'memory without a limit',
+    fault: 'A container takes more memory than it may.',
+    edits: [
+      {
+        file: 'src/drivers/oci/runtime/container-spec.ts',
+        from: 'const memory = record.memoryMB * 1024 * 1024',
+        to: 'const memory = 8 * record.memoryMB * 1024 * 1024',
+      },
+    ],
+    ...limits,
+    title: 'a process that takes too much memory dies, and the sandbox lives on',
+  },
+  {
+    name: 'users of all containers',
+    fault:
+      'All containers have the same user ids, so that one takes what the kernel counts per user from the others.',
+    edits: [
+      { file: 'src/drivers/oci/runtime/runc.ts', from: '  hasOwnUsers: true,', to: '  hasOwnUsers: false,' },
+    ],
+    file: 'src/drivers/oci/suite/kernel-resources.ts',
+    run: 'src/drivers/oci/oci-kernel.test.ts',
+    title: 'a sandbox that takes all … it can get leaves a neighbour and the host theirs',
+  },
+  {
+    name: 'pauses without GPU memory',
+    fault: 'A snapshot does not contain the memory of the GPU.',
+    ...gpuMemory,
+    title:
+      'moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back',
+  },
+  {
+    name: 'forks without GPU memory',
+    fault: 'A fork starts without the memory of the GPU.',
+    ...gpuMemory,
+    title: 'moves back in every sandbox that starts from the snapshot, before the start returns',
+  },
+]
