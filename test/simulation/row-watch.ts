@@ -235,8 +235,11 @@ export class RowWatch {
     const isBound = before.options.volumeMounts?.length
     if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
-    if (after.endReason !== 'lost')
-      report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
+    const reason = before.state === 'killing' ? before.endReason : 'lost'
+    if (after.endReason !== reason)
+      report(
+        new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}, not ${reason}`),
+      )
   }
 
   #checkLimits({ teamID, state }: WatchedSandbox): void {

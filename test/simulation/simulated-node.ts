@@ -39,8 +39,8 @@ const sendAtRestMs = 20_000
 const [lookEveryMs, lookAtRestMs] = [500, 5000]
 /** Less often than a real node, and often enough for its lease. */
 const signOfLifeEveryMs = 6000
-/** When nothing goes wrong any more, nobody asks who is away. */
-const signOfLifeAtRestMs = 60_000
+/** Less often than a real node: every round of it reads the rows of departures. */
+const drainAtRestMs = 30_000
 export const rootFolder = '/root'
 
 type Wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) => T
@@ -188,7 +188,7 @@ export class SimulatedNode {
       await round
     }
     this.beginRound = () => void attempt('reconcile', reconcile)
-    const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
+    const drainEvery = () => (this.isAtRest ? drainAtRestMs : signOfLifeEveryMs)
     const lookEvery = () => (this.isAtRest ? lookAtRestMs : lookEveryMs)
     const sendEvery = () => (this.isAtRest ? sendAtRestMs : sendEveryMs)
     const start = async () => {
@@ -202,9 +202,9 @@ export class SimulatedNode {
       this.#onUp(this)
       repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (this.#watchesMemory) repeat('look at the memory', lookEvery, () => memoryGuard.look())
-      if (membership) repeat('give a sign of life', soon, () => membership.renew())
+      if (membership) repeat('give a sign of life', () => signOfLifeEveryMs, () => membership.renew())
       if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
-      if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
+      if (drainer) repeat('move sandboxes off this node', drainEvery, () => drainer.run())
     }
     void start()
   }

@@ -85,35 +85,14 @@ export function tellEnd({ simulation, ask, askedAtStep }: Asked, endAt: number, 
 }
 
 export function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): string {
-  const { simulation, ask } = asked
+  const { simulation } = asked
   if (!stillHeard(asked)) return ''
   const { sandboxID, runID, endAt } = sandbox
-  const entry = simulation.ledger.entries.get(sandboxID)!
   const row = simulation.watch.sandboxes.get(sandboxID)!
   if (row.runID === runID && row.state === 'running') tellEnd(asked, endAt)
-  const there = simulation.inWorld(sandboxID)
-  const isThere = row.runID === runID && there?.spec.runID === row.startedRunID
-  if (wasPaused && isThere && !simulation.ledger.died.has(row.startedRunID)) {
-    const [memory, files] = [there.memory.get(writtenKey), there.files.get(writtenKey)]
-    if (files !== entry.written) {
-      simulation.report(
-        new Violation(
-          'content kept',
-          `${shortID(sandboxID)} has ${files} in its files, not ${entry.written}`,
-        ),
-      )
-    }
-    // Another client may have written since it runs again and before this one heard of it.
-    const expected = [entry.resumesMemory, entry.inMemory]
-    const isArriving = row.snapshot?.arrivesFrom !== undefined
-    if (ask.memory && entry.resumesMemory && !isArriving && !expected.includes(memory)) {
-      simulation.report(
-        new Violation(
-          'content kept',
-          `${shortID(sandboxID)} was resumed with ${memory} in its memory, not ${entry.resumesMemory}`,
-        ),
-      )
-    }
-  }
+  if (simulation.ledger.killTold.has(sandboxID))
+    simulation.report(
+      new Violation('killed', `${shortID(sandboxID)} was resumed after a client was told that it is killed`),
+    )
   return `${wasPaused ? 'resumed' : 'extended'} until ${endAt}`
 }

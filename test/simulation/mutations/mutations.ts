@@ -22,7 +22,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { mishaps: [] } },
     finds: /^lifetime: /,
-    seed: 38,
   },
   {
     name: 'pause forgotten',
@@ -41,7 +40,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { mishaps: [], storeFails: 0.2 } },
     finds: /was running and ended as lost/,
-    seed: 9,
   },
   {
     name: 'an end that is not told',
@@ -49,14 +47,12 @@ export const mutations: Mutation[] = [
     edits: [{ file: 'src/core/event/event.ts', from: "  'paused killing': 'killed',\n", to: '' }],
     search: { plan: { mishaps: [] } },
     finds: /was never told as killed/,
-    seed: 47,
   },
   {
     name: 'unreadable snapshot',
     fault: 'A snapshot that cannot be read once counts as none, and its paused sandbox ends.',
     search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { findSnapshot: undefined } } },
     finds: /was paused and ended as lost/,
-    seed: 3,
   },
   {
     name: 'unreadable records',
@@ -64,14 +60,12 @@ export const mutations: Mutation[] = [
       'With no file descriptors left, the records of sandboxes read as absent, and all that runs ends as lost.',
     search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { recover: 'gone', list: [] } } },
     finds: /was running and ended as lost/,
-    seed: 770,
   },
   {
     name: 'rows without an owner',
     fault: "Two Warrens on one database end each other's sandboxes.",
     search: { plan: { nodes: 2, isCluster: false, mishaps: [] }, history: { oneOwner: true } },
     finds: /ended as lost/,
-    seed: 2,
   },
   {
     name: 'counter awaited',
@@ -84,7 +78,6 @@ export const mutations: Mutation[] = [
       },
     ],
     finds: /^failed create: /,
-    seed: 73,
   },
   {
     name: 'take-over without a fence',
@@ -103,7 +96,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['lapse'] } },
     finds: /^one copy: /,
-    seed: 25,
   },
   {
     name: 'forget ends what the store has',
@@ -122,7 +114,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['forgotten'] } },
     finds: /^pack needed: .* was ended, though/,
-    seed: 13,
   },
   {
     name: 'copy of another node kept',
@@ -136,7 +127,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: ['old copy'] } },
     finds: /^one copy: /,
-    seed: 9,
   },
   {
     name: 'limits of one node',
@@ -152,7 +142,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^limits: /,
-    seed: 4,
   },
   {
     name: 'marked before it is there',
@@ -171,7 +160,6 @@ export const mutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is marked/,
-    seed: 1,
   },
   {
     name: 'sweep of what is needed',
@@ -179,7 +167,6 @@ export const mutations: Mutation[] = [
     edits: [{ file: 'src/core/object-storage/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
     search: { plan: { nodes: 3, mishaps: [] } },
     finds: /^pack needed: .* is removed/,
-    seed: 1,
   },
   ...staleMutations,
   ...memoryMutations,

@@ -24,7 +24,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^(answer true|own sandbox|.*already_exists)|another team|exists already|variables/,
-    seed: 5,
   },
   {
     name: 'row from the list',
@@ -37,7 +36,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 966,
   },
   {
     name: 'policy proved by a wish',
@@ -50,7 +48,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^egress policy/,
-    seed: 294,
   },
   {
     name: 'policy of a frozen sandbox',
@@ -68,7 +65,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^egress policy/,
-    seed: 130,
   },
   {
     name: 'route before the turn',
@@ -82,7 +78,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /route|egress policy/,
-    seed: 42719,
   },
   {
     name: 'kills behind pauses',
@@ -95,7 +90,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /^overdue/,
-    seed: 128,
   },
   {
     name: 'row without a turn',
@@ -108,7 +102,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 39,
   },
   {
     name: 'exit while busy',
@@ -121,7 +114,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /lost/,
-    seed: 51,
   },
   {
     name: 'volume from the list',
@@ -134,7 +126,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 80,
   },
   {
     name: 'volume undone',
@@ -147,7 +138,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /volume|disk/,
-    seed: 70,
   },
   {
     name: 'failed release of a disk',
@@ -160,7 +150,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 1201,
   },
   {
     name: 'drain without a mark',
@@ -175,7 +164,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /drain|runs? again|stays paused/,
-    seed: 10,
   },
   {
     name: 'drain without the end',
@@ -194,7 +182,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^lifetime|told/,
-    seed: 2296,
   },
   {
     name: 'volume that moves',
@@ -208,7 +195,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /volume/,
-    seed: 98,
   },
   {
     name: 'stranger who moves a row',
@@ -222,7 +208,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /stranger|nobody of its team/,
-    seed: 32,
   },
   {
     name: 'layer swept in use',
@@ -241,7 +226,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /layer/,
-    seed: 705,
   },
   {
     name: 'old copy by name',
@@ -255,7 +239,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^content kept/,
-    seed: 26,
   },
   {
     name: 'quarantine without turns',
@@ -274,7 +257,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: inCluster,
     finds: /^snapshot needed|^reason told|^content kept/,
-    seed: 4119,
   },
   {
     name: 'admission fails open',
@@ -293,7 +275,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /full/,
-    seed: 8,
   },
   {
     name: 'build sandbox kept',
@@ -311,7 +292,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /./,
-    seed: 812,
   },
   {
     name: 'sent again from the list',
@@ -324,7 +304,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /is sent again/,
-    seed: 65,
   },
   {
     name: 'sent without the lease',
@@ -337,7 +316,6 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /sends without the lease/,
-    seed: 400,
   },
   {
     name: 'delivered before it is sent',
@@ -353,13 +331,11 @@ export const staleMutations: Mutation[] = [
       },
     ],
     finds: /has not said so/,
-    seed: 35,
   },
   {
     name: 'record taken for the kernel',
     fault: 'The driver treats recorded rules as applied rules, and reports a retried change as done.',
     search: { history: { trustsRecord: true } },
     finds: /^egress policy/,
-    seed: 842,
   },
 ]
