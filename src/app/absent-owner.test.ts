@@ -1,8 +1,10 @@
 /** Paused sandboxes of a node that is away: only who may use one makes another node take it over, or learns of it. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { request, until } from '../../test/support/domain.ts'
+import { FakeLayers } from '../../test/support/fake-layers.ts'
 import { header } from '../contract/constants.ts'
 import type { SandboxOptions } from '../core/sandbox/row/sandbox.ts'
 import { MemoryObjectStore } from '../objects/memory-object-store.ts'
@@ -13,7 +15,7 @@ const unknownID = 'iaaaaaaaaaaaaaaaaaaaa'
 
 async function open() {
   const objects = new MemoryObjectStore()
-  const layers = { store: async () => {}, fetch: async () => {} }
+  const layers = new FakeLayers()
   const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
   const cluster = await openApiCluster(['one', 'other'], () => ({ ports: { objectStorage } }))
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]

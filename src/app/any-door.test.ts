@@ -15,6 +15,7 @@ import { NodeDirectory } from '../core/cluster/node-directory.ts'
 import type { BuiltInRecipe } from '../core/template/built-in-templates.ts'
 import { AppError } from '../lib/app-error.ts'
 import { aNode } from '../store/suite/nodes.ts'
+import { storePaused, takePaused } from '../store/suite/rows.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
   (await service.create(team, request())).sandboxID
@@ -41,15 +42,13 @@ test('a sandbox that moves while all of its team are killed, or its team is dele
     const sandboxID = await create(other)
     const { service, team, stores } = other.fixture
     await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
-    const { runID, snapshot } = (await stores.sandboxes.find(sandboxID))!
+    const paused = (await stores.sandboxes.find(sandboxID))!
     const listUnended = stores.sandboxes.listUnended.bind(stores.sandboxes)
     stores.sandboxes.listUnended = async () => {
       stores.sandboxes.listUnended = listUnended
       // The node that was asked has done its part, and takes the sandbox now.
-      await stores.storedBytes.markSandbox({ sandboxID, runID }, { at: 1, needs: null })
-      assert.ok(
-        await one.fixture.stores.storedBytes.take({ sandboxID, runID, nodeID: 'other' }, snapshot!.name),
-      )
+      await storePaused(stores, paused, { at: 1, needs: null })
+      assert.ok(await takePaused(one.fixture.stores, sandboxID, paused.snapshot!.name))
       return listUnended()
     }
     const answer = await one.callAsAdmin(method, path)

@@ -95,7 +95,7 @@ function joinSandboxes(
   const catalog = new TemplateCatalog(templates)
   const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
   const turns = new SandboxTurns(sandboxes)
-  const objectStorage = joinObjectStorage(ports, settings, snapshots)
+  const objectStorage = joinObjectStorage(ports, settings, snapshots, turns)
   const fetcher = objectStorage?.fetcher
   const quarantine = new Quarantine({
     driver,
@@ -269,7 +269,12 @@ const noReserve: DiskReserve = {
 }
 
 /** Joins the parts that upload to the object store and fetch from it. */
-function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snapshots: SnapshotStore) {
+function joinObjectStorage(
+  ports: DomainPorts,
+  { nodeID }: DomainSettings,
+  snapshots: SnapshotStore,
+  turns: SandboxTurns,
+) {
   if (!ports.objectStorage) return undefined
   const { stores, driver, clock, log } = ports
   const { objects, packs, layers } = ports.objectStorage
@@ -289,7 +294,7 @@ function joinObjectStorage(ports: DomainPorts, { nodeID }: DomainSettings, snaps
     fetcher,
     uploader: new Uploader(parts),
     buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
-    mover: new SandboxMover({ rows, fetcher, nodeID, log }),
+    mover: new SandboxMover({ rows, turns, fetcher, nodeID, log }),
     sweeper: new ObjectSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }
 }

@@ -8,6 +8,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  realpathSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -149,12 +150,20 @@ test('a layer that is missing in the store, or damaged there, does not exist aft
   assert.deepEqual(other.missing([layer]), [])
 })
 
-test('a base whose name does not depend on its bytes is not given to other machines', async (t) => {
-  const { open, root } = await world(t)
+test('a base that was named after its recipe gets a name after its bytes before other machines have it', async (t) => {
+  const { open, root, other } = await world(t)
   const sole = await open('third', { packs: undefined })
   const layer = await sole.adopt('base', root)
   assert.equal(sole.storedLayers, undefined)
   await sole.close()
   const again = await open('third')
-  await assert.rejects(again.storedLayers!.store([layer], signal), { code: 'unprocessable' })
+  await assert.rejects(again.storedLayers!.store([layer], signal), { code: 'internal' })
+  const [shared] = await again.storedLayers!.sharedNames([layer])
+  assert.notEqual(shared, layer)
+  assert.equal(shared, await again.adopt('base', root))
+  const [before, after] = again.layerFolders([layer, shared!]).map((folder) => realpathSync(folder))
+  assert.deepEqual([before, after], [root, root], 'sandboxes that know the earlier name keep it')
+  await again.storedLayers!.store([shared!], signal)
+  await other.storedLayers!.fetch([shared!], signal)
+  assert.deepEqual(other.missing([layer, shared!]), [layer])
 })

@@ -1,6 +1,5 @@
 /** Layers in the object store: stored once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import { layerKey } from '../core/object-storage/keys.ts'
 import type { StoredLayers } from '../core/ports/images.ts'
 import type { PackNote, PackStore } from '../core/ports/object-store.ts'
@@ -28,6 +27,19 @@ export class PackedLayers implements StoredLayers {
     this.#ownerShift = parts.ownerShift
   }
 
+  async sharedNames(layers: readonly string[]): Promise<string[]> {
+    return Promise.all(layers.map((layer) => this.#sharedName(layer)))
+  }
+
+  /** A layer that another machine stored is not on this one. */
+  async #sharedName(layer: string): Promise<string> {
+    const root = this.#store.has(layer) ? await linkedRoot(this.#store.folderOf(layer)) : undefined
+    if (root === undefined) return layer
+    const shared = await nameByBytes(root)
+    if (shared !== layer) await this.#store.adopt(shared, root)
+    return shared
+  }
+
   async store(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const release = this.#store.hold(layers)
     try {
@@ -53,7 +65,8 @@ export class PackedLayers implements StoredLayers {
     const key = layerKey(layer)
     if (await this.#packs.has(key, signal)) return
     const folder = this.#store.folderOf(layer)
-    await assertSameEverywhere(layer, folder)
+    if ((await this.#sharedName(layer)) !== layer)
+      throw new AppError('internal', `The layer ${shortDigest(layer)} is not named after its bytes.`)
     const { bytes, opaqueRoot, ownerShift } = this.#store.recordOf(layer)
     const note: LayerNote = { version: noteVersion, bytes, opaqueRoot, ownerShift }
     // A link leads to a root that was made on this machine; tar must follow it.
@@ -119,16 +132,9 @@ async function identityOf(folder: string): Promise<string> {
   return `${ino}:${birthtimeMs}`
 }
 
-/** A root that was made here and named after its recipe may have other files on another machine. */
-async function assertSameEverywhere(layer: string, folder: string): Promise<void> {
-  const linked = await ifPresent(readlink(folder)).catch((error: NodeJS.ErrnoException) => {
+/** The root on this machine that the layer is a link to. Undefined if it is none. */
+const linkedRoot = (folder: string): Promise<string | undefined> =>
+  ifPresent(readlink(folder)).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'EINVAL') return undefined
     throw error
   })
-  if (linked === undefined) return
-  if ((await notedDigest(linked)) === layer) return
-  throw new AppError(
-    'unprocessable',
-    `It uses a base that was made on this machine before it had an object store (${dirname(folder)}). Build the template again.`,
-  )
-}

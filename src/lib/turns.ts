@@ -39,6 +39,18 @@ export class Turns<Row> {
     return this.#queue(id, async (signal) => work({ row: await this.read(id), signal }))
   }
 
+  /** Like `take`, for work on another view of the row, which `read` reads in the turn. */
+  takeView<View, T>(
+    id: string,
+    read: (id: string) => Promise<View | undefined>,
+    work: (turn: Turn<View>) => Promise<T>,
+  ): Promise<T> {
+    return this.#queue(id, async (signal) => {
+      const row = (await read(id)) as InTurn<View> | undefined
+      return work({ row, signal })
+    })
+  }
+
   /** Like `take`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
   takeIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
     return this.has(id) ? undefined : this.take(id, work)

@@ -5,6 +5,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
+import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import { newTakenSnapshotName } from '../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -13,7 +14,7 @@ import { databaseNow } from './database-clock.ts'
 import { allKeepArriving } from './keeps-arriving.ts'
 import { loseVolumes } from './lost-volumes.ts'
 import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
-import { changedColumns, type SavedColumn, sandboxOf } from './sandbox-row.ts'
+import { changedColumns, sandboxOf } from './sandbox-row.ts'
 import { type RowUpdate, updateAndTell } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
@@ -88,7 +89,7 @@ function backToStored(
   at: number,
 ): RowUpdate | undefined {
   if (saved === null || state === 'killing') return undefined
-  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SavedColumn
+  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SandboxSnapshot
   const stored = arrivesFrom ?? (isKept && state === 'resuming' ? storedFrom : undefined)
   if (!stored) return undefined
   // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.

@@ -27,6 +27,7 @@ export async function holdPaused(
     .where('run_id', '=', at.runID)
     .where('state', '=', 'paused')
     .where('node_id', '=', at.nodeID)
+    .where('version', '=', at.version)
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
   const row = await query
     .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
@@ -108,11 +109,24 @@ export const endsBy = (kind: ExpiryKind) => (where: ExpressionBuilder<Tables, 's
   where('auto_pause', '=', kind === 'pause' ? 1 : 0)
 
 /**
- * True if any node may take the sandbox over: it is paused, its snapshot is stored, and it has no volume,
- * whose disk would be on one machine only.
+ * True if any node may take the sandbox over: it is paused, all that a resume needs of it is stored (its snapshot and the layers of its
+ * template), and it has no volume, whose disk would be on one machine only.
  */
 export const isMovable = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
-  where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])
+  where.and([
+    where('state', '=', 'paused'),
+    where('stored_at', 'is not', null),
+    hasStoredBuild(where),
+    hasNoVolume(where),
+  ])
+
+const hasStoredBuild = ({ exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  exists(
+    selectFrom('template_builds')
+      .select('template_builds.id')
+      .whereRef('template_builds.id', '=', 'sandboxes.build_id')
+      .where('template_builds.stored_at', 'is not', null),
+  )
 
 /** True if no volume ties the sandbox to its machine. */
 export const hasNoVolume = ({ not, exists, selectFrom }: ExpressionBuilder<Tables, 'sandboxes'>) =>

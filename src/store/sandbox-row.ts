@@ -39,6 +39,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     ended_at: null,
     end_reason: null,
     run_until: null,
+    version: 0,
   }
 }
 
@@ -61,7 +62,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     metadata: JSON.parse(row.metadata),
     envVars: JSON.parse(row.env_vars),
     options: optionsOf(row, vault),
-    snapshot: row.saved === null ? null : snapshotOf(row.saved),
+    snapshot: row.saved === null ? null : (JSON.parse(row.saved) as SandboxSnapshot),
     timeoutMs: row.timeout_ms,
     createdAt: row.created_at,
     startedAt: row.started_at,
@@ -69,18 +70,8 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     endedAt: row.ended_at,
     endReason: row.end_reason,
     runUntil: row.run_until,
+    version: row.version,
   }
-}
-
-/**
- * `storedFrom`, only while the sandbox is being resumed: the run whose snapshot the object store has too. The domain does not
- * see it; whatever it writes next removes it.
- */
-export type SavedColumn = SandboxSnapshot & { storedFrom?: StoredRun }
-
-function snapshotOf(saved: string): SandboxSnapshot {
-  const { storedFrom, ...snapshot } = JSON.parse(saved) as SavedColumn
-  return snapshot
 }
 
 /** The columns of a row whose stored snapshot is from now on that of an earlier run. */
@@ -90,13 +81,13 @@ export function withStoredRun(
 ): Updateable<SandboxRow> {
   const nothing = { stored_at: null, stored_needs: null }
   if (saved === null || stored_at === null) return nothing
-  const storedFrom = {
+  const storedFrom: StoredRun = {
     runID,
     at: stored_at,
     needs: stored_needs === null ? null : JSON.parse(stored_needs),
   }
-  const column: SavedColumn = { ...(JSON.parse(saved) as SandboxSnapshot), storedFrom }
-  return { ...nothing, saved: JSON.stringify(column) }
+  const snapshot: SandboxSnapshot = { ...(JSON.parse(saved) as SandboxSnapshot), storedFrom }
+  return { ...nothing, saved: JSON.stringify(snapshot) }
 }
 
 /** Only the columns of the given changes. */

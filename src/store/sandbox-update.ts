@@ -19,6 +19,8 @@ export type RowFence = {
   from: readonly SandboxState[]
   endAt?: number
   endsBefore?: number
+  /** The version of the row that the caller read. */
+  version?: number | undefined
   /** The snapshot as the row has it, in JSON. */
   saved?: string
   /** No other node may take the sandbox over. */
@@ -30,6 +32,8 @@ export type RowFence = {
 export type RowUpdate = {
   fence: RowFence
   columns: Updateable<SandboxRow>
+  /** Whoever has the turn need not know of the change. */
+  keepsVersion?: true
   named: NamedChange | undefined
   /** Undefined if clients cannot see the change. */
   news: Pick<EventCause, 'type' | 'changed'> | undefined
@@ -75,8 +79,11 @@ export async function updateAndTell(
   return sandbox
 }
 
-function updatingRow(db: Kysely<Tables>, { fence, columns, named, news }: RowUpdate) {
-  const { sandboxID, nodeID, runID, from, endAt, endsBefore, saved, isUnmovable, isToRun } = fence
+/** Every change that the holder of a turn must know of sets it. */
+export const nextVersion = { version: sql<number>`version + 1` }
+
+function updatingRow(db: Kysely<Tables>, { fence, columns, keepsVersion, named, news }: RowUpdate) {
+  const { sandboxID, nodeID, runID, from, endAt, endsBefore, version, saved, isUnmovable, isToRun } = fence
   let update = db
     .updateTable('sandboxes')
     .set({ ...columns, ...(named && { move_id: named.moveID }) })
@@ -84,6 +91,8 @@ function updatingRow(db: Kysely<Tables>, { fence, columns, named, news }: RowUpd
     .where('state', 'in', from)
     .where('node_id', '=', nodeID)
   if (named && news) update = update.set({ event_count: sql`event_count + 1` })
+  if (!keepsVersion) update = update.set(nextVersion)
+  if (version !== undefined) update = update.where('version', '=', version)
   if (runID !== undefined) update = update.where('run_id', '=', runID)
   if (endAt !== undefined) update = update.where('end_at', '=', endAt)
   if (endsBefore !== undefined) update = update.where('end_at', '<', endsBefore)

@@ -14,11 +14,11 @@ import type {
   IdempotencyClaim,
   NamedChange,
   PausedFence,
+  RowInTurn,
   SandboxChanges,
   SandboxFence,
   SandboxFilter,
   SandboxPage,
-  SandboxRun,
   SandboxStore,
 } from '../core/sandbox/row/sandbox-store.ts'
 import { pauseSnapshotName } from '../core/sandbox/snapshots/snapshot-names.ts'
@@ -33,7 +33,7 @@ import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
-import { newsOfMove, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
+import { newsOfMove, nextVersion, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
@@ -163,6 +163,7 @@ export class SqlSandboxStore implements SandboxStore {
         .updateTable('sandboxes')
         // The stored snapshot is from before this run.
         .set({ ...withStoredRun(at.runID, paused.stored), ...changedColumns(changes), state: 'resuming' })
+        .set(nextVersion)
         .where('id', '=', at.sandboxID)
         .returningAll()
         .executeTakeFirstOrThrow()
@@ -171,39 +172,45 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   setOptions(
-    { sandboxID, teamID, runID }: SandboxRun,
+    { sandboxID, teamID, runID, version }: RowInTurn & Pick<Sandbox, 'teamID'>,
     options: SandboxOptions,
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#update({
-      fence: { sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+      fence: { sandboxID, runID, version, from: ['running'], nodeID: this.#nodeID },
       columns: optionColumns({ sandboxID, teamID }, options, this.#vault),
       named,
       news: { type: 'updated', changed: 'network' },
     })
   }
 
-  setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
+  setSnapshot(
+    { sandboxID, runID, version }: RowInTurn,
+    snapshot: SandboxSnapshot,
+  ): Promise<Sandbox | undefined> {
     return this.#update({
-      fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID },
+      fence: { sandboxID, runID, version, from: ['paused'], nodeID: this.#nodeID },
       columns: changedColumns({ snapshot }),
       named: undefined,
       news: undefined,
     })
   }
 
-  forgetArrival(sandboxID: string, runID: string): Promise<Sandbox | undefined> {
+  forgetArrival({ sandboxID, runID, version }: RowInTurn): Promise<Sandbox | undefined> {
     return this.#update({
-      fence: { sandboxID, runID, from: ['running'], nodeID: this.#nodeID },
+      fence: { sandboxID, runID, version, from: ['running'], nodeID: this.#nodeID },
       columns: changedColumns({ snapshot: null }),
       named: undefined,
       news: undefined,
     })
   }
 
-  stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined> {
+  stayPaused(
+    { sandboxID, runID, version }: RowInTurn,
+    snapshot: SandboxSnapshot,
+  ): Promise<Sandbox | undefined> {
     return this.#update({
-      fence: { sandboxID, runID, from: ['paused'], nodeID: this.#nodeID, isToRun: true },
+      fence: { sandboxID, runID, version, from: ['paused'], nodeID: this.#nodeID, isToRun: true },
       columns: changedColumns({ snapshot, runUntil: null }),
       named: undefined,
       news: undefined,
@@ -242,6 +249,7 @@ export class SqlSandboxStore implements SandboxStore {
         ...(onlyExtend && { endsBefore: endAt }),
       },
       columns: { end_at: endAt },
+      keepsVersion: true,
       named,
       news: { type: 'updated', changed: 'timeout' },
     })

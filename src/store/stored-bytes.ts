@@ -7,17 +7,18 @@ import type {
   StoredBytesStore,
 } from '../core/object-storage/stored-bytes-store.ts'
 import type { SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
+import type { InTurn } from '../lib/turns.ts'
 import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'
-import type { SavedColumn } from './sandbox-row.ts'
+import { nextVersion } from './sandbox-update.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
 type StoredColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
-type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'node_id' | 'saved'>
+type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'version' | 'node_id' | 'saved'>
 
-const pausedColumns = ['id', 'run_id', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
+const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
 /** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
@@ -77,10 +78,7 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     return numUpdatedRows > 0n
   }
 
-  async take(
-    at: { sandboxID: string; runID: string; nodeID: string },
-    snapshotName: string,
-  ): Promise<boolean> {
+  async take(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean> {
     const { sandboxID } = at
     const row = await this.#db
       .selectFrom('sandboxes')
@@ -91,12 +89,13 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     const saved: SandboxSnapshot = { ...JSON.parse(row.saved), name: snapshotName }
     const { numUpdatedRows } = await this.#db
       .updateTable('sandboxes')
-      .set({ node_id: this.#nodeID, saved: JSON.stringify(saved) })
+      .set({ node_id: this.#nodeID, saved: JSON.stringify(saved), ...nextVersion })
       .where('id', '=', sandboxID)
       .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
+      .where('version', '=', at.version)
       .where(isMovable)
-      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
+      // An owner of an earlier release corrects the snapshot without a new version: the correction would be lost.
       .where('saved', '=', row.saved)
       .executeTakeFirstOrThrow()
     return numUpdatedRows > 0n
@@ -151,6 +150,17 @@ export class SqlStoredBytesStore implements StoredBytesStore {
       .orderBy('created_at', 'desc')
   }
 
+  async renameLayers(buildID: string, from: readonly string[], to: readonly string[]): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('template_builds')
+      .set({ layers: JSON.stringify(to) })
+      .where('id', '=', buildID)
+      .where('node_id', '=', this.#nodeID)
+      .where('layers', '=', JSON.stringify(from))
+      .executeTakeFirstOrThrow()
+    return numUpdatedRows > 0n
+  }
+
   async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('template_builds')
@@ -181,7 +191,7 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     for await (const rows of parts) {
       for (const { id, run_id, saved } of rows) {
         runs.push({ sandboxID: id, runID: run_id })
-        const { arrivesFrom, storedFrom }: Partial<SavedColumn> = saved === null ? {} : JSON.parse(saved)
+        const { arrivesFrom, storedFrom }: Partial<SandboxSnapshot> = saved === null ? {} : JSON.parse(saved)
         for (const from of [arrivesFrom, storedFrom])
           if (from) runs.push({ sandboxID: id, runID: from.runID })
       }
@@ -233,6 +243,7 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
     {
       sandboxID: row.id,
       runID: row.run_id,
+      version: row.version,
       snapshotName: name,
       nodeID: row.node_id,
       stored: storedOf(row),

@@ -157,6 +157,7 @@ export type SandboxRow = {
   end_reason: EndReason | null
   /** Set if a drain has paused the sandbox: it is to run again until this time. */
   run_until: number | null
+  version: number
 }
 
 /**

@@ -3,12 +3,12 @@ import {
   activeStates,
   legalMoves,
   type SandboxOptions,
+  type SandboxSnapshot,
   type SandboxState,
   type StoredRun,
 } from '../../src/core/sandbox/row/sandbox.ts'
 import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshots/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
-import type { SavedColumn } from '../../src/store/sandbox-row.ts'
 import type { Row, RowChange } from './database.ts'
 import { EventWatch } from './event-watch.ts'
 import { type Note, shortID } from './parked-calls.ts'
@@ -28,7 +28,7 @@ export type WatchedSandbox = {
   memoryMB: number
   metadata: Record<string, string>
   options: SandboxOptions
-  snapshot: SavedColumn | null
+  snapshot: SandboxSnapshot | null
   startedAt: number
   endAt: number
   endReason: string | null
@@ -109,7 +109,7 @@ export class RowWatch {
     for (const row of this.sandboxes.values()) {
       const { sandboxID, state, snapshot } = row
       // The object store has it too, or it is another node's.
-      const isCopy = (state === 'paused' && row.isStored) || snapshot?.arrivesFrom?.runID !== undefined
+      const isCopy = (state === 'paused' && row.isStored) || storedRunOf(row) !== undefined
       if (!isOwn(row) || (isCopy && state !== 'pausing')) continue
       const isGoingOn = state === 'resuming' && isThawed(sandboxID)
       const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name

@@ -53,6 +53,7 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
 
 /** Layers are put into the object store once, as `PackedLayers` does; every machine has the disk for all of them. */
 export const newSimulatedLayers = (packs: PackStore): StoredLayers => ({
+  sharedNames: async (layers) => [...layers],
   async store(layers, signal) {
     for (const layer of layers) {
       if (!(await packs.has(layerKey(layer), signal))) await packs.store(layerKey(layer), [], {}, signal)

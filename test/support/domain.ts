@@ -116,7 +116,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   })
   await driver.prepare('/root')
   const agent = createFakeAgent(driver)
-  const team = await ensureTeam(stores, clock)
+  const team = await ensureTeam(stores, clock, options.ports?.objectStorage !== undefined)
   const gate = new FakeGate()
   const volumeDisks = options.volumeDisks ?? new FakeVolumeDisks()
   const faults = new StoreFaults()
@@ -240,12 +240,12 @@ export async function openFixture(options: FixtureOptions = {}) {
 
 type OpenedStores = Awaited<ReturnType<typeof openStores>>
 
-async function ensureTeam(stores: OpenedStores, clock: ManualClock): Promise<Team> {
+async function ensureTeam(stores: OpenedStores, clock: ManualClock, isStored: boolean): Promise<Team> {
   const known = await stores.teams.findTeam('alpha')
   if (known) {
     // Each node has its own build of the base.
     const base = await stores.templates.findReadyBuild('basetemplate', 'default')
-    if (!base) await insertBase(stores, clock.now(), newUUID())
+    if (!base) await insertBase(stores, clock.now(), newUUID(), isStored)
     return known
   }
   const now = clock.now()
@@ -268,11 +268,17 @@ async function ensureTeam(stores: OpenedStores, clock: ManualClock): Promise<Tea
     spawnCount: 0,
   }
   await stores.templates.insertTemplate({ ...base, ...times }, [{ alias: 'base', namespace: null }])
-  await insertBase(stores, now, '11111111-1111-4111-8111-111111111111')
+  await insertBase(stores, now, '11111111-1111-4111-8111-111111111111', isStored)
   return team
 }
 
-async function insertBase({ templates }: OpenedStores, now: number, buildID: string): Promise<void> {
+/** `isStored`: the object store has it, so that its sandboxes can move. */
+async function insertBase(
+  { templates, storedBytes }: OpenedStores,
+  now: number,
+  buildID: string,
+  isStored: boolean,
+): Promise<void> {
   await templates.insertBuild(
     {
       buildID,
@@ -299,6 +305,7 @@ async function insertBase({ templates }: OpenedStores, now: number, buildID: str
     },
     ['default'],
   )
+  if (isStored) await storedBytes.markBuild(buildID, { at: now, needs: null })
 }
 
 /** A second team, for what the first must not see. */

@@ -1,4 +1,5 @@
 /** The set-up of tests of draining: two nodes over one database and one object store; the first node is draining. */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import { ManualClock } from '../../src/lib/clock.ts'
 import { MemoryObjectStore } from '../../src/objects/memory-object-store.ts'
 import { ObjectPacks } from '../../src/objects/packs.ts'
 import { type Fixture, openFixture, request } from './domain.ts'
+import { FakeLayers } from './fake-layers.ts'
 
 const roomy = { freeCPU: 100, freeMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0, warmTemplates: [] }
 export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
@@ -28,7 +30,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const folder = mkdtempSync(join(tmpdir(), 'warren-drain-'))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
-  const layers = { store: async () => {}, fetch: async () => {} }
+  const layers = new FakeLayers()
   const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
   const open = (nodeID: string) =>
     openFixture({ folder, clock, world: newFakeWorld(), nodeID, ports: { objectStorage } })

@@ -168,8 +168,8 @@ test("a client's pause wins over the resume by the new node", async (t) => {
     other.faults.before = async (method) => {
       if (method !== 'resumeWithinLimits') return
       other.faults.before = () => {}
-      const { runID, snapshot } = (await other.stores.sandboxes.find(sandboxID))!
-      assert.ok(await other.stores.sandboxes.stayPaused(sandboxID, runID, snapshot!))
+      const row = (await other.stores.sandboxes.find(sandboxID))!
+      assert.ok(await other.stores.sandboxes.stayPaused(row, row.snapshot!))
     }
     await take(...offer)
   }

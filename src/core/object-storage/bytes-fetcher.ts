@@ -8,7 +8,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { StoredLayers } from '../ports/images.ts'
 import type { MemoryLoad } from '../ports/memory-load.ts'
-import type { Sandbox, StoredRun } from '../sandbox/row/sandbox.ts'
+import type { Sandbox, SandboxSnapshot, StoredRun } from '../sandbox/row/sandbox.ts'
 import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { buildKey, sandboxKey } from './keys.ts'
@@ -48,7 +48,8 @@ export class BytesFetcher implements BytesSource {
       if (layers) await storedLayers.fetch(layers, signal)
       if (!withSnapshot || !snapshot) return { memory: false }
       const { name, memory } = snapshot
-      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal)
+      // Memory is left out of a copy only if this machine cannot use it.
+      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal, { serves: () => true })
       if (here) return { memory: here.memory }
       throw new AppError(
         'not_found',
@@ -72,23 +73,23 @@ export class BytesFetcher implements BytesSource {
 
   async fetchPaused(
     row: Sandbox,
-    { memory }: { memory: boolean },
+    { memory, stored }: { memory: boolean; stored: StoredRun },
     signal: AbortSignal,
   ): Promise<StoredRun | undefined> {
-    const { snapshots, rows } = this.#parts
-    const { sandboxID, runID, snapshot } = row
-    if (!snapshot || snapshot.frozen) return undefined
-    const wanted = memory && snapshot.memory
-    const isHere = await snapshots.isHere(snapshot.name)
-    if (isHere) return undefined
-    const paused = await rows.findPaused(sandboxID)
-    const stored = paused?.runID === runID ? await this.#storedOf(paused) : null
-    if (!paused || !stored) return undefined
+    const { snapshots, logs, isArrivingKept } = this.#parts
+    const { sandboxID } = row
+    const { name, memory: hasMemory } = row.snapshot!
+    const wanted = memory && hasMemory
     if (wanted && stored.needs) await this.requireFit(sandboxID, stored.needs)
-    const beside = this.#parts.logs.unpack(sandboxID)
-    const options = { memory: wanted, memoryLater: wanted && (await this.#parts.isArrivingKept()) }
-    const here = await snapshots.fetch(snapshot.name, sandboxKey(paused), options, signal, beside)
-    return here?.arriving && { runID, ...stored }
+    const here = await snapshots.fetch(
+      name,
+      sandboxKey({ sandboxID, runID: stored.runID }),
+      { memory: wanted, memoryLater: wanted && (await isArrivingKept()) },
+      signal,
+      { beside: logs.unpack(sandboxID), serves: (copy) => !wanted || copy.memory },
+    )
+    if (!here) throw snapshotMissing(sandboxID)
+    return here.arriving && stored
   }
 
   async loadMemory({ sandboxID, snapshot }: Sandbox, load: MemoryLoad): Promise<void> {
@@ -96,22 +97,42 @@ export class BytesFetcher implements BytesSource {
     await this.#parts.snapshots.fill(name, sandboxKey({ sandboxID, runID: arrivesFrom!.runID }), load)
   }
 
-  async isStored({ sandboxID, runID }: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean> {
+  async storedOf({
+    sandboxID,
+    runID,
+    state,
+    snapshot,
+  }: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<StoredRun | undefined> {
+    if (!snapshot || snapshot.frozen) return undefined
+    if (state === 'resuming') return this.#keptOf(sandboxID, snapshot)
     const paused = await this.#parts.rows.findPaused(sandboxID)
-    return paused?.runID === runID && (await this.#storedOf(paused)) !== null
+    const stored = paused?.runID === runID ? await this.#storedOfPaused(paused) : undefined
+    return stored && { runID, ...stored }
+  }
+
+  /** What the object store keeps for a sandbox that is being resumed. */
+  async #keptOf(
+    sandboxID: string,
+    { arrivesFrom, storedFrom }: SandboxSnapshot,
+  ): Promise<StoredRun | undefined> {
+    const { snapshots, isArrivingKept } = this.#parts
+    if (arrivesFrom || !storedFrom || (await isArrivingKept())) return arrivesFrom ?? storedFrom
+    // A node of an earlier release may have removed it.
+    const needs = await snapshots.needsOf(sandboxKey({ sandboxID, runID: storedFrom.runID }))
+    return needs === undefined ? undefined : storedFrom
   }
 
   /**
    * For a sandbox whose snapshot is not on this machine. An upload may have been cut off before it marked the row: it is
    * marked now. The object appears whole or not at all, and it is of this very pause, because no resume keeps the run.
    */
-  async #storedOf(paused: PausedSandbox): Promise<StoredBytes | null> {
+  async #storedOfPaused(paused: PausedSandbox): Promise<StoredBytes | undefined> {
     const { rows, snapshots, clock, log } = this.#parts
     if (paused.stored) return paused.stored
     const needs = await snapshots.needsOf(sandboxKey(paused))
-    if (needs === undefined) return null
+    if (needs === undefined) return undefined
     const stored = { at: clock.now(), needs }
-    if (!(await rows.markSandbox(paused, stored))) return null
+    if (!(await rows.markSandbox(paused, stored))) return undefined
     log.warn(
       { sandboxID: paused.sandboxID },
       'The snapshot of a paused sandbox is not on the disk; the object store has it, and is used from now on.',
@@ -124,6 +145,14 @@ export class BytesFetcher implements BytesSource {
     if (why !== undefined) throw memoryDoesNotFit(sandboxID, why)
   }
 }
+
+const snapshotMissing = (sandboxID: string): AppError =>
+  new AppError(
+    'unavailable',
+    `The object store does not have the snapshot of sandbox "${sandboxID}", which was stored there. The sandbox stays paused. Check that ` +
+      'WARREN_OBJECT_STORE names the same bucket and prefix on every machine, and that nothing else removes objects.',
+    { retry: { should: true, afterSeconds: retryAfterSeconds } },
+  )
 
 const memoryDoesNotFit = (sandboxID: string, why: string): AppError =>
   new AppError(

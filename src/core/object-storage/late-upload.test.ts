@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
 import { gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { FakeLayers } from '../../../test/support/fake-layers.ts'
 import type { ArrivingDriver } from '../../drivers/fake/arriving-driver.ts'
 import { newFakeWorld } from '../../drivers/fake/fake-world.ts'
 import { ManualClock } from '../../lib/clock.ts'
@@ -23,7 +24,7 @@ test('an upload that comes late leaves the memory from which another node is loa
       return super.store(...given)
     }
   }
-  const layers = { store: async () => {}, fetch: async () => {} }
+  const layers = new FakeLayers()
   const objectStorage = { objects, packs: new SlowPacks(objects), layers }
   const open = (nodeID: string) =>
     openFixture({ folder, clock, world: newFakeWorld(), nodeID, arriving: true, ports: { objectStorage } })

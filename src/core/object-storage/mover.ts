@@ -6,6 +6,7 @@
  * another node.
  */
 import type { Log } from '../../lib/log.ts'
+import type { SandboxTurns } from '../sandbox/row/sandbox-turns.ts'
 import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
 import type { StoredBytesStore } from './stored-bytes-store.ts'
@@ -13,6 +14,7 @@ import type { StoredBytesStore } from './stored-bytes-store.ts'
 export type SandboxMoverParts = {
   rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
+  turns: Pick<SandboxTurns, 'takeView'>
   nodeID: string
   log: Log
 }
@@ -37,15 +39,18 @@ export class SandboxMover {
    * `memory`, rejects with `unprocessable` if this machine cannot use the memory in the snapshot; the sandbox
    * then stays where it is.
    */
-  async take(sandboxID: string, { memory, from }: TakeOptions): Promise<boolean> {
-    const { rows, fetcher, nodeID, log } = this.#parts
-    const paused = await rows.findPaused(sandboxID)
-    if (!paused) return false
-    if (paused.nodeID === nodeID) return true
-    if (!paused.stored || paused.nodeID !== from) return false
-    if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
-    const isMine = await rows.take(paused, newTakenSnapshotName(paused))
-    if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
-    return isMine
+  take(sandboxID: string, { memory, from }: TakeOptions): Promise<boolean> {
+    const { rows, turns, fetcher, nodeID, log } = this.#parts
+    const findPaused = () => rows.findPaused(sandboxID)
+    // Work of this node that began while it owned the sandbox is over before the row comes back.
+    return turns.takeView(sandboxID, findPaused, async ({ row: paused }) => {
+      if (!paused) return false
+      if (paused.nodeID === nodeID) return true
+      if (!paused.stored || paused.nodeID !== from) return false
+      if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
+      const isMine = await rows.take(paused, newTakenSnapshotName(paused))
+      if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
+      return isMine
+    })
   }
 }

@@ -3,6 +3,7 @@
  * the bytes by them.
  */
 
+import type { InTurn } from '../../lib/turns.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
 import type { ObjectKey } from '../ports/object-store.ts'
 import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
@@ -17,6 +18,8 @@ export type StoredBytes = { at: number; needs: MemoryNeeds | null }
 export type PausedSandbox = {
   sandboxID: string
   runID: string
+  /** As in the row. */
+  version: number
   /** The name of the snapshot on the disk of the owning node. */
   snapshotName: string
   /** The node that owns it. */
@@ -38,11 +41,11 @@ export interface StoredBytesStore extends CopyFinder {
   /** False if the sandbox is no longer paused on this node in this run, so that the bytes are not its own. */
   markSandbox(at: { sandboxID: string; runID: string }, stored: StoredBytes): Promise<boolean>
   /**
-   * Makes this node the owner if the sandbox is still paused in this run, owned by that node, stored, and
-   * without volumes; returns false otherwise. The snapshot gets the given name, which must be new: under the
+   * Makes this node the owner if the row is still the one that was read in the turn, and the sandbox can run on any node: the object store
+   * has its snapshot and its template, and it has no volumes. Returns false otherwise. The snapshot gets the given name, which must be new: under the
    * earlier name a disk may have files of another moment.
    */
-  take(at: { sandboxID: string; runID: string; nodeID: string }, snapshotName: string): Promise<boolean>
+  take(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean>
   /**
    * Sandboxes of all nodes that a drain has paused and that are to run again, ordered by the end of their
    * timeout.
@@ -52,6 +55,8 @@ export interface StoredBytesStore extends CopyFinder {
   listUnstoredBuilds(): Promise<StorableBuild[]>
   /** The newest thousand ready builds of other nodes that the object store has. */
   listForeignBuilds(): Promise<StorableBuild[]>
+  /** Gives the layers of a build of this node other names, which are the same files. False if the build does not have these names any more. */
+  renameLayers(buildID: string, from: readonly string[], to: readonly string[]): Promise<boolean>
   /**
    * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
    */

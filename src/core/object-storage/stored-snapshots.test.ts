@@ -31,6 +31,7 @@ function openSnapshots() {
     snapshots: {
       find: async () => undefined,
       folder: (name: string) => name,
+      remove: async () => {},
       holding: (_name: string, work: () => Promise<unknown>) => work(),
     },
     packs: { open: async () => ({ note: {}, fetch }) },
@@ -40,7 +41,9 @@ function openSnapshots() {
   const snapshots = new StoredSnapshots(parts as unknown as StoredSnapshotsParts)
   const start = () => {
     const abort = new AbortController()
-    const fetched: Promise<Snapshot | undefined> = snapshots.fetch('name', key, wanted, abort.signal)
+    const fetched: Promise<Snapshot | undefined> = snapshots.fetch('name', key, wanted, abort.signal, {
+      serves: () => true,
+    })
     // A test awaits it later than it may fail.
     fetched.catch(() => {})
     return { fetched, abort }

@@ -21,7 +21,6 @@ import type {
   OpenedPack,
   PackedFile,
   PackedParts,
-  PackNote,
   PackStore,
   PackTarget,
 } from '../ports/object-store.ts'
@@ -37,6 +36,13 @@ export type StoredSnapshotsParts = {
   packs: PackStore
   clock: Clock
   log: Log
+}
+
+export type FetchOptions = {
+  /** Whether a complete copy on this machine has all that is wanted. */
+  serves: (copy: Snapshot) => boolean
+  /** Takes further files of the pack. */
+  beside?: PackTarget
 }
 
 export class StoredSnapshots {
@@ -69,7 +75,7 @@ export class StoredSnapshots {
   }
 
   /**
-   * Fetches the snapshot unless it is on this machine. Undefined if the object store does not have it either.
+   * Fetches the snapshot unless a copy that serves is on this machine. Undefined if the object store does not have it either.
    * Fetches only files without `memory`, or if this machine cannot use the memory. Concurrent calls for one
    * snapshot share the fetch until all of them have given up. They are starts of one build, which want the same of it: a paused
    * sandbox has one resume at a time.
@@ -79,37 +85,46 @@ export class StoredSnapshots {
     key: ObjectKey,
     options: ImportOptions,
     signal: AbortSignal,
-    beside?: PackTarget,
+    { serves, beside }: FetchOptions,
   ): Promise<Snapshot | undefined> {
-    const { snapshots, packs } = this.#parts
-    const there = await snapshots.find(name)
-    if (there && !there.arriving) return there
+    const { snapshots } = this.#parts
+    const isServing = (copy: Snapshot | undefined) => copy && !copy.arriving && serves(copy)
+    const here = await snapshots.find(name)
+    if (isServing(here)) return here
     return this.#fetches.run(name, signal, (signal) =>
-      snapshots.holding(name, () =>
-        this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
-          const toAll = async (note: PackNote): Promise<PackTarget> => {
-            const target = await targetOf(note)
-            return { ...target, open: (file, bytes) => beside?.open(file, bytes) ?? target.open(file, bytes) }
-          }
-          const pack = await packs.open(key, signal)
-          if (options.memoryLater && pack) this.#remember(name, pack)
-          await pack?.fetch(await toAll(pack.note), signal)
-          return pack !== undefined
-        }),
-      ),
+      snapshots.holding(name, async () => {
+        const there = await snapshots.find(name)
+        if (isServing(there)) return there
+        const pack = await this.#parts.packs.open(key, signal)
+        if (!pack) return undefined
+        // The object store has been seen to have more.
+        if (there && !there.arriving) await snapshots.remove(name)
+        return this.#fetchInto(name, pack, options, signal, beside)
+      }),
     )
+  }
+
+  #fetchInto(
+    name: string,
+    pack: OpenedPack,
+    options: ImportOptions,
+    signal: AbortSignal,
+    beside: PackTarget | undefined,
+  ): Promise<Snapshot | undefined> {
+    const { snapshots } = this.#parts
+    if (options.memoryLater) this.#remember(name, pack)
+    return this.#exporter().importSnapshot(snapshots.folder(name), options, async (targetOf) => {
+      const target = await targetOf(pack.note)
+      const open = (file: string, bytes: number) => beside?.open(file, bytes) ?? target.open(file, bytes)
+      await pack.fetch({ ...target, open }, signal)
+      return true
+    })
   }
 
   /** The needs of a stored snapshot. Undefined if the object store does not have it. */
   async needsOf(key: ObjectKey): Promise<MemoryNeeds | null | undefined> {
     const pack = await this.#parts.packs.open(key)
     return pack && this.#exporter().needsIn(pack.note)
-  }
-
-  /** True if the whole snapshot is on this machine. */
-  async isHere(name: string): Promise<boolean> {
-    const found = await this.#parts.snapshots.find(name)
-    return found !== undefined && !found.arriving
   }
 
   /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */

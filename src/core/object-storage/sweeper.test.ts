@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { type Fixture, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { FakeLayers } from '../../../test/support/fake-layers.ts'
 import { newFakeWorld } from '../../drivers/fake/fake-world.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
@@ -30,6 +31,7 @@ async function open(t: TestContext) {
   const packs = new ObjectPacks(objects)
   const layers = {
     fetch: async () => {},
+    sharedNames: async (digests: readonly string[]) => [...digests],
     async store(digests: readonly string[]) {
       for (const digest of digests) await packs.store(layerKey(digest), [], {})
     },
@@ -195,7 +197,7 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
         return row
       },
     }),
-    layers: { store: async () => {}, fetch: async () => {} },
+    layers: new FakeLayers(),
     snapshots: new StoredSnapshots({
       driver: one.driver,
       snapshots: one.snapshots,

@@ -1,84 +1,25 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import test, { type TestContext } from 'node:test'
-import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
-import { newFakeWorld } from '../../drivers/fake/fake-world.ts'
+import test from 'node:test'
+import { type Fixture, failsWith, gate, request, until } from '../../../test/support/domain.ts'
+import {
+  holds,
+  openObjectCluster,
+  paused,
+  storedOf,
+  storedSoon,
+  timed,
+  wish,
+} from '../../../test/support/object-cluster.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { ManualClock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { silentLog } from '../../lib/log.ts'
-import { MemoryObjectStore } from '../../objects/memory-object-store.ts'
 import { ObjectPacks } from '../../objects/packs.ts'
 import { aBuild } from '../../store/suite/rows.ts'
 import { sandboxKey } from './keys.ts'
 import { LogCarrier } from './log-carrier.ts'
 
-const wish = { memory: true, requireHealthyAgent: false }
-const timed = { timeoutMs: 60_000, memory: true }
-
-/** Two Warrens on two machines, over one database and one object store. */
-async function cluster(t: TestContext) {
-  const folder = mkdtempSync(join(tmpdir(), 'warren-object-storage-'))
-  t.after(() => rmSync(folder, { recursive: true, force: true }))
-  const clock = new ManualClock()
-  const objects = new MemoryObjectStore(clock)
-  const objectStorage = { objects, packs: new ObjectPacks(objects), layers: new FakeLayers() }
-  const open = (nodeID: string, world = newFakeWorld()) =>
-    openFixture({
-      folder: join(folder, nodeID),
-      databaseFolder: folder,
-      clock,
-      world,
-      nodeID,
-      ports: { objectStorage },
-    })
-  const [one, other] = [await open('one'), await open('other')]
-  t.after(async () => {
-    for (const node of [one, other]) {
-      await node.objectStorage!.uploader.close()
-      await node.service.close()
-      await node.stores.close()
-    }
-  })
-  return { one, other, objects, clock, open, layers: objectStorage.layers }
-}
-
-/** Layers as names: which of them the object store has, and which were brought. */
-class FakeLayers {
-  readonly stored = new Set<string>()
-  readonly brought: string[] = []
-  async store(layers: readonly string[]): Promise<void> {
-    for (const layer of layers) this.stored.add(layer)
-  }
-  async fetch(layers: readonly string[]): Promise<void> {
-    this.brought.push(...layers)
-  }
-}
-
-async function paused({ service, team, driver }: Fixture): Promise<string> {
-  const { sandboxID } = await service.create(team, request())
-  const inside = driver.world.sandboxes.get(sandboxID)!
-  inside.memory.set('m', 'memory')
-  inside.files.set('f', 'file')
-  await service.pause(team, sandboxID, wish)
-  return sandboxID
-}
-
-const holds = ({ driver }: Fixture, sandboxID: string) => {
-  const inside = driver.world.sandboxes.get(sandboxID)
-  return inside && [inside.memory.get('m'), inside.files.get('f')]
-}
-
-const storedOf = async ({ stores }: Fixture, sandboxID: string) =>
-  (await stores.storedBytes.findPaused(sandboxID))?.stored ?? null
-
-const storedSoon = (node: Fixture, sandboxID: string) =>
-  until(async () => (await storedOf(node, sandboxID)) !== null)
-
 test('a paused sandbox of one node resumes on another, memory included, and its own node forgets its copy', async (t) => {
-  const { one, other, objects } = await cluster(t)
+  const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
@@ -94,7 +35,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
 })
 
 test('the log of a sandbox moves with it, there and back', async (t) => {
-  const { one, other, clock } = await cluster(t)
+  const { one, other, clock } = await openObjectCluster(t)
   const add = async ({ logs }: Fixture, sandboxID: string, sequence: number) => {
     const message = `line ${sequence}`
     await logs.append(sandboxID, [{ sequence, at: clock.now(), level: 'info', message, fields: {} }])
@@ -117,7 +58,7 @@ test('the log of a sandbox moves with it, there and back', async (t) => {
 })
 
 test('a malformed packed log is left out, and the sandbox moves without it', async (t) => {
-  const { one } = await cluster(t)
+  const { one } = await openObjectCluster(t)
   const { sandboxID } = await one.service.create(one.team, request())
   const before = await one.logs.newest(sandboxID, 1e6)
   const carrier = new LogCarrier(one.logs, silentLog)
@@ -141,7 +82,7 @@ test('a malformed packed log is left out, and the sandbox moves without it', asy
 })
 
 test('a node that finds a sandbox of its own owned by another node stops its copy at once', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
@@ -156,7 +97,7 @@ test('a node that finds a sandbox of its own owned by another node stops its cop
 })
 
 test('snapshots in the quarantine of the earlier owner stay there when the sandbox moves', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   const [name] = [...one.driver.world.snapshots.keys()]
@@ -169,7 +110,7 @@ test('snapshots in the quarantine of the earlier owner stay there when the sandb
 })
 
 test('the copy of the earlier owner is removed even before the new owner has fetched it', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
@@ -181,7 +122,7 @@ test('the copy of the earlier owner is removed even before the new owner has fet
 })
 
 test('of several nodes that take the same sandbox at once, its own node included, one gets it', async (t) => {
-  const { one, other, open } = await cluster(t)
+  const { one, other, open } = await openObjectCluster(t)
   const third = await open('third')
   t.after(() => third.stores.close())
   for (let round = 0; round < 5; round++) {
@@ -200,7 +141,7 @@ test('of several nodes that take the same sandbox at once, its own node included
 })
 
 test('a sandbox that only its own disk has cannot be taken over', async (t) => {
-  const { one, other, objects } = await cluster(t)
+  const { one, other, objects } = await openObjectCluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
   await one.objectStorage!.uploader.run()
@@ -210,7 +151,7 @@ test('a sandbox that only its own disk has cannot be taken over', async (t) => {
 })
 
 test('while the object store does not answer, local work continues, the outage is logged once, and uploads follow later', async (t) => {
-  const { one, objects } = await cluster(t)
+  const { one, objects } = await openObjectCluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
   for (let round = 0; round < 3; round++) await one.objectStorage!.uploader.run()
@@ -225,7 +166,7 @@ test('while the object store does not answer, local work continues, the outage i
 })
 
 test('a sandbox that is resumed during its upload is not stored, and the upload is removed', async (t) => {
-  const { one, objects } = await cluster(t)
+  const { one, objects } = await openObjectCluster(t)
   const upload = gate()
   let isRead = false
   objects.onStep = (step) => {
@@ -244,7 +185,7 @@ test('a sandbox that is resumed during its upload is not stored, and the upload 
 })
 
 test('a crash between the upload and the row costs nothing: the next round finds the object there', async (t) => {
-  const { one, objects } = await cluster(t)
+  const { one, objects } = await openObjectCluster(t)
   objects.isGone = true
   const sandboxID = await paused(one)
   await one.objectStorage!.uploader.run()
@@ -257,7 +198,7 @@ test('a crash between the upload and the row costs nothing: the next round finds
 })
 
 test('memory of another kind of machine is rejected with the reason before the sandbox moves; its files boot', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   other.driver.world.cpu = 'lesser'
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
@@ -273,7 +214,7 @@ test('memory of another kind of machine is rejected with the reason before the s
 })
 
 test('a store that fails during a fetch leaves the sandbox paused, and the next resume succeeds', async (t) => {
-  const { one, other, objects } = await cluster(t)
+  const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
@@ -286,7 +227,7 @@ test('a store that fails during a fetch leaves the sandbox paused, and the next 
 })
 
 test('a sandbox that moves there and back has its newest state', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
@@ -300,7 +241,7 @@ test('a sandbox that moves there and back has its newest state', async (t) => {
 })
 
 test('objects that no row needs are removed after a delay', async (t) => {
-  const { one, objects, clock } = await cluster(t)
+  const { one, objects, clock } = await openObjectCluster(t)
   const [kept, killed] = [await paused(one), await paused(one)]
   await storedSoon(one, kept)
   await storedSoon(one, killed)
@@ -315,7 +256,7 @@ test('objects that no row needs are removed after a delay', async (t) => {
 })
 
 test('a build of one node starts on another once the object store has its layers and its snapshot', async (t) => {
-  const { one, other, layers } = await cluster(t)
+  const { one, other, layers } = await openObjectCluster(t)
   const { sandboxID } = await one.service.create(one.team, request())
   one.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the template')
   const name = newUUID()
@@ -335,7 +276,7 @@ test('a build of one node starts on another once the object store has its layers
   assert.ok(layers.stored.has('sha256:a'))
   const started = await other.service.create(other.team, request())
   assert.equal(started.buildID, name)
-  assert.deepEqual(layers.brought.slice(-1), ['sha256:a'])
+  assert.deepEqual(layers.fetched.slice(-1), ['sha256:a'])
   assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
@@ -344,36 +285,27 @@ test('a build of one node starts on another once the object store has its layers
   assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
 })
 
-test('the next owner resumes the files that a failed resume has changed, whatever older copy its disk has', async (t) => {
-  const { one, other } = await cluster(t)
-  const sandboxID = await paused(one)
-  await storedSoon(one, sandboxID)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
-  other.agent.initialize = async () => {
-    other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'newer')
-    throw new AppError('internal', 'The agent does not answer.')
-  }
-  await assert.rejects(other.service.connect(other.team, sandboxID, timed))
-  await other.objectStorage!.uploader.run()
-  assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
-  assert.equal(one.driver.world.snapshots.size, 1, 'the first owner still has its copy')
-  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: false, from: 'other' }), true)
-  await one.service.connect(one.team, sandboxID, { ...timed, memory: false })
-  assert.equal(holds(one, sandboxID)?.[1], 'newer')
-  await one.reconciler.run()
-  assert.equal(holds(one, sandboxID)?.[1], 'newer')
-})
-
 test('a sandbox is taken over only from the node that was seen as its owner', async (t) => {
-  const { one, other } = await cluster(t)
+  const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })
 
+test('a build from before the object store is stored by names that mean the same files everywhere', async (t) => {
+  const { one, other, layers } = await openObjectCluster(t)
+  const build = aBuild('basetemplate', { layers: ['by recipe', 'b'], createdAt: 1 })
+  await one.stores.templates.insertBuild(build, ['earlier'])
+  layers.shared.set('by recipe', 'by bytes')
+  await one.objectStorage!.uploader.run()
+  assert.deepEqual([...layers.stored], ['by bytes', 'b'])
+  assert.ok(await other.stores.storedBytes.findStoredBuild(build.buildID))
+  assert.deepEqual((await other.stores.templates.findBuild(build.buildID))?.layers, ['by bytes', 'b'])
+})
+
 test('the uploader forgets the problems of snapshots that are gone', async (t) => {
-  const { one } = await cluster(t)
+  const { one } = await openObjectCluster(t)
   const { uploader } = one.objectStorage!
   for (const problem of [new AppError('unprocessable', 'Only here.'), new Error('The disk is away.')]) {
     one.driver.exportSnapshot = () => Promise.reject(problem)

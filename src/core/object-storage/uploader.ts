@@ -126,11 +126,15 @@ export class Uploader {
     const { rows, layers: storedLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
+      const shared = await storedLayers.sharedNames(layers)
+      const isRenamed = shared.join() !== layers.join()
+      // The row names them first, so that no sweep removes what is about to be uploaded.
+      if (isRenamed && !(await rows.renameLayers(buildID, layers, shared))) return
       await this.#requireUncondemned([
-        ...layers.map(layerKey),
+        ...shared.map(layerKey),
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
-      await storedLayers.store(layers, signal)
+      await storedLayers.store(shared, signal)
       const result =
         snapshotName === null
           ? { needs: null }

@@ -273,8 +273,10 @@ export type SnapshotOptions = {
 
 export type Snapshot = {
   folder: string
-  /** Whether it contains memory that a start can restore. */
+  /** Whether it contains memory that a start can restore: memory and files are of one moment. */
   memory: boolean
+  /** A sandbox has run on its files since it was taken. */
+  used?: true
   /** The size of the sandbox that it was taken of; processes restored from its memory keep this size. */
   size: SandboxSize
   /** Disk space in bytes, without blocks that it shares with other snapshots. */

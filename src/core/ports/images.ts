@@ -62,9 +62,11 @@ export interface Images {
 /** Stores layers in the object store for all machines. */
 export interface StoredLayers {
   /**
-   * Uploads the layers that the object store lacks. Rejects with `unprocessable` for a layer that only this
-   * machine can use.
+   * The names by which all machines know these layers. A root that was made on this machine before it had an object store is named
+   * after its recipe, and other machines may have other files under that name: it gets a further name here, after its bytes.
    */
+  sharedNames(layers: readonly string[]): Promise<string[]>
+  /** Uploads the layers that the object store lacks, by their shared names. */
   store(layers: readonly string[], signal: AbortSignal): Promise<void>
   /** Fetches the layers that are not on this machine. Concurrent callers share the fetch of a layer. */
   fetch(layers: readonly string[], signal: AbortSignal): Promise<void>

@@ -317,8 +317,10 @@ export class SandboxService {
   }
 
   /** Returns a sandbox that is gone to its stored snapshot. False if its memory does not arrive from there. */
-  returnToStored(row: SandboxInTurn, why: string): Promise<boolean> {
-    return this.#arrivals.returnToStored(row, why)
+  async returnToStored(row: SandboxInTurn, why: string): Promise<boolean> {
+    const stored = row.snapshot?.arrivesFrom
+    if (stored) await this.#arrivals.returnToStored(row, stored, why)
+    return stored !== undefined
   }
 
   /** Sets the timer by the rows. Call it after rows may have changed without the timer, as at boot. */

@@ -229,13 +229,13 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     if (!snapshot) return undefined
     // The sandbox that consumed the snapshot has changed its files, so they no longer match its memory.
     const memory = snapshot.memory && !snapshot.consumedBy
-    const size = sizeOf(snapshot.spec)
     return {
       folder,
       memory,
-      size,
+      size: sizeOf(snapshot.spec),
       bytes: 1,
       roots: rootsOf(snapshot.spec),
+      ...(snapshot.consumedBy && { used: true as const }),
       ...(snapshot.imported && { imported: snapshot.imported }),
     }
   }

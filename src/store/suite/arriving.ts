@@ -4,7 +4,7 @@ import type { NewSandbox } from '../../core/sandbox/row/sandbox.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
 import { aNode } from './nodes.ts'
-import { aSandbox, aSnapshot, insertPaused, insertTeam, time } from './rows.ts'
+import { aSandbox, aSnapshot, insertPaused, insertTeam, storePaused, takePaused, time } from './rows.ts'
 import { aVolume } from './volumes.ts'
 
 const stored = { at: time, needs: { cpu: 'x' } }
@@ -18,7 +18,7 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   const resume = async (changes: Partial<NewSandbox> = {}) => {
     const paused = await insertPaused(one, teamID, aSnapshot(), changes)
     const { sandboxID, snapshot } = paused
-    await one.storedBytes.markSandbox(paused, stored)
+    await storePaused(one, paused, stored)
     const before = (await one.storedBytes.findPaused(sandboxID))!
     const arriving = { ...snapshot!, arrivesFrom: { runID: paused.runID, ...stored } }
     const runID = newUUID()
@@ -30,9 +30,10 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
     await one.sandboxes.move(at, 'running', { handle }, named)
     return { sandboxID, runID, before, snapshot }
   }
-  const { sandboxID, runID, before, snapshot } = await resume()
+  const { sandboxID, before, snapshot } = await resume()
+  const running = (await one.sandboxes.find(sandboxID))!
   const arrived = await resume()
-  await one.sandboxes.forgetArrival(arrived.sandboxID, arrived.runID)
+  await one.sandboxes.forgetArrival((await one.sandboxes.find(arrived.sandboxID))!)
   const killed = await resume()
   await one.sandboxes.move({ ...killed, from: ['running'] }, 'killing', { endReason: 'killed' })
   const bound = await resume({ options: { ...aSandbox(teamID).options, volumeMounts } })
@@ -42,25 +43,28 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 3, builds: 0, volumes: 1 })
   for (const lost of [arrived, killed, bound])
     assert.equal((await one.sandboxes.find(lost.sandboxID))?.state, 'ended')
-  assert.deepEqual(await other.storedBytes.findPaused(sandboxID), before)
+  const found = (await other.storedBytes.findPaused(sandboxID))!
+  assert.deepEqual(found, { ...before, version: found.version })
+  assert.ok(found.version > running.version)
   const row = (await one.sandboxes.find(sandboxID))!
   assert.deepEqual([row.snapshot, row.handle, row.endAt], [snapshot, null, time])
-  assert.equal(await one.sandboxes.forgetArrival(sandboxID, runID), undefined, 'the run is over')
+  assert.equal(await one.sandboxes.forgetArrival(running), undefined, 'the run is over')
   const [event] = await one.events.list({ teamID, sandboxID }, { order: 'desc', offset: 0, limit: 1 })
   assert.equal(event?.type, 'paused')
-  assert.equal(await other.storedBytes.take(before, 'taken'), true)
+  assert.equal(await takePaused(other, sandboxID, 'taken'), true)
 }
 
 export async function resumingIsReturned(one: Stores, other: Stores): Promise<void> {
   const { teamID, limits } = await insertTeam(one)
   const resume = async (isStored: boolean) => {
     const paused = await insertPaused(one, teamID, aSnapshot())
-    if (isStored) await one.storedBytes.markSandbox(paused, stored)
+    if (isStored) await storePaused(one, paused, stored)
     const before = (await one.storedBytes.findPaused(paused.sandboxID))!
     const changes = { runID: newUUID(), startedAt: time, endAt: time + 60_000 }
     const result = await one.sandboxes.resumeWithinLimits(paused, limits, changes)
     assert.ok('moved' in result && result.moved)
-    assert.deepEqual(result.moved.snapshot, paused.snapshot)
+    const storedFrom = { storedFrom: { runID: paused.runID, ...stored } }
+    assert.deepEqual(result.moved.snapshot, { ...paused.snapshot, ...(isStored && storedFrom) })
     return { before, resuming: result.moved, paused }
   }
   const runsOf = async (sandboxID: string) =>
@@ -73,7 +77,8 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   )
   const unstored = await resume(false)
   const undone = await resume(true)
-  const { snapshot, runID } = undone.resuming
+  const { runID } = undone.resuming
+  const { snapshot } = undone.paused
   const at = { sandboxID: undone.paused.sandboxID, runID }
   await one.sandboxes.move({ ...at, from: ['resuming'] }, 'paused', { snapshot: snapshot! })
   assert.deepEqual(await runsOf(at.sandboxID), [at])
@@ -91,6 +96,6 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.notEqual(name, returned.paused.snapshot!.name)
   assert.deepEqual({ ...rest, name: returned.paused.snapshot!.name }, returned.paused.snapshot)
   const found = await other.storedBytes.findPaused(sandboxID)
-  assert.deepEqual(found, { ...returned.before, snapshotName: name })
-  assert.equal(await other.storedBytes.take(returned.before, 'taken'), true)
+  assert.deepEqual(found, { ...returned.before, snapshotName: name, version: found!.version })
+  assert.equal(await takePaused(other, sandboxID, 'taken'), true)
 }

@@ -25,7 +25,8 @@ export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: strin
     },
     resume: async () => {
       const changes = { runID: newUUID() }
-      await sandboxes.resumeWithinLimits({ sandboxID, runID: run }, defaultTeamLimits, changes)
+      const { version } = (await sandboxes.find(sandboxID))!
+      await sandboxes.resumeWithinLimits({ sandboxID, runID: run, version }, defaultTeamLimits, changes)
       run = changes.runID
     },
   }
@@ -41,7 +42,8 @@ export function eventSuite(storeTest: StoreTest): void {
       const life = livesOf(stores, sandbox)
       await life.move('creating', 'running')
       assert.ok(await stores.sandboxes.setEnd(sandboxID, runID, time + 5000, false, namedAt(time + 1500)))
-      await stores.sandboxes.setOptions(sandbox, sandbox.options, namedAt(time + 1600))
+      const row = (await stores.sandboxes.find(sandboxID))!
+      await stores.sandboxes.setOptions(row, sandbox.options, namedAt(time + 1600))
       await life.move('running', 'snapshotting')
       await life.move('snapshotting', 'running', { isCheckpointed: true })
       await life.move('running', 'snapshotting')

@@ -15,8 +15,11 @@ import {
   insertSandboxIn,
   insertTeam,
   insertTemplate,
+  storePaused,
+  takePaused,
   time,
 } from './rows.ts'
+import { pausedIsResumedByOwner, pausedIsTaken, resumeForgets, rowsThatCameBack } from './taken-rows.ts'
 import { aVolume } from './volumes.ts'
 
 type Pair = [one: Stores, other: Stores]
@@ -66,6 +69,7 @@ export function ownerSuite(
       departures,
     )
     pairTest('a paused sandbox is resumed by its own Warren only', pausedIsResumedByOwner)
+    pairTest('a row that was taken and came back is not the row that was read before', rowsThatCameBack)
     pairTest('the record of a stored snapshot is removed when the sandbox is resumed', resumeForgets)
     pairTest('a build is used by all once the object store has it', storedBuildsAreShared)
     pairTest(
@@ -205,31 +209,6 @@ async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
 }
 
 const stored = { at: time, needs: { cpu: 'x' } }
-/** The name that the Warren which takes over a paused sandbox gives its snapshot. */
-const taken = 'taken'
-
-async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
-  const { teamID } = await insertTeam(one)
-  const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
-  const { sandboxID, runID, snapshot } = await insertPaused(one, teamID, aSnapshot())
-  const [known] = await one.storedBytes.listUnstored()
-  assert.deepEqual(known, { sandboxID, runID, snapshotName: snapshot!.name, nodeID: 'one', stored: null })
-  assert.deepEqual(await other.storedBytes.listUnstored(), [])
-  const at = { sandboxID, runID, nodeID: 'one' }
-  assert.equal(await other.storedBytes.take(at, taken), false, 'the object store does not have it')
-  assert.equal(await other.storedBytes.markSandbox(at, stored), false, 'it is not theirs')
-  assert.equal(await one.storedBytes.markSandbox({ sandboxID, runID: 'an earlier run' }, stored), false)
-  assert.equal(await one.storedBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
-  assert.equal(await one.storedBytes.markSandbox(at, stored), true)
-  assert.deepEqual((await other.storedBytes.findPaused(sandboxID))?.stored, stored)
-  assert.equal(await other.storedBytes.take({ ...at, runID: 'an earlier run' }, taken), false)
-  assert.equal(await other.storedBytes.take(at, taken), true)
-  assert.equal(await other.storedBytes.take(at, taken), false, 'its owner is another by now')
-  const theirs = (await other.sandboxes.find(sandboxID))!
-  assert.deepEqual([theirs.state, theirs.snapshot], ['paused', { ...snapshot, name: taken }])
-  assert.equal(await one.sandboxes.find(sandboxID), undefined)
-  assert.deepEqual(await one.storedBytes.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
-}
 
 async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
   const { teamID } = await insertTeam(one)
@@ -241,11 +220,11 @@ async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
     options: { ...aSandbox(teamID).options, volumeMounts },
   })
   const free = await insertPaused(one, teamID, aSnapshot())
-  for (const row of [bound, free]) await one.storedBytes.markSandbox(row, stored)
+  for (const row of [bound, free]) await storePaused(one, row, stored)
   const isMovable = async ({ sandboxID }: Sandbox) =>
     (await other.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
   assert.deepEqual([await isMovable(bound), await isMovable(free)], [false, true])
-  assert.equal(await other.storedBytes.take({ ...bound, nodeID: 'one' }, taken), false)
+  assert.equal(await takePaused(other, bound.sandboxID, 'taken'), false)
   const node = aNode('one')
   await one.nodes.join(node)
   await one.nodes.leave(node)
@@ -272,48 +251,29 @@ async function departures(one: Stores, other: Stores): Promise<void> {
   const [resumed, killed, stays] = [await depart(), await depart(), await depart()]
   assert.deepEqual((await listed()).sort(), [resumed, killed, stays].map(({ sandboxID }) => sandboxID).sort())
   const { sandboxID, runID, endAt } = resumed
-  const resume = (markedUntil: number) =>
-    one.sandboxes.resumeWithinLimits({ sandboxID, runID, markedUntil }, limits, { runID: 'next' })
+  const versionOf = async (id: string) => (await one.sandboxes.find(id))!.version
+  const resume = async (markedUntil: number) => {
+    const version = await versionOf(sandboxID)
+    return one.sandboxes.resumeWithinLimits({ sandboxID, runID, version, markedUntil }, limits, {
+      runID: 'next',
+    })
+  }
   assert.deepEqual(await resume(endAt - 1), { moved: undefined })
   assert.ok('moved' in (await resume(endAt)))
   await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
   assert.equal((await one.sandboxes.find(sandboxID))?.runUntil, endAt, 'a resume that failed is tried again')
-  await one.sandboxes.resumeWithinLimits({ sandboxID, runID: 'next' }, limits, { runID: 'last' })
+  const again = { sandboxID, runID: 'next', version: await versionOf(sandboxID) }
+  await one.sandboxes.resumeWithinLimits(again, limits, { runID: 'last' })
   await one.sandboxes.move({ sandboxID, runID: 'last', from: ['resuming'] }, 'running')
   await one.sandboxes.move({ ...killed, endAt: time, from: ['paused'] }, 'killing', { endReason: 'killed' })
   const kept = { ...stays.snapshot, memory: false }
-  const paused = await one.sandboxes.stayPaused(stays.sandboxID, stays.runID, kept)
+  const stayPaused = async () =>
+    one.sandboxes.stayPaused({ ...stays, version: await versionOf(stays.sandboxID) }, kept)
+  const paused = await stayPaused()
   assert.deepEqual([paused?.runUntil, paused?.snapshot], [null, kept])
-  assert.equal(await one.sandboxes.stayPaused(stays.sandboxID, stays.runID, kept), undefined)
+  assert.equal(await stayPaused(), undefined)
   assert.deepEqual(await listed(), [])
   for (const row of [resumed, killed]) assert.equal((await one.sandboxes.find(row.sandboxID))?.runUntil, null)
-}
-
-async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
-  const team = await insertTeam(one)
-  const paused = await insertPaused(one, team.teamID, aSnapshot())
-  const resume = (stores: Stores, runID: string) =>
-    stores.sandboxes.resumeWithinLimits(paused, team.limits, { runID })
-  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
-  assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
-  await one.storedBytes.markSandbox(paused, stored)
-  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
-  await other.storedBytes.take({ ...paused, nodeID: 'one' }, taken)
-  assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
-  assert.deepEqual(await resume(other, 'theirs'), {
-    moved: { ...paused, state: 'resuming', runID: 'theirs', snapshot: { ...paused.snapshot, name: taken } },
-  })
-}
-
-async function resumeForgets(one: Stores, other: Stores): Promise<void> {
-  const team = await insertTeam(one)
-  const { sandboxID, runID } = await insertPaused(one, team.teamID, aSnapshot())
-  await one.storedBytes.markSandbox({ sandboxID, runID }, stored)
-  await one.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, { runID: 'next' })
-  assert.equal(await other.storedBytes.findPaused(sandboxID), undefined, 'it is not paused')
-  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
-  assert.equal((await other.storedBytes.findPaused(sandboxID))?.stored, null)
-  assert.equal(await other.storedBytes.take({ sandboxID, runID: 'next', nodeID: 'one' }, taken), false)
 }
 
 async function storedBuildsAreShared(one: Stores, other: Stores): Promise<void> {

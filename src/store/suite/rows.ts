@@ -1,10 +1,12 @@
 /** Test data for the store suite; each call changes only what its test is about. */
+import type { PausedSandbox, StoredBytes } from '../../core/object-storage/stored-bytes-store.ts'
 import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
 import { type ApiKey, defaultTeamLimits, type Team } from '../../core/team/team.ts'
 import type { Template, TemplateBuild } from '../../core/template/template.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
+import { Turns } from '../../lib/turns.ts'
 import type { Stores } from '../stores.ts'
 
 export const vault = new SecretVault('5a'.repeat(32))
@@ -173,6 +175,32 @@ export async function insertPaused(
   const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot })
   if (!paused) throw new Error('the sandbox was not paused')
   return paused
+}
+
+/** Marks the sandbox and its build as stored, so that any node may take it over. */
+export async function storePaused(
+  stores: Stores,
+  { sandboxID, runID, templateID, buildID }: Sandbox,
+  stored: StoredBytes,
+): Promise<void> {
+  const build = aBuild(templateID, { buildID, layers: ['sha256:a'] })
+  if (!(await stores.templates.findBuild(buildID))) await stores.templates.insertBuild(build, [])
+  await stores.storedBytes.markBuild(buildID, stored)
+  await stores.storedBytes.markSandbox({ sandboxID, runID }, stored)
+}
+
+/** Takes a paused sandbox over, in its turn. `seen` replaces what the turn has read. */
+export function takePaused(
+  { storedBytes }: Stores,
+  sandboxID: string,
+  snapshotName: string,
+  seen: Partial<PausedSandbox> = {},
+): Promise<boolean> {
+  const turns = new Turns((id) => storedBytes.findPaused(id))
+  return turns.take(
+    sandboxID,
+    async ({ row }) => row !== undefined && storedBytes.take({ ...row, ...seen }, snapshotName),
+  )
 }
 
 export async function insertTemplate(stores: Stores, changes: Partial<Template> = {}): Promise<Template> {

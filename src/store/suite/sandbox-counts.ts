@@ -37,9 +37,10 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     }
     const frozen = await insertPaused(stores, teamID, aSnapshot({ frozen: true }), { memoryMB: 300 })
     await agree(stores, teamID)
-    await sandboxes.setSnapshot(frozen.sandboxID, frozen.runID, aSnapshot())
+    await sandboxes.setSnapshot(frozen, aSnapshot())
     await agree(stores, teamID)
-    await sandboxes.resumeWithinLimits(frozen, defaultTeamLimits, { runID: newUUID() })
+    const thawed = (await sandboxes.find(frozen.sandboxID))!
+    await sandboxes.resumeWithinLimits(thawed, defaultTeamLimits, { runID: newUUID() })
     await agree(stores, teamID)
     for (const { sandboxID } of ended) {
       const snapshot = aSnapshot()

@@ -30,13 +30,14 @@ function optionChanges(storeTest: StoreTest): void {
     const { sandboxID, runID } = sandbox
     const options = { ...sandbox.options, network: { denyOut: ['1.2.3.4'] }, allowInternetAccess: false }
     await stores.sandboxes.insertWithinLimits(sandbox, team.limits)
-    assert.equal(await stores.sandboxes.setOptions(sandbox, options), undefined)
-    await stores.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running')
-    assert.equal(await stores.sandboxes.setOptions({ ...sandbox, runID: 'another run' }, options), undefined)
-    assert.deepEqual((await stores.sandboxes.setOptions(sandbox, options))?.options, options)
+    assert.equal(await stores.sandboxes.setOptions({ ...sandbox, version: 0 }, options), undefined)
+    const running = (await stores.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running'))!
+    assert.equal(await stores.sandboxes.setOptions({ ...running, runID: 'another run' }, options), undefined)
+    assert.deepEqual((await stores.sandboxes.setOptions(running, options))?.options, options)
+    assert.equal(await stores.sandboxes.setOptions(running, sandbox.options), undefined, 'an earlier version')
     assert.deepEqual((await stores.sandboxes.find(sandboxID))?.options, options)
-    await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
-    assert.equal(await stores.sandboxes.setOptions(sandbox, sandbox.options), undefined)
+    const pausing = (await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing'))!
+    assert.equal(await stores.sandboxes.setOptions(pausing, sandbox.options), undefined)
   })
 }
 
@@ -65,6 +66,7 @@ function limits(storeTest: StoreTest): void {
       snapshot: null,
       endedAt: null,
       endReason: null,
+      version: 0,
     }
     assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), { ...sandbox, ...begun })
     assert.equal(await stores.sandboxes.find('nothing'), undefined)

@@ -69,15 +69,16 @@ function kept(storeTest: StoreTest): void {
       const { teamID } = await insertTeam(stores)
       const paused = await insertPaused(stores, teamID, aSnapshot({ frozen: true }))
       const corrected = aSnapshot({ memory: false })
-      assert.equal(await sandboxes.setSnapshot(paused.sandboxID, newUUID(), corrected), undefined)
-      assert.equal(await sandboxes.setSnapshot('nothing', paused.runID, corrected), undefined)
+      assert.equal(await sandboxes.setSnapshot({ ...paused, runID: newUUID() }, corrected), undefined)
+      assert.equal(await sandboxes.setSnapshot({ ...paused, sandboxID: 'nothing' }, corrected), undefined)
       assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
-      const after = { ...paused, snapshot: corrected }
-      assert.deepEqual(await sandboxes.setSnapshot(paused.sandboxID, paused.runID, corrected), after)
+      const after = { ...paused, snapshot: corrected, version: paused.version + 1 }
+      assert.deepEqual(await sandboxes.setSnapshot(paused, corrected), after)
       assert.deepEqual(await sandboxes.find(paused.sandboxID), after)
       for (const state of allStates.filter((state) => state !== 'paused')) {
-        const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state)
-        assert.equal(await sandboxes.setSnapshot(sandboxID, runID, corrected), undefined, state)
+        const row = await insertSandboxIn(stores, teamID, state)
+        const { sandboxID } = row
+        assert.equal(await sandboxes.setSnapshot(row, corrected), undefined, state)
         assert.equal((await sandboxes.find(sandboxID))?.snapshot, null, state)
       }
     },
@@ -93,7 +94,8 @@ function resumes(storeTest: StoreTest): void {
       const paused = await insertPaused(stores, teamID, aSnapshot(), { metadata: { a: 'b' } })
       const changes = { runID: newUUID(), handle, startedAt: time + 1, endAt: time + 2 }
       const result = await sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
-      const resuming: Sandbox = { ...paused, ...changes, state: 'resuming' }
+      const next = { state: 'resuming', version: paused.version + 1 } as const
+      const resuming: Sandbox = { ...paused, ...changes, ...next }
       assert.deepEqual(result, { moved: resuming })
       assert.deepEqual(await sandboxes.find(paused.sandboxID), resuming)
       const late = { sandboxID: paused.sandboxID, runID: paused.runID, from: ['resuming'] as const }
@@ -259,10 +261,7 @@ function frozenMemory(storeTest: StoreTest): void {
   })
 
   const releases: [how: string, release: (stores: Stores, sandbox: Sandbox) => Promise<unknown>][] = [
-    [
-      'that is no longer frozen',
-      ({ sandboxes }, { sandboxID, runID }) => sandboxes.setSnapshot(sandboxID, runID, aSnapshot()),
-    ],
+    ['that is no longer frozen', ({ sandboxes }, row) => sandboxes.setSnapshot(row, aSnapshot())],
     [
       'that ended with what was kept of it',
       async ({ sandboxes }, { sandboxID, runID }) => {

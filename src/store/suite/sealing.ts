@@ -62,9 +62,9 @@ export async function networksAreSealed(db: Kysely<Tables>): Promise<void> {
   for (const { sandboxID, why } of locked) {
     assert.match(why, new RegExp(`^The network of the sandbox ${sandboxID} was sealed with the key`))
   }
-  await newKey.setOptions(other, options)
+  await newKey.setOptions((await newKey.find(other.sandboxID))!, options)
   assert.deepEqual((await newKey.find(other.sandboxID))?.options, options)
-  await sandboxes.setOptions(other, plain)
+  await sandboxes.setOptions((await sandboxes.find(other.sandboxID))!, plain)
   assert.deepEqual((await newKey.find(other.sandboxID))?.options, plain)
 
   // A text that was sealed for one sandbox opens in no other, nor for another team.

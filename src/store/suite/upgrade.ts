@@ -38,6 +38,7 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
     endedAt: null,
     endReason: null,
     runUntil: null,
+    version: 0,
   }
   const paused = { ...sandbox, state: 'paused', ...none }
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)

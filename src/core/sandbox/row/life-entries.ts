@@ -64,7 +64,7 @@ export function returnedEntry(at: number, why: string): LogEntry {
     at,
     level: 'warn',
     message:
-      'Not all memory of the resumed sandbox had arrived when it ended. It is paused again as it was before the resume: ' +
+      'The sandbox ended before its resume was complete. It is paused again as it was before, with its snapshot in the object store: ' +
       why,
     fields: { logger: 'sandbox', event_type: 'sandbox_returned' },
   }

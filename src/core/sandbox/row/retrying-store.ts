@@ -21,13 +21,18 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     sumActive: () => retry(() => store.sumActive()),
     countByState: () => retry(() => store.countByState()),
     listUnended: (states) => retry(() => store.listUnended(states)),
-    setSnapshot: (sandboxID, runID, snapshot) => retry(() => store.setSnapshot(sandboxID, runID, snapshot)),
-    forgetArrival: (sandboxID, runID) => retry(() => store.forgetArrival(sandboxID, runID)),
-    stayPaused: (sandboxID, runID, snapshot) =>
+    setSnapshot: (at, snapshot) => retry(() => store.setSnapshot(at, snapshot)),
+    forgetArrival: (at) =>
       retry(async (attempt) => {
-        const row = attempt > 0 ? await store.find(sandboxID) : undefined
-        const isDone = row?.state === 'paused' && row.runID === runID && row.runUntil === null
-        return isDone ? row : store.stayPaused(sandboxID, runID, snapshot)
+        const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
+        const isDone = row?.state === 'running' && row.runID === at.runID && row.snapshot === null
+        return isDone ? row : store.forgetArrival(at)
+      }),
+    stayPaused: (at, snapshot) =>
+      retry(async (attempt) => {
+        const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
+        const isDone = row?.state === 'paused' && row.runID === at.runID && row.runUntil === null
+        return isDone ? row : store.stayPaused(at, snapshot)
       }),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
     listExpired: (now, kind, limit) => retry(() => store.listExpired(now, kind, limit)),

@@ -54,13 +54,15 @@ export type SandboxFence = {
   from: readonly SandboxState[]
   /** Set if the move depends on the sandbox's timeout. */
   endAt?: number
+  /** Set by the holder of the turn: the row must be the one that it read. */
+  version?: number
 }
 
 /** The condition for a resume. `markedUntil`: the row's `runUntil`, if that is the reason for the resume. */
-export type PausedFence = { sandboxID: string; runID: string; markedUntil?: number }
+export type PausedFence = RowInTurn & { markedUntil?: number }
 
-/** One run of a team's sandbox. */
-export type SandboxRun = Pick<Sandbox, 'sandboxID' | 'teamID' | 'runID'>
+/** The row as the holder of its turn read it. A change applies to no other version. */
+export type RowInTurn = Pick<Sandbox, 'sandboxID' | 'runID' | 'version'>
 
 export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' | 'maxGPUs'
 
@@ -152,13 +154,17 @@ export interface SandboxStore {
    * Lets a sandbox that a drain has paused stay paused, with this snapshot. Undefined if it is no longer
    * paused in this run, or not to run again.
    */
-  stayPaused(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
+  stayPaused(at: RowInTurn, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Corrects the snapshot of a paused sandbox. Undefined if it is no longer paused in this run. */
-  setSnapshot(sandboxID: string, runID: string, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
+  setSnapshot(at: RowInTurn, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Removes the snapshot from the row of a running sandbox. Undefined if it is no longer in this run and state. */
-  forgetArrival(sandboxID: string, runID: string): Promise<Sandbox | undefined>
+  forgetArrival(at: RowInTurn): Promise<Sandbox | undefined>
   /** Changes the options of a running sandbox. Undefined if it is no longer in this run and state. */
-  setOptions(at: SandboxRun, options: SandboxOptions, named?: NamedChange): Promise<Sandbox | undefined>
+  setOptions(
+    at: RowInTurn & Pick<Sandbox, 'teamID'>,
+    options: SandboxOptions,
+    named?: NamedChange,
+  ): Promise<Sandbox | undefined>
   /** Writes the handle of a run as soon as it is known. False if the run is over. */
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**

@@ -32,8 +32,9 @@ export class SandboxTurns extends Turns<Sandbox> {
     changes: SandboxChanges = {},
     fence: { endAt?: number } = {},
   ): Promise<SandboxInTurn | undefined> {
-    const { sandboxID, runID, state } = row
-    const moved = await this.#sandboxes.move({ sandboxID, runID, from: [state], ...fence }, to, changes)
+    const { sandboxID, runID, state, version } = row
+    const at = { sandboxID, runID, from: [state], version, ...fence }
+    const moved = await this.#sandboxes.move(at, to, changes)
     return asInTurn(moved) ?? this.#movedUnseen(row, to)
   }
 
@@ -67,6 +68,7 @@ export class SandboxTurns extends Turns<Sandbox> {
       handle: null,
       snapshot: null,
       runUntil: null,
+      version: 0,
       endedAt: null,
       endReason: null,
     }
@@ -74,11 +76,11 @@ export class SandboxTurns extends Turns<Sandbox> {
   }
 
   async resumeWithinLimits(
-    { sandboxID, runID, runUntil }: SandboxInTurn,
+    { sandboxID, runID, version, runUntil }: SandboxInTurn,
     limits: TeamLimits,
     changes: SandboxChanges,
   ): Promise<{ moved: SandboxInTurn | undefined } | { exceeded: ExceededLimit }> {
-    const at = { sandboxID, runID, ...(runUntil !== null && { markedUntil: runUntil }) }
+    const at = { sandboxID, runID, version, ...(runUntil !== null && { markedUntil: runUntil }) }
     const result = await this.#sandboxes.resumeWithinLimits(at, limits, changes)
     return 'exceeded' in result ? result : { moved: asInTurn(result.moved) }
   }
@@ -87,24 +89,21 @@ export class SandboxTurns extends Turns<Sandbox> {
     return asInTurn(await this.#sandboxes.setOptions(row, options))
   }
 
-  async setSnapshot({ sandboxID, runID }: SandboxInTurn, snapshot: SandboxSnapshot): Promise<void> {
-    await this.#sandboxes.setSnapshot(sandboxID, runID, snapshot)
+  async setSnapshot(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<void> {
+    await this.#sandboxes.setSnapshot(row, snapshot)
   }
 
   /** Records that all memory has arrived. False if the sandbox no longer runs. */
-  async forgetArrival({ sandboxID, runID }: SandboxInTurn): Promise<boolean> {
-    return (await this.#sandboxes.forgetArrival(sandboxID, runID)) !== undefined
+  async forgetArrival(row: SandboxInTurn): Promise<boolean> {
+    return (await this.#sandboxes.forgetArrival(row)) !== undefined
   }
 
   /**
    * Lets a sandbox that a drain has paused stay paused. Undefined if it is no longer paused in this run, or
    * not by a drain.
    */
-  async stayPaused(
-    { sandboxID, runID }: SandboxInTurn,
-    snapshot: SandboxSnapshot,
-  ): Promise<SandboxInTurn | undefined> {
-    return asInTurn(await this.#sandboxes.stayPaused(sandboxID, runID, snapshot))
+  async stayPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn | undefined> {
+    return asInTurn(await this.#sandboxes.stayPaused(row, snapshot))
   }
 
   /** Turns an ended sandbox back into a paused one. Undefined if that is no longer possible. */

@@ -108,6 +108,11 @@ export type SandboxSnapshot = {
    * the snapshot, and the row returns to it if the sandbox is gone.
    */
   arrivesFrom?: StoredRun
+  /**
+   * Set from the move to `resuming` until the next change of the snapshot: the object store has it, and keeps it meanwhile. A resume
+   * that fails returns to it if the copy on this machine has been used.
+   */
+  storedFrom?: StoredRun
 }
 
 /** The run whose snapshot the object store has, with what its row said about that. */
@@ -145,9 +150,14 @@ export type Sandbox = {
   endReason: EndReason | null
   /** A drain has paused the sandbox, and the node that owns it resumes it until this time. Null: no drain did. */
   runUntil: number | null
+  /**
+   * Changes with the state, the run, the node, the snapshot and the options. A row that left this node and came back has another version, so
+   * work that began before does not take it for the row that it read.
+   */
+  version: number
 }
 
 export type NewSandbox = Omit<
   Sandbox,
-  'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason' | 'runUntil'
+  'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason' | 'runUntil' | 'version'
 >

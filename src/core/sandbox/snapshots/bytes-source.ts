@@ -17,16 +17,20 @@ export interface BytesSource {
     signal: AbortSignal,
   ): Promise<{ memory: boolean }>
   /**
-   * Fetches the snapshot of a paused sandbox. Rejects with `unprocessable` if its memory is wanted and this
-   * machine cannot use it. Returns where the rest comes from if the sandbox can start before all memory is
-   * here.
+   * Fetches the snapshot of a paused sandbox that the object store has, in place of a copy that lacks what is wanted. Rejects with
+   * `unprocessable` if its memory is wanted and this machine cannot use it. Returns where the rest comes from if the sandbox can start
+   * before all memory is here.
    */
-  fetchPaused(row: Sandbox, options: { memory: boolean }, signal: AbortSignal): Promise<StoredRun | undefined>
+  fetchPaused(
+    row: Sandbox,
+    options: { memory: boolean; stored: StoredRun },
+    signal: AbortSignal,
+  ): Promise<StoredRun | undefined>
   /**
    * Loads the memory that a row says `arrivesFrom` the object store. Resolves when the sandbox reads no more of it.
    * While the object store fails, it tries again; rejects if that lasts for minutes.
    */
   loadMemory(row: Sandbox, load: MemoryLoad): Promise<void>
-  /** True if the object store has the snapshot of a paused sandbox that is not on this machine. */
-  isStored(row: Pick<Sandbox, 'sandboxID' | 'runID'>): Promise<boolean>
+  /** What the object store has of a paused sandbox, or of one that is being resumed. Undefined: nothing, for certain. */
+  storedOf(row: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<StoredRun | undefined>
 }

@@ -11,7 +11,7 @@ import type { LogEntry } from '../../ports/logs.ts'
 import type { SandboxLauncher } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { returnedEntry } from '../row/life-entries.ts'
-import type { Sandbox } from '../row/sandbox.ts'
+import type { Sandbox, StoredRun } from '../row/sandbox.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
@@ -141,7 +141,7 @@ export class MemoryArrivals {
       // The load has succeeded, and gVisor does not say that it has everything: only a sandbox that is gone goes back.
       if (isFilled && (await driver.recover(row.handle!)) !== 'gone') throw failure
       log.error({ sandboxID, err: failure }, 'The memory of a resumed sandbox could not be loaded.')
-      await this.returnToStored(row, errorText(failure))
+      await this.returnToStored(row, row.snapshot.arrivesFrom, errorText(failure))
     })
   }
 
@@ -158,14 +158,10 @@ export class MemoryArrivals {
     }
   }
 
-  /**
-   * Stops the sandbox and makes its row what it was before the resume: paused, with its snapshot in the object store.
-   * False if its memory does not arrive from there.
-   */
-  async returnToStored(row: SandboxInTurn, why: string): Promise<boolean> {
+  /** Stops the sandbox and makes its row what it was before the resume: paused, with its snapshot in the object store. */
+  async returnToStored(row: SandboxInTurn, stored: StoredRun, why: string): Promise<void> {
     const { turns, launcher, snapshots, clock, appendLog, log } = this.#parts
-    if (!row.snapshot?.arrivesFrom) return false
-    const { arrivesFrom: stored, ...snapshot } = row.snapshot
+    const { arrivesFrom, storedFrom, ...snapshot } = row.snapshot!
     const { sandboxID } = row
     launcher.closeRoute(row)
     this.end(row)
@@ -180,13 +176,12 @@ export class MemoryArrivals {
       endAt: at,
     })
     // A kill came first, and ends the sandbox.
-    if (!paused) return true
+    if (!paused) return
     appendLog(sandboxID, returnedEntry(at, why))
     log.warn(
       { sandboxID, why },
-      'A sandbox went back to its stored snapshot, because not all its memory had arrived.',
+      'A sandbox that was resumed from the object store went back to the snapshot there.',
     )
-    return true
   }
 
   /** Ends all loads. Sandboxes keep running, and wait where they lack memory until the next start of Warren. */

@@ -140,9 +140,10 @@ for (const snapshotMemory of [true, false]) {
         const { service, team, driver, stores } = fixture
         const sandboxID = await running(fixture)
         await service.pause(team, sandboxID, wish)
-        const { runID, snapshot, handle } = await service.get(team, sandboxID)
+        const paused = await service.get(team, sandboxID)
+        const { snapshot, handle } = paused
         const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
-        await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+        await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
         if (point === 'after') {
           if (handle) await driver.thaw(handle)
           else {

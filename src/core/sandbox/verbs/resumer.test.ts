@@ -37,7 +37,8 @@ describe('resuming', () => {
     }
     await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*the log of the server/)
     const after = await service.get(team, sandboxID)
-    assert.deepEqual({ ...after, runID: before.runID, moveID: before.moveID }, before)
+    const { runID, moveID, version } = before
+    assert.deepEqual({ ...after, runID, moveID, version }, before)
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
@@ -82,9 +83,10 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     const { service, team, driver, stores } = fixture
     const sandboxID = await running(fixture)
     await service.pause(team, sandboxID, wish)
-    const { runID, snapshot } = await service.get(team, sandboxID)
+    const paused = await service.get(team, sandboxID)
+    const { snapshot } = paused
     const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
-    await stores.sandboxes.resumeWithinLimits({ sandboxID, runID }, team.limits, changes)
+    await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
     const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
     const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })

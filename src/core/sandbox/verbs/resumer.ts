@@ -1,11 +1,11 @@
 /**
- * Resume. The row names its snapshot until the sandbox runs again. A failed resume returns to `paused` if
- * nothing of the start is left. Otherwise, and after a crash, the actual state of the sandbox decides; while
- * that is unknown, the row stays `resuming` and the reconciler tries again.
+ * Resume. The row names its snapshot until the sandbox runs again. A failed resume returns to `paused`, with the snapshot as it was if a
+ * copy of it is left on the disk or in the object store. After a crash the actual state of the sandbox decides; while that is unknown, the
+ * row stays `resuming` and the reconciler tries again.
  */
 import { shownText } from '../../../lib/app-error.ts'
 import { newUUID } from '../../../lib/ids.ts'
-import type { DriverHandle, Snapshot } from '../../ports/driver.ts'
+import type { DriverHandle } from '../../ports/driver.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type { TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
@@ -17,13 +17,14 @@ import { memoryLostEntry, resumedEntry } from '../row/life-entries.ts'
 import type { Sandbox, SandboxSnapshot, StoredRun } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
+import { SnapshotSources } from '../snapshots/snapshot-sources.ts'
 import type { PauserParts } from './pauser.ts'
 
 export type ResumerParts = PauserParts & {
   admission: Admission
   templates: TemplateStore
   /** Fetches snapshots that are not on this machine; undefined without an object store. */
-  fetcher: Pick<BytesSource, 'fetchPaused' | 'isStored'> | undefined
+  fetcher: Pick<BytesSource, 'fetchPaused' | 'storedOf'> | undefined
 }
 
 export type ResumeOptions = {
@@ -37,9 +38,11 @@ type Times = Pick<Sandbox, 'startedAt' | 'endAt'>
 
 export class Resumer {
   readonly #parts: ResumerParts
+  readonly #sources: SnapshotSources
 
   constructor(parts: ResumerParts) {
     this.#parts = parts
+    this.#sources = new SnapshotSources(parts)
   }
 
   /** Resumes a paused sandbox. Undefined if a kill or another node has it. */
@@ -75,10 +78,12 @@ export class Resumer {
     work: (arrivesFrom: StoredRun | undefined) => Promise<T>,
   ): Promise<T> {
     const { fetcher, snapshots } = this.#parts
-    if (!fetcher || !row.snapshot) return work(undefined)
-    return snapshots.holding(row.snapshot.name, async () =>
-      work(await fetcher.fetchPaused(row, { memory }, signal)),
-    )
+    if (!fetcher || !row.snapshot || row.snapshot.frozen) return work(undefined)
+    return snapshots.holding(row.snapshot.name, async () => {
+      const source = await this.#sources.find(row, { memory })
+      if (source.kind !== 'store') return work(undefined)
+      return work(await fetcher.fetchPaused(row, { memory, stored: source.stored }, signal))
+    })
   }
 
   async #resume(
@@ -126,17 +131,18 @@ export class Resumer {
 
   /** Corrects the snapshot in the row. False if neither the frozen sandbox nor its snapshot exists. */
   async repairPaused(row: SandboxInTurn): Promise<boolean> {
-    const { driver, launcher, turns, snapshots, fetcher } = this.#parts
+    const { driver, launcher, turns } = this.#parts
     const found = row.handle ? await driver.recover(row.handle) : 'gone'
     if (row.snapshot?.frozen && found !== 'gone') {
       if (found === 'running') await this.#freezeAgain(row.handle!, row.snapshot)
       return true
     }
-    const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot || snapshot.arriving) return (await fetcher?.isStored(row)) ?? false
+    const source = await this.#sources.find(row, { memory: true })
+    if (source.kind === 'none') return false
     if (row.handle) await launcher.stop(row.handle)
-    const remaining = this.#remaining(row, snapshot, 'the machine went down')
-    if (remaining !== row.snapshot) await turns.setSnapshot(row, remaining)
+    if (source.kind === 'store') return true
+    const remaining = this.#remaining(row, source, 'the machine went down')
+    if (remaining) await turns.setSnapshot(row, remaining)
     return true
   }
 
@@ -237,31 +243,50 @@ export class Resumer {
     return running
   }
 
-  /** Stops the started sandbox and leaves the files as they are. False if there is no snapshot. */
+  /** Stops the started sandbox and returns to its snapshot. False if there is none any more. */
   async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
-    const { launcher, snapshots, arrivals } = this.#parts
-    if (row.snapshot?.arrivesFrom) return arrivals.returnToStored(row, why)
-    const snapshot = row.snapshot && (await snapshots.find(row.snapshot.name))
-    if (!snapshot) return false
+    const { launcher, arrivals } = this.#parts
+    const source = await this.#sources.find(row, { memory: true })
+    if (source.kind === 'none') return false
+    if (source.kind === 'store') {
+      await arrivals.returnToStored(row, source.stored, why)
+      return true
+    }
     if (row.handle) await launcher.stop(row.handle)
-    const remaining = this.#remaining(row, snapshot, why)
-    await this.#backToPaused(row, remaining, before)
+    const remaining = this.#remaining(row, source, why)
+    if (remaining) await this.#backToPaused(row, remaining, before)
+    else await this.#backToPaused(row, row.snapshot!, before, row.snapshot!.storedFrom)
     return true
   }
 
+  /** `stored`: the snapshot is as it was before the resume, and the object store has it too. */
   async #backToPaused(
     row: SandboxInTurn,
     snapshot: SandboxSnapshot,
     { startedAt, endAt }: Times,
+    stored?: StoredRun,
   ): Promise<void> {
-    const changes = { snapshot, startedAt, endAt, handle: snapshot.frozen ? row.handle : null }
+    const { storedFrom, arrivesFrom, ...kept } = snapshot
+    const changes = {
+      snapshot: kept,
+      startedAt,
+      endAt,
+      handle: snapshot.frozen ? row.handle : null,
+      ...(stored && { stored, runID: stored.runID }),
+    }
     await this.#parts.turns.move(row, 'paused', changes)
   }
 
-  /** The state of a row whose sandbox is gone and whose snapshot remains. */
-  #remaining({ sandboxID, snapshot }: Sandbox, { memory }: Snapshot, why: string): SandboxSnapshot {
+  /** What is left of the snapshot of a sandbox that is gone. Undefined: all of it. */
+  #remaining(
+    { sandboxID, snapshot }: Sandbox,
+    { memory, isWhole }: { memory: boolean; isWhole: boolean },
+    why: string,
+  ): SandboxSnapshot | undefined {
     const { clock, appendLog } = this.#parts
-    if (!snapshot!.memory || (memory && !snapshot!.frozen)) return snapshot!
+    const { frozen, memory: hadMemory } = snapshot!
+    if (!hadMemory) return isWhole ? undefined : snapshot!
+    if (memory && !frozen) return undefined
     appendLog(sandboxID, memoryLostEntry(clock.now(), why))
     return { ...snapshot!, memory: false, frozen: false }
   }

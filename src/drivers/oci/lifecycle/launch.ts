@@ -98,7 +98,8 @@ function newRecord(
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
-  const { rootFolder, lowerFolders } = plan?.snapshot.origin ?? wanted
+  // An imported snapshot names folders of the machine that took it, where layers may have had other names.
+  const { rootFolder, lowerFolders } = plan && !plan.snapshot.imported ? plan.snapshot.origin : wanted
   const { cpuCount, memoryMB, diskMB, gpuCount = 0 } = plan?.sizeFor(wanted) ?? wanted
   const restored = plan?.memory ? plan.snapshot.origin : undefined
   return {

@@ -109,7 +109,8 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
   if (!record) return undefined
   const sizes = await Promise.all(filesOf(record).map((name) => ifPresent(stat(join(folder, name)))))
   const bytes = sizes.reduce((sum, size) => sum + (size?.blocks ?? 0) * 512, 0)
-  const memory = record.build !== null && !(await isConsumed(folder))
+  const used = await isConsumed(folder)
+  const memory = record.build !== null && !used
   const size = sizeOf(record.origin)
   const roots = rootsOf(record.origin)
   const { imported, arriving } = record
@@ -119,6 +120,7 @@ export async function describeSnapshot(folder: string): Promise<Snapshot | undef
     size,
     bytes,
     roots,
+    ...(used && { used }),
     ...(imported && { imported }),
     ...(arriving && { arriving }),
   }

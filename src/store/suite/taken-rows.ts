@@ -1,0 +1,95 @@
+/** Rows of paused sandboxes that another node takes over. */
+import assert from 'node:assert/strict'
+import { newUUID } from '../../lib/ids.ts'
+import type { Stores } from '../stores.ts'
+import { aSnapshot, insertPaused, insertTeam, storePaused, takePaused, time } from './rows.ts'
+
+const stored = { at: time, needs: { cpu: 'x' } }
+/** The name that the Warren which takes over a paused sandbox gives its snapshot. */
+const taken = 'taken'
+
+export async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
+  const paused = await insertPaused(one, teamID, aSnapshot())
+  const { sandboxID, runID, snapshot, version } = paused
+  const [known] = await one.storedBytes.listUnstored()
+  const unstored = { snapshotName: snapshot!.name, nodeID: 'one', stored: null }
+  assert.deepEqual(known, { sandboxID, runID, version, ...unstored })
+  assert.deepEqual(await other.storedBytes.listUnstored(), [])
+  const at = { sandboxID, runID, nodeID: 'one' }
+  const take = (seen = {}) => takePaused(other, sandboxID, taken, seen)
+  assert.equal(await take(), false, 'the object store does not have it')
+  assert.equal(await other.storedBytes.markSandbox(at, stored), false, 'it is not theirs')
+  assert.equal(await one.storedBytes.markSandbox({ sandboxID, runID: 'an earlier run' }, stored), false)
+  assert.equal(await one.storedBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
+  assert.equal(await one.storedBytes.markSandbox(at, stored), true)
+  assert.equal(await take(), false, 'the object store does not have its template')
+  await storePaused(one, paused, stored)
+  assert.deepEqual((await other.storedBytes.findPaused(sandboxID))?.stored, stored)
+  assert.equal(await take({ runID: 'an earlier run' }), false)
+  assert.equal(await take({ version: version - 1 }), false, 'an earlier version of the row')
+  assert.equal(await take(), true)
+  assert.equal(await take({ nodeID: 'one' }), false, 'its owner is another by now')
+  const theirs = (await other.sandboxes.find(sandboxID))!
+  assert.deepEqual([theirs.state, theirs.snapshot], ['paused', { ...snapshot, name: taken }])
+  assert.equal(await one.sandboxes.find(sandboxID), undefined)
+  assert.deepEqual(await one.storedBytes.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+}
+
+export async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const paused = await insertPaused(one, team.teamID, aSnapshot())
+  const resume = (stores: Stores, runID: string, version = paused.version) =>
+    stores.sandboxes.resumeWithinLimits({ ...paused, version }, team.limits, { runID })
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
+  assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
+  await storePaused(one, paused, stored)
+  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
+  await takePaused(other, paused.sandboxID, taken)
+  assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
+  assert.deepEqual(
+    await resume(other, 'theirs'),
+    { moved: undefined },
+    'the row is of another version by now',
+  )
+  const { version } = (await other.sandboxes.find(paused.sandboxID))!
+  const storedFrom = { runID: paused.runID, ...stored }
+  assert.deepEqual(await resume(other, 'theirs', version), {
+    moved: {
+      ...paused,
+      state: 'resuming',
+      runID: 'theirs',
+      snapshot: { ...paused.snapshot, name: taken, storedFrom },
+      version: version + 1,
+    },
+  })
+}
+
+export async function rowsThatCameBack(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const seen = await insertPaused(one, team.teamID, aSnapshot())
+  await storePaused(one, seen, stored)
+  await takePaused(other, seen.sandboxID, 'theirs')
+  await takePaused(one, seen.sandboxID, 'mine again')
+  const now = (await one.sandboxes.find(seen.sandboxID))!
+  assert.deepEqual([now.runID, now.state], [seen.runID, seen.state])
+  const changes = { runID: newUUID() }
+  assert.deepEqual(await one.sandboxes.resumeWithinLimits(seen, team.limits, changes), { moved: undefined })
+  assert.equal(await one.sandboxes.setSnapshot(seen, aSnapshot({ memory: false })), undefined)
+  const at = { ...seen, from: ['paused'] as const }
+  assert.equal(await one.sandboxes.move(at, 'killing', { endReason: 'lost' }), undefined)
+  assert.deepEqual(await one.sandboxes.find(seen.sandboxID), now)
+}
+
+export async function resumeForgets(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const row = await insertPaused(one, team.teamID, aSnapshot())
+  const { sandboxID } = row
+  await storePaused(one, row, stored)
+  await one.sandboxes.resumeWithinLimits(row, team.limits, { runID: 'next' })
+  assert.equal(await other.storedBytes.findPaused(sandboxID), undefined, 'it is not paused')
+  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  assert.equal((await other.storedBytes.findPaused(sandboxID))?.stored, null)
+  assert.equal(await takePaused(other, sandboxID, taken), false)
+}
