@@ -1,6 +1,6 @@
 /** What each change of a row means for what clients were told of its sandbox, and what no change may do to that. */
 import { followContent } from './kept-content.ts'
-import type { Ask, LedgerEntry } from './ledger.ts'
+import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'
 import { handedOverWith } from './simulated-agent.ts'
@@ -15,9 +15,7 @@ export function noteChange(
   const { ledger } = simulation
   const entry = ledger.entry(after.teamID, after.sandboxID, Number(after.metadata.node ?? 0))
   if (!before) {
-    const isItsCreate = ({ verb, number }: Ask) =>
-      verb.startsWith('create') && String(number) === after.metadata.ask
-    entry.madeBy = [...ledger.underway].find(isItsCreate)
+    entry.madeBy = isFork(simulation, after) ? undefined : ledger.creates.get(Number(after.metadata.ask))
     const { allowInternetAccess } = after.options
     if (allowInternetAccess !== null) entry.closed = !allowInternetAccess
   }
@@ -30,6 +28,15 @@ export function noteChange(
   if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
   if (after.state === 'ended' && before?.state === 'killing') checkNothingRuns(simulation, after)
 }
+
+/** The copy of a sandbox has its metadata. */
+const isFork = ({ ledger, watch }: Simulation, { metadata, sandboxID }: WatchedSandbox): boolean =>
+  [...ledger.underway, ...ledger.unheard].some(
+    (ask) => ask.verb === 'fork' && watch.sandboxes.get(ask.sandboxID!)?.metadata.ask === metadata.ask,
+  ) &&
+  [...watch.sandboxes.values()].some(
+    (row) => row.sandboxID !== sandboxID && row.metadata.ask === metadata.ask,
+  )
 
 /** What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when. */
 function forgetToldEnds({ nodes }: Simulation, entry: LedgerEntry): void {

@@ -10,6 +10,12 @@ export type Ask = Request & {
   /** The process of another node that it was passed on to. */
   passedOnTo?: number
   teamID: string
+  /** Its door chooses the node, and goes on with another one if that one dies or cannot be reached any more. */
+  isPlaced?: boolean
+  onCut?: () => void
+  /** In elapsed milliseconds; `answeredMs` is unset while nobody has heard. */
+  askedMs: number
+  answeredMs?: number
   sandboxID: string | undefined
   /** The snapshot that it deletes from the quarantine. */
   discards?: string
@@ -56,6 +62,8 @@ export class Ledger {
   /** The node whose disk has the snapshot. */
   readonly snapshotNodes = new Map<string, number>()
   readonly underway = new Set<Ask>()
+  /** By number: all creates. */
+  readonly creates = new Map<number, Ask>()
   /** Requests that a node carries out for another one, whose client does not hear of them any more. */
   readonly unheard = new Set<Ask>()
   /** Names of nodes that were told to drain. */

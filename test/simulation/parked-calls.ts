@@ -17,6 +17,8 @@ export type CallFault =
   | 'answer-lost'
   /** It takes minutes, or until it is called off. */
   | 'hangs'
+  /** A statement whose caller is told that it failed, and that takes effect up to 20 s later. */
+  | 'lands-late'
 
 export type ParkedCall = {
   /** Which life of a process made it. */
@@ -169,6 +171,16 @@ export class ParkedCalls {
       throw passingFailure(part)
     }
     const work = Reflect.get(target, method) as (...args: unknown[]) => Promise<unknown>
+    if (fault === 'lands-late') {
+      void this.park(process, policy.lateBy() ?? 0, undefined, { isStatement: true })
+        .then(() => work.apply(target, args))
+        .then(
+          (value) => policy.note(() => `${text()} lands late: ${describe(value)}`),
+          (error) => policy.note(() => `${text()} lands late, and rejects: ${error.message}`),
+        )
+      policy.note(() => `${text()} seems to fail`)
+      throw passingFailure(part)
+    }
     const outcome = await work.apply(target, args).then(
       (value) => ({ value }),
       (error) => ({ error }),

@@ -3,6 +3,7 @@
  * together for its faults comes often. The rest of the plan is as the seed says.
  */
 import { earlyMishaps, earlyVerbs, resumeEarly } from './early-resume-profile.ts'
+import { ownerProfiles } from './owner-profiles.ts'
 import { type Mishap, type Plan, type ProfileName, planRequest, type Verb } from './plan.ts'
 import { setGenerousLimits, setTeams } from './plan-teams.ts'
 import type { Random } from './random.ts'
@@ -367,6 +368,7 @@ export const profiles: Record<ProfileName, Profile> = {
     mishapCount: [1, 5],
     change: resumeEarly,
   },
+  ...ownerProfiles,
 }
 
 /** Puts the requests and mishaps of the profile in place of those of the plan. */

@@ -18,6 +18,7 @@ export type WatchedSandbox = {
   sandboxID: string
   teamID: string
   nodeID: string
+  buildID: string
   /** The object store has the snapshot of its pause. */
   isStored: boolean
   state: SandboxState
@@ -238,7 +239,10 @@ export class RowWatch {
     const reason = before.state === 'killing' ? before.endReason : 'lost'
     if (after.endReason !== reason)
       report(
-        new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}, not ${reason}`),
+        new Violation(
+          'reason told',
+          `${name(after)} ended with its node as ${after.endReason}, not ${reason}`,
+        ),
       )
   }
 
@@ -339,6 +343,7 @@ function watched(row: Row): WatchedSandbox {
     sandboxID: String(row.id),
     teamID: String(row.team_id),
     nodeID: String(row.node_id),
+    buildID: String(row.build_id),
     isStored: row.stored_at !== null,
     state: row.state as SandboxState,
     runID: String(row.run_id),

@@ -97,6 +97,8 @@ export class SimulatedNode {
   beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined
   readonly #webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
+  /** The layers on its disk. */
+  readonly #layers = new Set<string>()
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -202,7 +204,12 @@ export class SimulatedNode {
       this.#onUp(this)
       repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (this.#watchesMemory) repeat('look at the memory', lookEvery, () => memoryGuard.look())
-      if (membership) repeat('give a sign of life', () => signOfLifeEveryMs, () => membership.renew())
+      if (membership)
+        repeat(
+          'give a sign of life',
+          () => signOfLifeEveryMs,
+          () => membership.renew(),
+        )
       if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
       if (drainer) repeat('move sandboxes off this node', drainEvery, () => drainer.run())
     }
@@ -240,7 +247,8 @@ export class SimulatedNode {
   /** The domain as the server joins it, over parked calls. */
   wire(clock: Clock) {
     const { process, world, disks } = this
-    const [plan, packs] = [this.#plan, this.#packs]
+    const plan = this.#plan
+    const packs = this.wall.time.elapsedMs < plan.storeFromMs ? undefined : this.#packs
     const wrap: Wrap = (part, name, target, immediate) =>
       this.#calls.wrap(process, part, name, target, immediate)
     this.#driver = this.#newDriver(process)
@@ -269,10 +277,10 @@ export class SimulatedNode {
         objectStorage: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
           packs: this.#packStore(wrap('objects', 'packs', packs, ['list']), wrap),
-          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),
+          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list']), this.#layers),
         },
         driver,
-        createBuilder: newSimulatedBuilder,
+        createBuilder: (tools) => newSimulatedBuilder(tools, this.#layers),
         agent: wrap('agent', 'agent', newSimulatedAgent(world)),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
         volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),

@@ -8,7 +8,7 @@ import { startDueSoon } from './due-soon.ts'
 import { mayMove, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
 import { askWhyUnfitFrom, handOverFrom } from './hops.ts'
 import { writeEarly } from './kept-content.ts'
-import { Ledger } from './ledger.ts'
+import { type Ask, Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
 import { Random } from './random.ts'
@@ -34,6 +34,9 @@ export type HistoryOptions = {
   trustsRecord?: boolean
 }
 
+/** How long it may take until a create that failed is taken back: a round of the reconciler. */
+const takenBackMs = 70_000
+
 export class Simulation {
   readonly plan: Plan
   readonly database: SimulatedDatabase
@@ -46,6 +49,8 @@ export class Simulation {
   readonly calls: ParkedCalls
   readonly nodes: SimulatedNode[]
   readonly packs: SimulatedPacks
+  /** What a node finds under another prefix. */
+  readonly otherPacks: SimulatedPacks
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
   readonly builds: BuildWatch
@@ -55,7 +60,8 @@ export class Simulation {
   step = 0
   /** The number of the next request that no plan has. */
   nextRush = 1000
-  hadOutage = false
+  /** When a node did not reach the store, in elapsed milliseconds. */
+  readonly #outages: { fromMs: number; untilMs: number }[] = []
   /** The nodes that the operator forgets at this moment. */
   readonly forgotten = new Set<string>()
   /** What is to happen when this step is done. */
@@ -100,6 +106,7 @@ export class Simulation {
     })
     this.calls = this.#newCalls()
     this.packs = new SimulatedPacks((key) => this.#checkPack(key))
+    this.otherPacks = new SimulatedPacks(() => {})
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
   }
 
@@ -126,6 +133,18 @@ export class Simulation {
   /** Called once so much time has elapsed. */
   onElapsed(atMs: number, action: () => void): void {
     this.#later.push({ atMs, action })
+  }
+
+  noteOutage(forMs: number): void {
+    const { elapsedMs } = this.time
+    this.#outages.push({ fromMs: elapsedMs, untilMs: elapsedMs + forMs })
+  }
+
+  /** A node did not reach the store while this request was carried out, or soon after, when it may have been taken back. */
+  metOutage({ askedMs, answeredMs = this.time.elapsedMs }: Ask): boolean {
+    return this.#outages.some(
+      ({ fromMs, untilMs }) => fromMs <= answeredMs + takenBackMs && untilMs >= askedMs - takenBackMs,
+    )
   }
 
   passTime(ms: number): void {
@@ -234,7 +253,7 @@ export class Simulation {
         routes: () => this.nodes?.[at]?.core?.routes,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
-      packs: plan.isCluster ? this.packs : undefined,
+      packs: plan.isCluster ? (at === plan.otherPrefixNode ? this.otherPacks : this.packs) : undefined,
       webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),

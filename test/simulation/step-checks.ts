@@ -51,7 +51,12 @@ function checkKilled({ ledger, nodes, report }: Simulation): void {
     for (const [sandboxID, { running, frozen }] of world.sandboxes) {
       if (!running || frozen || isForgotten || oldCopies.has(sandboxID) || !ledger.killTold.has(sandboxID))
         continue
-      report(new Violation('killed', `${shortID(sandboxID)} runs on ${name}, and a client was told that it is killed`))
+      report(
+        new Violation(
+          'killed',
+          `${shortID(sandboxID)} runs on ${name}, and a client was told that it is killed`,
+        ),
+      )
     }
   }
 }

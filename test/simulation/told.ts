@@ -6,6 +6,7 @@ import type { Team } from '../../src/core/team/team.ts'
 import type { WantedMount } from '../../src/core/volume/volume.ts'
 import type { Ask } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
+import { createPlaced } from './placing.ts'
 import { variablesOf, writtenKey } from './simulated-agent.ts'
 import type { Core } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
@@ -41,7 +42,10 @@ export async function create(
       autoResume,
     },
   }
-  const sandbox = await core.service.create(team, request, claim)
+  const isPlaced = simulation.plan.isCluster && template === 'base' && volumeMounts.length === 0
+  const sandbox = isPlaced
+    ? await createPlaced(asked, request, claim)
+    : await core.service.create(team, request, claim)
   checkOwn(asked, sandbox, claim?.key)
   return made(asked, sandbox)
 }
