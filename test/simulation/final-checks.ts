@@ -53,6 +53,12 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     else if (node.core!.routes.whyHeld(route))
       say('row and reality', `${name} runs and is recorded as frozen`)
     if (there) checkEgress(name, row, entry, there.enforced, say)
+    const client = there && node.gate?.clients.get(String(there.handle.data.address))
+    if (there && node.gate && client?.sandboxID !== row.sandboxID)
+      say(
+        'egress policy',
+        `${name} runs, and the gate takes its connections for those of ${client ? shortID(client.sandboxID) : 'nobody'}`,
+      )
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }

@@ -145,6 +145,20 @@ export const ownerProfiles = {
       plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02, hangs: 0.02 }
     },
   },
+  addresses: {
+    verbs: { create: 10, kill: 8, pause: 4, connect: 4, fork: 1, 'set-timeout': 1 },
+    requests: [10, 26],
+    clients: [3, 5],
+    timeoutsMs: [5000, lasting],
+    mishaps: { round: 5, crash: 2, death: 4 },
+    mishapCount: [1, 6],
+    change(plan: Plan, random: Random) {
+      setGenerousLimits(plan)
+      plan.hasGate = true
+      plan.warmSandboxes = random.pick([0, 0, 1])
+      plan.faults.driver = { 'answer-lost': random.pick([0, 0.1]), hangs: random.pick([0, 0.05]) }
+    },
+  },
   'late commits': {
     verbs: { create: 6, kill: 2, pause: 5, connect: 5, snapshot: 4, fork: 1, 'create from a snapshot': 4 },
     requests: [6, 18],

@@ -46,7 +46,7 @@ export type CallPolicy = {
   /** Whether the answer of this call is held up as well: until chance lets it go, or until others have gone on. */
   holdsAnswer: (method: string, process: number) => 'a moment' | 'until it is old' | undefined
   /** Told of every call before it takes effect. */
-  onCall?: (name: string, method: string, args: readonly unknown[]) => void
+  onCall?: (process: number, name: string, method: string, args: readonly unknown[]) => void
   /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
   lateBy: () => number | undefined
   note: Note
@@ -162,7 +162,7 @@ export class ParkedCalls {
     const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
     const isStatement = part === 'store' && fault !== 'fails'
-    policy.onCall?.(name, method, args)
+    policy.onCall?.(process, name, method, args)
     await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal, { isStatement })
     if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
       policy.note(() => `${text()} fails`)

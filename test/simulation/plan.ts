@@ -118,6 +118,7 @@ export const machineProfiles = [
   'webhooks',
   'used-up memory',
   'late commits',
+  'addresses',
 ] as const
 export const clusterProfiles = [
   'drains',
@@ -174,6 +175,8 @@ export type Plan = {
   keepsTime: boolean
   hasVolumes: boolean
   hasBuilds: boolean
+  /** Sandboxes may reach some names alone, by way of the gate. */
+  hasGate: boolean
   hasWebhooks: boolean
   /** How likely a receiver of webhooks answers otherwise than it should. */
   receiverAnswers: Partial<Record<ReceiverAnswer, number>>
@@ -283,6 +286,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     keepsTime: false,
     hasVolumes: false,
     hasBuilds: false,
+    hasGate: false,
     writesEarly: false,
     hasWebhooks: false,
     receiverAnswers: {},

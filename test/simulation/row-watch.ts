@@ -121,6 +121,8 @@ export class RowWatch {
     // A sandbox without a row keeps running until the next snapshot of it.
     const isThawing = isThawed(pausedSandboxOf(name) ?? '')
     const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
+    // With its sandbox goes what is left of its earlier moments.
+    if (this.#parts.wasKillAsked(pausedSandboxOf(name) ?? '')) return undefined
     return isKept ? 'the quarantine' : undefined
   }
 
@@ -198,7 +200,10 @@ export class RowWatch {
     }
     const isReopened = before.state === 'ended' && after.state === 'paused'
     if (isReopened && this.#parts.isRecovered(after.sandboxID)) return
-    const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state)
+    // The door of a create gives it up if the answer of its node is lost.
+    const isGivenUp = before.state === 'creating' && after.endReason === 'create_failed'
+    const isLegal =
+      before.state === after.state || legalMoves[before.state].includes(after.state) || isGivenUp
     if (!isLegal || before.state === 'ended') {
       report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
     }

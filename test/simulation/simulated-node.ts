@@ -16,10 +16,12 @@ import type { Clock } from '../../src/lib/clock.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
+import { FakeGate } from '../support/fake-gate.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
 import { notedLog } from './noted-log.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
+import type { RateWatch } from './rate-watch.ts'
 import { noLoad, sameFacts } from './same-reports.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
@@ -60,10 +62,13 @@ export class SimulatedNode {
   readonly memory: SimulatedMemory
   readonly #freeBytes: () => number
   readonly #note: Note
+  readonly #rates: RateWatch
   #driver: FakeDriver | undefined
   readonly #newProcess: () => number
   process = 0
   core: Core | undefined
+  /** Of the process that is there; undefined where no sandbox has rules by name. */
+  gate: FakeGate | undefined
   clock: ProcessClock | undefined
   /** Set once the boot is done: from then on it takes requests. */
   isUp = false
@@ -118,6 +123,7 @@ export class SimulatedNode {
     disks: SimulatedDisks
     freeBytes: () => number
     note: Note
+    rates: RateWatch
     newProcess: () => number
     /** How it offers sandboxes to the others. */
     handOverFrom: (node: SimulatedNode) => HandOver
@@ -142,6 +148,7 @@ export class SimulatedNode {
     this.memory = new SimulatedMemory(parts.world, parts.time)
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
+    this.#rates = parts.rates
     this.#newProcess = parts.newProcess
     this.#handOverFrom = parts.handOverFrom
     this.#askWhyUnfitFrom = parts.askWhyUnfitFrom
@@ -264,12 +271,14 @@ export class SimulatedNode {
     const wrapped = Object.fromEntries(stores) as Stores
     disks.beforeReleased = () => this.#calls.parkOrFail(process, 'volumes')
     const routes = new RouteTable()
-    const log = notedLog(this.name, this.#note)
+    this.gate = plan.hasGate ? new FakeGate() : undefined
+    const log = notedLog(this.name, this.#note, this.#rates)
     const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
     const domain = joinDomain(
       {
         ...noBuilds,
         ...noEgress,
+        gate: this.gate,
         routes,
         clock,
         log,
@@ -346,7 +355,7 @@ export class SimulatedNode {
     return new Membership({
       nodes: stores.nodes,
       clock,
-      log: notedLog(this.name, this.#note),
+      log: notedLog(this.name, this.#note, this.#rates),
       self: { nodeID: this.name, runID: newNodeRunID(this.name), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: () => closeForgottenRoutes({ stores, routes }),

@@ -12,6 +12,7 @@ import { type Ask, Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
 import { Random } from './random.ts'
+import { RateWatch } from './rate-watch.ts'
 import { RowWatch, type WatchedSandbox } from './row-watch.ts'
 import { SimulatedDisks } from './simulated-disks.ts'
 import { SimulatedNode } from './simulated-node.ts'
@@ -51,6 +52,7 @@ export class Simulation {
   readonly packs: SimulatedPacks
   /** What a node finds under another prefix. */
   readonly otherPacks: SimulatedPacks
+  readonly rates: RateWatch
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
   readonly builds: BuildWatch
@@ -94,6 +96,7 @@ export class Simulation {
       olderClients: false,
       limits: { ...defaultTeamLimits, ...limits },
     }))
+    this.rates = new RateWatch(this.time, (violation) => this.report(violation))
     this.watch = this.#newWatch()
     this.volumes = new VolumeWatch(this)
     this.builds = new BuildWatch(this)
@@ -228,13 +231,16 @@ export class Simulation {
     return new ParkedCalls(this.time, {
       ...this.faults.policy,
       absence: (method) => (method in absent ? { value: absent[method] } : undefined),
-      onCall: (name, method, args) => noteCall(this, name, method, args),
+      onCall: (process, name, method, args) => {
+        this.rates.seeCall(process)
+        noteCall(this, name, method, args)
+      },
       note: this.note,
     })
   }
 
   #newNode(at: number): SimulatedNode {
-    const { plan, time, calls, note, database, watch, report, ledger } = this
+    const { plan, time, calls, note, rates, database, watch, report, ledger } = this
     const name = `node${at}`
     const isOwn = (row: WatchedSandbox) => this.isOn(name, row)
     return new SimulatedNode({
@@ -242,6 +248,7 @@ export class Simulation {
       time,
       calls,
       note,
+      rates,
       plan,
       stores: database.storesOf(this.#ownerName(at)),
       world: newWatchedWorld({
@@ -251,6 +258,7 @@ export class Simulation {
         report,
         note,
         routes: () => this.nodes?.[at]?.core?.routes,
+        gateClientOf: (address) => this.nodes?.[at]?.gate?.clients.get(address)?.sandboxID,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
       packs: plan.isCluster ? (at === plan.otherPrefixNode ? this.otherPacks : this.packs) : undefined,

@@ -18,6 +18,9 @@ export const wishOf = ({ timeoutMs, memory }: Ask) => ({ timeoutMs: timeoutMs ||
 export const stillHeard = ({ simulation, ask }: Asked): boolean => simulation.ledger.underway.has(ask)
 export const nowAt = ({ simulation, ask }: Asked): number => simulation.nodes[ask.node]!.wall.now()
 
+/** Only this name, so that every connection goes to the gate. */
+const byName = { allowOut: ['allowed.test'], denyOut: ['0.0.0.0/0'] }
+
 export async function create(
   asked: Asked,
   template: string,
@@ -35,7 +38,7 @@ export async function create(
     metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
     options: {
       allowInternetAccess,
-      network: null,
+      network: simulation.plan.hasGate ? byName : null,
       secure: true,
       autoPause,
       autoPauseMemory: true,
