@@ -4,9 +4,10 @@
  * The driver sets the host's limit higher by the memory that gVisor itself needs; growth between two checks
  * uses that margin.
  */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { systemClock } from '../lib/clock.ts'
+import { processStart } from '../lib/process-start.ts'
 
 /** As a pid: all processes but init and our own. */
 export const everybody = -1
@@ -180,7 +181,7 @@ function ownMachine(): SandboxMachine {
       const marks = readdirSync('/dev').filter((name) => name.startsWith(gpuMark))
       if (marks.length === 0) return false
       // A process that died meanwhile has left its mark behind.
-      if (marks.some((name) => existsSync(`/proc/${name.slice(gpuMark.length)}`))) return true
+      if (marks.some((name) => processStart(Number(name.slice(gpuMark.length))) !== undefined)) return true
       const freedAt = statSync(gpuFreedMark, { throwIfNoEntry: false })?.mtimeMs ?? 0
       return Math.abs(systemClock.now() - freedAt) < gpuFreedWithinMs
     },

@@ -101,13 +101,9 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     throw new StartRefusal(error.code, error.message, { cause: error })
   })
   closers.add('the node', () => membership.leave())
-  closers.add(
-    'signs of life',
-    repeatEvery(renewEveryMs, 'tell the others that this node lives', log, async () => {
-      await membership.renew()
-      await domain.warm.setDraining(membership.isDraining)
-    }),
-  )
+  closers.add('signs of life', membership.keepAlive())
+  const fitPool = () => domain.warm.setDraining(membership.isDraining)
+  closers.add('the pool of a draining node', repeatEvery(renewEveryMs, 'empty the warm pool', log, fitPool))
   startForgetting(parts, membership, closers)
   const reachability = new Reachability(clock, ({ nodeID: peerID, why }) => {
     log.warn(

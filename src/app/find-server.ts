@@ -1,10 +1,10 @@
 /** Finds the server of the data folder, for the commands that call it. */
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import type { ServerAccess } from '../cli/admin-client.ts'
 import type { ServerLocation } from '../cli/env.ts'
 import type { TeamAccess } from '../cli/template-client.ts'
 import { AppError } from '../lib/app-error.ts'
+import { processStart } from '../lib/process-start.ts'
 import type { Config, clientVariables } from './config.ts'
 import { dataPaths, loadSecrets, readCredentials, readServerFile } from './data-folder.ts'
 
@@ -14,7 +14,7 @@ export async function findServer(
   const paths = dataPaths(config.dataDir, config.secretsDir ?? undefined)
   const server = await readServerFile(paths)
   // The file outlives a killed server; its process does not.
-  if (!server || !existsSync(`/proc/${server.pid}`)) {
+  if (!server || processStart(server.pid) === undefined) {
     throw new AppError(
       'unavailable',
       `No Warren is running on ${config.dataDir}. Start it with \`npm start\`; if it runs on another data folder, set WARREN_DATA_DIR.`,

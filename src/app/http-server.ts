@@ -102,7 +102,7 @@ export function listen(server: Server, host: string, port: number, inherited?: n
   return new Promise((resolve, reject) => {
     server.once('error', async (error) => {
       const problem = await portProblem(host, port)
-      reject(new AppError('unavailable', problem ?? error.message, { cause: error }))
+      reject(new AppError('unavailable', problem?.text ?? error.message, { cause: error }))
     })
     server.listen({ host, port }, resolve)
   })

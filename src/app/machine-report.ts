@@ -1,5 +1,6 @@
 /** The operator's report on this server: its state, and the doctor's findings. */
 import type { ApiParts } from '../api/context.ts'
+import type { Uploader } from '../core/object-storage/uploader.ts'
 import type { WarmPool } from '../core/sandbox/warm-pool/warm-pool.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Stores } from '../store/stores.ts'
@@ -15,6 +16,8 @@ export type MachineReportParts = {
   warm: Pick<WarmPool, 'count'>
   creates: Pick<RecentCreates, 'read'>
   problems: Pick<RecentProblems, 'list'>
+  /** Undefined without an object store. */
+  uploader: Pick<Uploader, 'waiting'> | undefined
   clock: Clock
 }
 
@@ -26,12 +29,13 @@ const dateTime = (ms: number) => new Date(ms).toISOString()
 export function createMachineReport(
   parts: MachineReportParts,
 ): Pick<ApiParts, 'describeMachine' | 'examineMachine'> {
-  const { config, isolation, stores, warm, creates, problems, clock } = parts
+  const { config, isolation, stores, warm, creates, problems, uploader, clock } = parts
   const startedAt = dateTime(clock.now())
   let examined: { at: number; report: ReturnType<ApiParts['examineMachine']> } | undefined
   return {
     async describeMachine() {
       const counts = await stores.sandboxes.countByState()
+      const waiting = await uploader?.waiting()
       return {
         version,
         startedAt,
@@ -39,6 +43,13 @@ export function createMachineReport(
         warmPool: warm.count(),
         creates: creates.read(),
         sandboxes: Object.fromEntries(counts.map(({ state, count }) => [state, count])),
+        ...(waiting && {
+          objectStore: {
+            waitingTemplates: waiting.builds,
+            waitingSandboxes: waiting.sandboxes,
+            onlyHere: waiting.onlyHere,
+          },
+        }),
         problems: problems.list().map((problem) => ({ ...problem, at: dateTime(problem.at) })),
       }
     },

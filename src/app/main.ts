@@ -168,7 +168,10 @@ async function startServer(args: string[]): Promise<string | number> {
   const config = refusingStart(loadConfig)
   process.title = 'warren'
   const { start } = await import('./start.ts')
-  await start(config)
+  await start(config).catch((error) => {
+    // A failed start leaves threads, timers and handlers of signals behind, which would keep the process.
+    process.exit(report(error))
+  })
   return 0
 }
 

@@ -88,6 +88,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       warm: domain.warm,
       problems,
       creates: telemetry.creates,
+      uploader: domain.objectStorage?.uploader,
     })
     const dashboard = {
       ...machine,

@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import test from 'node:test'
-import { refusePort } from './port.ts'
 import { refuseMachine } from './start.ts'
 import { refusedStatus, StartRefusal } from './start-refusal.ts'
 
@@ -21,20 +19,4 @@ test('an impossible machine or setting ends the start with its own exit status',
   const { status, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' })
   assert.match(stderr, /^WARREN_PORT is 'no port'/)
   assert.equal(status, refusedStatus)
-})
-
-test('a taken port is rejected with the process that has it and how to choose another', async (t) => {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.after(() => server.close())
-  const { port } = server.address() as { port: number }
-  await assert.rejects(
-    refusePort('127.0.0.1', port),
-    new RegExp(`Port ${port} is taken by .*process ${process.pid}.*WARREN_PORT=`),
-  )
-})
-
-test('a free port is taken, and an address of another machine is refused', async () => {
-  await refusePort('127.0.0.1', 0)
-  await assert.rejects(refusePort('192.0.2.1', 3000), /no address 192\.0\.2\.1/)
 })

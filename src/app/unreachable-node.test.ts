@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ApiNode, openApiCluster } from '../../test/support/api-cluster.ts'
 import { gate, request, turning, until } from '../../test/support/domain.ts'
+import { header } from '../contract/constants.ts'
+import { AppError } from '../lib/app-error.ts'
 
 type Nodes = [ApiNode, ApiNode, ApiNode]
 type Cluster = Awaited<ReturnType<typeof openApiCluster>>
@@ -165,6 +167,87 @@ test('a create whose answer is lost after the sandbox ran is answered with that 
   assert.equal(extended.status, 204)
 })
 
+/** A door that creates nothing itself, and one node that does. */
+async function openPair() {
+  const cluster = await openApiCluster(['one', 'other'])
+  cluster.statuses.set('one', 'draining')
+  const [one, other] = cluster.nodes as [ApiNode, ApiNode]
+  return { cluster, one, other, [Symbol.asyncDispose]: () => cluster[Symbol.asyncDispose]() }
+}
+
+const ask = (node: ApiNode, headers: Record<string, string> = {}) =>
+  node.call('POST', '/v2/sandboxes', {
+    body: { templateID: 'base' },
+    headers: { 'X-API-Key': node.key, ...headers },
+  })
+
+test('a create whose only node breaks off after the sandbox ran is answered with that sandbox', async () => {
+  await using opened = await openPair()
+  const { one, other } = opened
+  let isDropped = false
+  other.fixture.faults.after = (method, [, to]) => {
+    if (isDropped || method !== 'move' || to !== 'running') return
+    isDropped = true
+    other.dropPeers()
+  }
+  const { status, sandboxID } = await create(one)
+  assert.equal(status, 201)
+  assert.deepEqual(
+    (await unended([other])).map((row) => row.sandboxID),
+    [sandboxID],
+  )
+})
+
+for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, string>[]) {
+  const whose = 'Idempotency-Key' in headers ? "with the client's key" : 'without a key'
+  test(`a create ${whose} that was answered with "try again" leaves nothing, also if its node goes on late`, async () => {
+    await using opened = await openPair()
+    const { one, other } = opened
+    const held = gate()
+    const outcome = Promise.withResolvers<void>()
+    other.fixture.faults.before = async (method) => {
+      if (method !== 'insertWithinLimits') return
+      other.fixture.faults.before = () => {}
+      other.dropPeers()
+      await held.opened
+    }
+    other.fixture.faults.after = (method) => {
+      if (method === 'insertWithinLimits') outcome.resolve()
+    }
+    const answer = await ask(one, headers)
+    assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'])
+    assert.match(await answer.text(), /None of the nodes .* Try again/)
+    held.open()
+    await outcome.promise
+    await other.fixture.service.create(other.fixture.team, request())
+    assert.equal((await unended([other])).length, 1, 'only the sandbox that was created afterwards')
+    assert.equal((await other.fixture.driver.list()).length, 1)
+    other.fixture.faults.after = () => {}
+    assert.equal((await create(one, headers)).status, 201, 'the next attempt')
+  })
+}
+
+test('a door that cannot find out whether a create took place does not say "try again"', async () => {
+  await using opened = await openPair()
+  const { one, other } = opened
+  const { owners } = one.fixture.stores
+  owners.giveUpCreate = async () => {
+    throw new AppError('unavailable', 'The database cannot be reached.')
+  }
+  other.fixture.faults.before = (method) => {
+    if (method === 'insertWithinLimits') other.dropPeers()
+  }
+  for (const [headers, shouldRetry] of [
+    [{}, false],
+    [{ 'Idempotency-Key': 'mine' }, true],
+  ] as const) {
+    const answer = await turning(one.fixture.clock, ask(one, headers))
+    const told = answer.headers.get(header.shouldRetry)
+    assert.deepEqual([answer.status, told], [503, String(shouldRetry)])
+    assert.match(await answer.text(), /does not tell whether it created the sandbox/)
+  }
+})
+
 /** What a create calls, in turn: the steps at which its answer may be lost. */
 async function createOf(node: ApiNode, atStep: (step: number) => Promise<void>): Promise<number> {
   const { service, team, faults, driver } = node.fixture
@@ -179,23 +262,27 @@ async function createOf(node: ApiNode, atStep: (step: number) => Promise<void>):
   return steps
 }
 
-const claim = { key: 'attempt:1', requestHash: 'hash' }
+const claim = { key: 'mine', requestHash: 'hash', attemptKey: 'attempt:1' }
+const nextClaim = { ...claim, attemptKey: 'attempt:2' }
 
 test('wherever a create is when its answer is lost, one sandbox runs in the end', async () => {
   for (let lostAt = 0, steps = 1; lostAt < steps; lostAt++) {
     await using cluster = await openApiCluster(['one', 'other'])
     const [one, other] = cluster.nodes as [ApiNode, ApiNode]
     const { team, stores, clock } = other.fixture
-    let second: Promise<{ sandboxID: string }> | undefined
+    const { service } = other.fixture
+    let made: { sandboxID: string } | undefined
     const first = createOf(one, async (step) => {
       if (step !== lostAt) return
-      const lost = { teamID: team.teamID, key: claim.key, nodeID: 'one', at: clock.now() }
-      await stores.owners.giveUpCreate(lost)
-      second = other.fixture.service.create(team, request(), claim)
-      await second
+      const { key, attemptKey } = claim
+      const lost = { teamID: team.teamID, key, attemptKey, nodeID: 'one', at: clock.now() }
+      const earlier = await stores.owners.giveUpCreate(lost)
+      made = await (earlier
+        ? service.createdBy(earlier, nextClaim)
+        : service.create(team, request(), nextClaim))
     })
     steps = await turning(clock, first)
-    const { sandboxID } = await second!
+    const { sandboxID } = made!
     const running = async () =>
       (await Promise.all(cluster.nodes.map(({ fixture }) => fixture.driver.list())))
         .flat()

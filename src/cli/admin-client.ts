@@ -2,6 +2,7 @@
 import { header } from '../contract/constants.ts'
 import type { BuiltInAnswer } from '../contract/rest/built-in.ts'
 import type { LostVolumeEntry, RecoveredVolume } from '../contract/rest/lost-volume.ts'
+import type { MachineReport } from '../contract/rest/machine.ts'
 import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
@@ -105,6 +106,10 @@ export class AdminClient {
 
   removeQuarantined(snapshotName: string): Promise<void> {
     return this.#call('DELETE', `/admin/quarantine/${encodeURIComponent(snapshotName)}`)
+  }
+
+  describeMachine(): Promise<MachineReport> {
+    return this.#call('GET', '/admin/machine')
   }
 
   listNodes(): Promise<Node[]> {

@@ -93,6 +93,21 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
       })
     })
 
+    it('says once that an address becomes free, and not if the sandbox was gone already', async () => {
+      const { driver } = bench
+      const freed: unknown[] = []
+      const stopListening = driver.onAddressFree((one) => freed.push(one))
+      const wanted = spec()
+      const handle = await driver.start(wanted)
+      assert.deepEqual(freed, [])
+      await Promise.all([driver.stop(handle), driver.stop(handle)])
+      await driver.stop(handle)
+      assert.deepEqual(freed, [{ sandboxID: wanted.sandboxID, handle }])
+      stopListening()
+      await driver.stop(await driver.start(spec()))
+      assert.equal(freed.length, 1)
+    })
+
     it('rejects a second sandbox with the same id and leaves the first alone', async () => {
       const first = spec()
       const handle = await bench.driver.start(first)

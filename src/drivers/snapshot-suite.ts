@@ -91,6 +91,17 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       if (keepsMemory()) assert.deepEqual(await sizeOf(await startFrom({}, asked)), saved)
     })
 
+    it('says that an address becomes free when a snapshot has ended its sandbox', async () => {
+      const { driver } = bench
+      const freed: DriverHandle[] = []
+      const stopListening = driver.onAddressFree(({ handle }) => freed.push(handle))
+      const handle = await sandbox()
+      await save(handle, 'end')
+      await listed(driver)
+      assert.deepEqual(freed, [handle])
+      stopListening()
+    })
+
     it('imports the memory and files of an exported snapshot, and reports that another machine took it', async () => {
       const { driver } = bench
       await save(await sandbox(), 'end')

@@ -69,7 +69,8 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
       const ports = new Map<number, number>()
       const runID = `run-${++made}`
       const endpoint = (port: number) => ({ host: '127.0.0.1', port: ports.get(port) ?? closedPort })
-      routes.set({ sandboxID, runID, endpoint, agentToken, trafficToken: trafficToken ?? null, ...more })
+      const leadsTo = { endpoint, start: runID }
+      routes.set({ sandboxID, runID, ...leadsTo, agentToken, trafficToken: trafficToken ?? null, ...more })
       return {
         sandboxID,
         map: (port, realPort) => void ports.set(port, realPort),

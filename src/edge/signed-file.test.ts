@@ -9,6 +9,7 @@ const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
 const route = (sandboxID: string, agentToken: string): Route => ({
   sandboxID,
   runID: sandboxID,
+  start: sandboxID,
   agentToken,
   trafficToken: null,
   endpoint: () => ({ host: '127.0.0.1', port: 1 }),

@@ -98,7 +98,7 @@ export class AdmittedSandboxes {
 
   admit(address: string, identity: GateClient): void {
     const known = this.#byAddress.get(address)
-    if (!known || known.identity.sandboxID !== identity.sandboxID) {
+    if (!known || known.identity.start !== identity.start) {
       known?.cutAll()
       this.#byAddress.set(address, new AdmittedSandbox(identity))
       return
@@ -113,8 +113,10 @@ export class AdmittedSandboxes {
     }
   }
 
-  forget(address: string): void {
-    this.#byAddress.get(address)?.cutAll()
+  forget(address: string, start: string): void {
+    const known = this.#byAddress.get(address)
+    if (known?.identity.start !== start) return
+    known.cutAll()
     this.#byAddress.delete(address)
   }
 

@@ -205,7 +205,7 @@ describe('DNS at the gate', within, () => {
       assert.equal(await sendUdp(world, message, 100), null)
     }
     assert.deepEqual(world.dns.asked, [])
-    world.gate.forget(world.sandbox)
+    world.forget()
     assert.equal(await sendUdp(world, question, 200), null)
   })
 

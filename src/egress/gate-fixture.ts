@@ -43,6 +43,8 @@ export type World = AsyncDisposable & {
   /** A loopback address that this test alone uses. */
   address(last: number): string
   admit(policy: Partial<EgressPolicy>, from?: string): void
+  /** Ends what `admit` began. */
+  forget(): void
   /** Servers; closed with the fixture. A name is put into the zone. */
   http(last: number, listener: RequestListener, name?: string): Promise<string>
   https(last: number, name: string, listener: RequestListener): Promise<string>
@@ -104,8 +106,10 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
     sandbox,
     address,
     admit(policy, from = sandbox) {
-      gate.admit(from, { sandboxID: `i${from}`, teamID: 'team', policy: { ...nothingAllowed, ...policy } })
+      const client = { sandboxID: `i${from}`, start: startAt(from), teamID: 'team' }
+      gate.admit(from, { ...client, policy: { ...nothingAllowed, ...policy } })
     },
+    forget: () => gate.forget(sandbox, startAt(sandbox)),
     async http(last, listener, name) {
       if (name) dns.zone.set(name, [address(last)])
       return await serve(createHttpServer(listener), last, 80)
@@ -188,3 +192,5 @@ export async function readAll(socket: Socket): Promise<string> {
   await Promise.race([once(socket, 'end'), once(socket, 'close')]).catch(() => {})
   return text
 }
+
+const startAt = (address: string) => `the start at ${address}`

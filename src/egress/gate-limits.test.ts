@@ -51,7 +51,7 @@ describe('a changed policy', within, () => {
     world.admit({ allowNames: ['one.example', 'two.example'] })
     world.admit({ allowNames: ['one.example', 'three.example'] })
     assert.deepEqual(await Promise.all([isCut(one), isCut(two)]), [false, true])
-    world.gate.forget(world.sandbox)
+    world.forget()
     assert.equal(await isCut(one), true)
     assert.equal(await isRefused(world.connect({ address: to, port: 443 })), true)
   })
@@ -148,8 +148,20 @@ describe('a changed policy', within, () => {
     const socket = await openTls(world, to, 'one.example')
     const policy = { internet: true, allowAddresses: [], allowNames: ['one.example'], denyAddresses: [] }
     const rest = { dnsServers: null, headerRules: [], proxy: null }
-    world.gate.admit(world.sandbox, { sandboxID: 'iother', teamID: 'other', policy: { ...policy, ...rest } })
+    const other = { sandboxID: 'iother', start: 'of another', teamID: 'other' }
+    world.gate.admit(world.sandbox, { ...other, policy: { ...policy, ...rest } })
     assert.equal(await isCut(socket), true)
+  })
+
+  it('is not touched when the sandbox that had the address before is forgotten late', async () => {
+    await using world = await startWorld()
+    const to = await world.raw(1, 443, waitingHost)
+    world.dns.zone.set('one.example', [to])
+    world.admit({ allowNames: ['one.example'] })
+    const socket = await openTls(world, to, 'one.example')
+    world.gate.forget(world.sandbox, 'of another')
+    assert.equal(await isCut(socket), false)
+    assert.equal(await isCut(await openTls(world, to, 'one.example')), false)
   })
 })
 

@@ -65,7 +65,7 @@ export async function createGate(options: GateOptions): Promise<Gate> {
   return {
     ports,
     admit: (address, client) => sandboxes.admit(address, client),
-    forget: (address) => sandboxes.forget(address),
+    forget: (address, start) => sandboxes.forget(address, start),
     async close() {
       const closed = [proxyServer, dnsServer].map((server) => once(server, 'close'))
       proxyServer.close()

@@ -18,7 +18,11 @@ export class FakePacks implements PackStore {
   /** True: reading fails half-way. */
   isDamaged = false
 
-  async store(key: string, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
+  async store(
+    key: string,
+    files: readonly PackedFile[],
+    note: PackNote,
+  ): Promise<{ isNew: boolean; checksum: string }> {
     const kept: Kept = { note, files: new Map() }
     for (const file of files) {
       if ('path' in file) throw new Error('this fake takes streams only')
@@ -26,10 +30,10 @@ export class FakePacks implements PackStore {
       for await (const part of file.content) parts.push(part)
       kept.files.set(file.name, Buffer.concat(parts))
     }
-    if (this.packs.has(key)) return false
+    if (this.packs.has(key)) return { isNew: false, checksum: key }
     this.packs.set(key, kept)
     this.saved.push(key)
-    return true
+    return { isNew: true, checksum: key }
   }
 
   async open(key: string): Promise<OpenedPack | undefined> {
@@ -41,7 +45,7 @@ export class FakePacks implements PackStore {
         if (typeof place === 'function') await place(this.#content(bytes))
       }
     }
-    return { note: kept.note, fetch, partsOf: () => undefined }
+    return { note: kept.note, checksum: key, fetch, partsOf: () => undefined }
   }
 
   async fetch(

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'node:test'
 import { ManualClock } from './clock.ts'
-import { LivenessProbe } from './liveness-probe.ts'
+import { isProcessThere, LivenessProbe } from './liveness-probe.ts'
 
 function setUp() {
   const clock = new ManualClock()
@@ -32,7 +34,7 @@ test('connections to a machine that has vanished end', async () => {
   assert.equal(connection.ended, '')
   world.isThere = false
   await advance(10_000)
-  assert.equal(connection.ended, 'the other machine is silent')
+  assert.equal(connection.ended, 'the other side is silent')
 })
 
 test('a connection that is watched only for a moment is not probed', async () => {
@@ -67,4 +69,28 @@ test('a connection that is watched again after a break is probed again', async (
   probe.watch(connection)
   await advance(10_000)
   assert.notEqual(connection.ended, '')
+})
+
+/** Prints its port, and sends back what it gets. */
+const echoServer = `
+  const server = require('node:net').createServer((socket) => socket.on('error', () => {}).pipe(socket))
+  server.listen(0, '127.0.0.1', () => console.log(server.address().port))`
+
+test('a process that is stopped is not there, although its kernel accepts connections, until it goes on', async () => {
+  const child = spawn(process.execPath, ['-e', echoServer], { stdio: ['ignore', 'pipe', 'inherit'] })
+  try {
+    const [port] = await once(child.stdout, 'data')
+    const target = { host: '127.0.0.1', port: Number(port) }
+    const ask = () => Promise.all([isProcessThere(target), isProcessThere(target, Buffer.from('question'))])
+    assert.deepEqual(await ask(), [true, true])
+    child.kill('SIGSTOP')
+    assert.deepEqual(await ask(), [false, false])
+    child.kill('SIGCONT')
+    assert.deepEqual(await ask(), [true, true])
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+    assert.equal(await isProcessThere(target), true, 'the machine says that the process has ended')
+  } finally {
+    child.kill('SIGKILL')
+  }
 })

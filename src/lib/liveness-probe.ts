@@ -1,19 +1,22 @@
 /**
- * Ends connections whose far end has vanished silently, such as a machine that lost its power or its network. TCP itself
- * gives up unacknowledged data only after a quarter of an hour, and waits for an answer forever. While a connection is
- * watched for longer than a moment, this tries a new connection to the same address now and then.
+ * Ends connections whose far end has vanished silently, such as a machine that lost its power or its network, or stands still,
+ * such as a stopped process or one that waits for a hung disk. TCP itself gives up unacknowledged data only after a quarter of an
+ * hour, and waits for an answer forever. While a connection is watched for longer than a moment, this tries a new connection to
+ * the same address now and then.
  */
-import { connect } from 'node:net'
+import { connect, type NetConnectOpts } from 'node:net'
 import type { Clock } from './clock.ts'
 
 const tryEveryMs = 3000
 /** Time for the first packet and two retransmissions. */
-const answerWithinMs = 5000
+const connectWithinMs = 5000
+/** A process that does not answer a new connection for this long stands still. One that is only busy answers earlier. */
+const answerWithinMs = 10_000
 /** Errors that mean silence. ECONNREFUSED is none: that machine is alive, and resets connections that it does not know. */
 const silences = new Set(['EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ETIMEDOUT'])
 
 export type LivenessProbeParts = {
-  /** True if the machine at the far end is alive, however busy. */
+  /** True if the process at the far end is alive, however busy. */
   isThere: () => Promise<boolean>
   clock: Clock
 }
@@ -54,24 +57,36 @@ export class LivenessProbe {
     const waiting = [...this.#watched].filter(([, since]) => since <= startedBefore)
     if (waiting.length > 0 && !(await isThere())) {
       for (const [connection, since] of waiting) {
-        if (this.#watched.get(connection) === since)
-          connection.destroy(new Error('the other machine is silent'))
+        if (this.#watched.get(connection) === since) connection.destroy(new Error('the other side is silent'))
       }
     }
     this.#tickSoon()
   }
 }
 
-/** The other machine's kernel accepts the connection, so a slow process there does not matter. */
-export function isMachineThere(target: { host: string; port: number }): Promise<boolean> {
+/**
+ * Connects, and finds out whether the process answers, and not only the kernel of its machine. A process that gets no
+ * `question` answers by closing a connection that was closed.
+ */
+export function isProcessThere(target: NetConnectOpts, question?: Buffer): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ ...target, timeout: answerWithinMs })
+    const socket = connect({ ...target, allowHalfOpen: true })
     const end = (isThere: boolean) => {
+      clearTimeout(timer)
       socket.destroy()
       resolve(isThere)
     }
-    socket.once('connect', () => end(true))
-    socket.once('timeout', () => end(false))
+    let timer = setTimeout(end, connectWithinMs, false)
+    timer.unref()
+    socket.once('connect', () => {
+      clearTimeout(timer)
+      timer = setTimeout(end, answerWithinMs, false)
+      timer.unref()
+      if (question) socket.write(question)
+      else socket.end()
+    })
+    socket.once('data', () => end(true))
+    socket.once('end', () => end(true))
     socket.once('error', (error: NodeJS.ErrnoException) => end(!silences.has(error.code ?? '')))
   })
 }

@@ -61,13 +61,17 @@ function ofLength({ bytes: length }: PackPart, bytes: Buffer): Buffer {
 
 const otherHash = () => damaged('a part of it does not match its checksum')
 
-/** The index and the trailer, for an object whose data ends at this offset. */
-export async function packEnd(index: PackIndex, offset: number): Promise<Buffer> {
+/** The index and the trailer, for an object whose data ends at this offset, and the checksum of the index. */
+export async function packEnd(
+  index: PackIndex,
+  offset: number,
+): Promise<{ bytes: Buffer; checksum: string }> {
   const packed = await compress(Buffer.from(JSON.stringify(index)))
   const place = Buffer.alloc(16)
   place.writeBigUInt64BE(BigInt(offset), 0)
   place.writeBigUInt64BE(BigInt(packed.length), 8)
-  return Buffer.concat([packed, magic, place, Buffer.from(await hashOf(packed), 'hex')])
+  const checksum = await hashOf(packed)
+  return { bytes: Buffer.concat([packed, magic, place, Buffer.from(checksum, 'hex')]), checksum }
 }
 
 export type IndexPlace = { at: number; bytes: number; sha256: string }

@@ -33,10 +33,11 @@ export async function openPack(
   const { store, writer } = source
   const end = await store.readEnd(key, endBytes, signal)
   if (!end) return undefined
-  const { note, files } = await fetchIndex({ ...source, key, signal }, end)
+  const { note, files, checksum } = await fetchIndex({ ...source, key, signal }, end)
   let near: PackSource | undefined = nearSource(source, end)
   return {
     note,
+    checksum,
     async fetch(target, signal = never) {
       const from = near ?? source
       // Its bytes are not kept for as long as the pack.
@@ -98,7 +99,7 @@ function nearSource({ store, writer }: PackSource, { bytes, size }: ObjectEnd): 
 async function fetchIndex(
   { store, key, signal }: Reader,
   { bytes: end, size }: ObjectEnd,
-): Promise<PackIndex> {
+): Promise<PackIndex & { checksum: string }> {
   if (size < trailerBytes) throw damaged('it is too short')
   const place = readTrailer(end, size)
   const missing = place.bytes + trailerBytes - end.length
@@ -106,7 +107,7 @@ async function fetchIndex(
     missing <= 0
       ? end.subarray(-missing, -missing + place.bytes)
       : await store.read(key, place.at, place.bytes, signal)
-  return readIndex(packed, place)
+  return { ...(await readIndex(packed, place)), checksum: place.sha256 }
 }
 
 async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): Promise<void> {

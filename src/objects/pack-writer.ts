@@ -15,6 +15,7 @@ const zeros = Buffer.alloc(partBytes)
 export async function* writePack(
   files: readonly PackedFile[],
   note: PackNote,
+  onChecksum: (ofIndex: string) => void,
   signal?: AbortSignal,
 ): AsyncGenerator<Uint8Array> {
   let offset = 0
@@ -30,7 +31,9 @@ export async function* writePack(
       yield packed
     }
   }
-  yield await packEnd({ version: 1, note, files: entries }, offset)
+  const { bytes, checksum } = await packEnd({ version: 1, note, files: entries }, offset)
+  onChecksum(checksum)
+  yield bytes
 }
 
 async function* readFileParts(path: string, entry: PackEntry): AsyncGenerator<RawPart> {

@@ -37,7 +37,7 @@ test('files come back byte by byte, and holes as holes', async (t) => {
   writeFileSync(at('small'), 'text')
   writeFileSync(at('empty'), '')
   const files = ['disk', 'small', 'empty'].map((name) => ({ name, path: at(name) }))
-  assert.equal(await packs.store('snapshots/a', files, { record: { version: 1 } }), true)
+  assert.equal((await packs.store('snapshots/a', files, { record: { version: 1 } })).isNew, true)
   assert.ok(store.objects.get('snapshots/a')!.bytes.length < 100_000)
   assert.deepEqual(await load('snapshots/a'), { record: { version: 1 } })
   const [before, after] = [statSync(at('disk')), statSync(at('loaded-disk'))]
@@ -110,8 +110,11 @@ test('one request reads the index and all files at the end, and only what lies b
 test('a pack that exists is not written again, and a missing one is reported', async (t) => {
   const { packs, at, load } = world(t)
   writeFileSync(at('file'), 'one')
-  assert.equal(await packs.store('k', [{ name: 'file', path: at('file') }], {}), true)
-  assert.equal(await packs.store('k', [{ name: 'file', path: at('is-not-read') }], {}), false)
+  const { isNew, checksum } = await packs.store('k', [{ name: 'file', path: at('file') }], {})
+  assert.equal(isNew, true)
+  const again = await packs.store('k', [{ name: 'file', path: at('is-not-read') }], {})
+  assert.deepEqual(again, { isNew: false, checksum })
+  assert.equal((await packs.open('k'))?.checksum, checksum)
   assert.equal(await load('none'), undefined)
 })
 

@@ -9,6 +9,7 @@ import type {
   PackStore,
   PackTarget,
 } from '../core/ports/object-store.ts'
+import { AppError } from '../lib/app-error.ts'
 import { openPack } from './pack-reader.ts'
 import { writePack } from './pack-writer.ts'
 import { type PartWriter, plainWriter } from './part-writer.ts'
@@ -27,10 +28,19 @@ export class ObjectPacks implements PackStore {
     files: readonly PackedFile[],
     note: PackNote,
     signal?: AbortSignal,
-  ): Promise<boolean> {
-    // Checked first: reading and compressing everything for nothing would cost more.
-    if (await this.has(key, signal)) return false
-    return this.#store.putIfAbsent(key, writePack(files, note, signal), signal)
+  ): Promise<{ isNew: boolean; checksum: string }> {
+    // Looked up first: reading and compressing everything for nothing would cost more.
+    const known = await this.open(key, signal)
+    if (known) return { isNew: false, checksum: known.checksum }
+    let checksum = ''
+    const noteChecksum = (ofIndex: string) => {
+      checksum = ofIndex
+    }
+    const isNew = await this.#store.putIfAbsent(key, writePack(files, note, noteChecksum, signal), signal)
+    if (isNew) return { isNew, checksum }
+    const other = await this.open(key, signal)
+    if (other) return { isNew, checksum: other.checksum }
+    throw new AppError('unavailable', `The object ${key} was removed while it was stored. Try again.`)
   }
 
   open(key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined> {

@@ -37,7 +37,7 @@ export type Refusal = 'not the owner' | 'no room'
 
 type Hop = {
   needs: NeededRoom | undefined
-  /** The same for all attempts of a door to carry out one create. */
+  /** Names one attempt of a door to have a create carried out. */
   attemptID: string | undefined
   /** Set if the peer itself sends the request, not a client. */
   operation: string | undefined

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type IncomingMessage, request as openRequest } from 'node:http'
 import test from 'node:test'
 import { until } from '../../test/support/domain.ts'
+import { isProcessThere } from '../lib/liveness-probe.ts'
 import { PeerConnections } from './peer-connections.ts'
 import { TestPeers } from './peer-fixture.ts'
 
@@ -24,4 +25,9 @@ test('a node that changes its address answers the requests that it has got at th
   answers[0]!()
   const [answer] = await answered
   assert.equal(Buffer.concat(await answer.toArray()).toString(), 'answered')
+})
+
+test('a node tells by its inner door that its process lives', async (t) => {
+  const { inner } = await new TestPeers(t).start('one')
+  assert.equal(await isProcessThere({ host: '127.0.0.1', port: inner.port }), true)
 })

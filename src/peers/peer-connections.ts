@@ -5,7 +5,7 @@ import { type PeerAddress, Reachability } from '../core/cluster/reachability.ts'
 import { errorText } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { UpstreamPool } from '../lib/http-relay/upstream-pool.ts'
-import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
+import { isProcessThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { splitAddress } from './address.ts'
 import { nodeOfPeerName, type PeerIdentity, peerName } from './peer-identity.ts'
 
@@ -70,7 +70,7 @@ export class PeerConnections {
   #watch(socket: Socket, peer: PeerAddress): void {
     const { address } = peer
     const isThere = async () => {
-      const answers = await isMachineThere(splitAddress(address))
+      const answers = await isProcessThere(splitAddress(address))
       if (!answers) this.#reachability.noteTrouble(peer, `does not answer at ${address}`)
       return answers
     }

@@ -25,6 +25,7 @@ import * as gpus from './migrations/0025-gpus.ts'
 import * as olderClients from './migrations/0026-older-clients.ts'
 import * as lostVolumes from './migrations/0027-lost-volumes.ts'
 import * as rowVersions from './migrations/0028-row-versions.ts'
+import * as givenUpCreates from './migrations/0029-given-up-creates.ts'
 import { type SchemaStep, whyUnusable, withRequirement } from './schema-requirement.ts'
 import type { Tables } from './tables.ts'
 
@@ -54,6 +55,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> =
   '0026-older-clients': olderClients,
   '0027-lost-volumes': lostVolumes,
   '0028-row-versions': rowVersions,
+  '0029-given-up-creates': givenUpCreates,
 })
 
 /**

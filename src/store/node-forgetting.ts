@@ -50,7 +50,7 @@ async function loseSandboxes(
 ): Promise<number> {
   const rows = await transaction
     .selectFrom('sandboxes')
-    .select(['id', 'run_id', 'state', 'saved'])
+    .select(['id', 'run_id', 'state', 'saved', 'end_reason'])
     .select((select) => hasNoVolume(select).as('has_no_volume'))
     .where('node_id', '=', nodeID)
     .where(isUnended)
@@ -69,14 +69,17 @@ async function loseSandboxes(
       continue
     }
     const type = eventOfMove(state, 'killing')
+    const isLost = state !== 'killing'
+    const endReason = isLost ? 'lost' : (row.end_reason ?? 'killed')
     const update = {
       // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
-      columns: { state: 'ended', ended_at: at, end_reason: 'lost', run_until: null } as const,
+      columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
       named: { moveID: newUUID(), at },
       news: type && { type },
     }
-    if (await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))) lost++
+    const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+    if (isEnded && isLost) lost++
   }
   return lost
 }

@@ -19,6 +19,7 @@ import { migrate, migrationsWith } from './migrate.ts'
 import { SqlNodeStore } from './nodes.ts'
 import { SqlOwnerStore } from './owner-lookup.ts'
 import { adoptRows, soleNode } from './owners.ts'
+import type { StatementLimit } from './postgres.ts'
 import { SqlQuarantineStore } from './quarantine.ts'
 import { SqlSandboxStore } from './sandboxes.ts'
 import { SqlSecretStore } from './secrets.ts'
@@ -32,6 +33,12 @@ import { SqlTemplateStore } from './templates.ts'
 import { SqlVolumeStore } from './volumes.ts'
 import type { SyncLog } from './wal-sync.ts'
 import { SqlWebhookStore } from './webhooks.ts'
+
+/**
+ * Longer than any statement of a Warren takes on a busy server, except those of migrations. A session of PostgreSQL can hang alone,
+ * for example on a disk.
+ */
+const statementWithinMs = 60_000
 
 export type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
@@ -58,9 +65,11 @@ export async function openStores(options: StoreOptions): Promise<Stores> {
 
 /** Opens the database and migrates its tables. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
-  const db = new Kysely<Tables>({ dialect: await dialectFor(options) })
+  const limit: StatementLimit = {}
+  const db = new Kysely<Tables>({ dialect: await dialectFor(options, limit) })
   try {
     await migrate(db, migrationsWith(options.vault))
+    limit.statementMs = statementWithinMs
     return db
   } catch (error) {
     await db.destroy().catch(() => {})
@@ -93,10 +102,13 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
   }
 }
 
-async function dialectFor({ url, connections, dataFolder, syncLog }: StoreOptions): Promise<Dialect> {
+async function dialectFor(
+  { url, connections, dataFolder, syncLog }: StoreOptions,
+  limit: StatementLimit,
+): Promise<Dialect> {
   if (url === undefined) return sqliteDialect(join(dataFolder, 'warren.db'), syncLog)
   if (/^postgres(ql)?:\/\//.test(url))
-    return (await import('./postgres.ts')).postgresDialect(url, connections)
+    return (await import('./postgres.ts')).postgresDialect(url, { connections, limit })
   throw new AppError(
     'invalid_argument',
     'The database URL must begin with postgres:// or postgresql://; leave WARREN_DATABASE_URL unset to use ' +

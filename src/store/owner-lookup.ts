@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
 import type { LocatedBuild, Owned, Owner, OwnerStore, UnfinishedCount } from '../core/cluster/owner-store.ts'
 import type { Sandbox } from '../core/sandbox/row/sandbox.ts'
+import type { EarlierRequest, LostCreate } from '../core/sandbox/row/sandbox-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
-import { newUUID } from '../lib/ids.ts'
+import { giveUpCreate } from './give-up-create.ts'
 import { findReadyRow } from './ready-build.ts'
-import { findingClaim, isMovable, isUnended } from './sandbox-queries.ts'
+import { isMovable, isUnended } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
-import { updateAndTell } from './sandbox-update.ts'
 import type { Tables } from './tables.ts'
 
 const mostListed = 1000
@@ -92,21 +92,8 @@ export class SqlOwnerStore implements OwnerStore {
     return row?.node_id ?? undefined
   }
 
-  giveUpCreate({ teamID, key, nodeID, at }: Parameters<OwnerStore['giveUpCreate']>[0]): Promise<void> {
-    return this.#db.transaction().execute(async (transaction) => {
-      const claimed = { team_id: teamID, key_hash: hashOf(key) }
-      const sandboxID = (await findingClaim(transaction, claimed).executeTakeFirst())?.sandboxID
-      if (sandboxID === undefined) return
-      const update = {
-        fence: { sandboxID, nodeID, from: ['creating'] } as const,
-        columns: { state: 'ended', ended_at: at, end_reason: 'create_failed' } as const,
-        named: { moveID: newUUID(), at },
-        // Its team never saw it.
-        news: undefined,
-      }
-      if (!(await updateAndTell(transaction, update, (row) => sandboxOf(row, this.#vault)))) return
-      await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
-    })
+  giveUpCreate(lost: LostCreate): Promise<EarlierRequest | undefined> {
+    return giveUpCreate(this.#db, this.#vault, lost)
   }
 
   async countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount> {

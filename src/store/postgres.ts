@@ -4,7 +4,7 @@ import { PostgresDialect, type PostgresPool, type PostgresPoolClient } from 'kys
 import { Pool, type PoolClient, types } from 'pg'
 import { AppError, type ErrorCode, errorText, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
-import { isMachineThere, LivenessProbe } from '../lib/liveness-probe.ts'
+import { isProcessThere, LivenessProbe } from '../lib/liveness-probe.ts'
 import { type Binding, checkBinding } from './bindings.ts'
 import { databaseUnreachable } from './database-trouble.ts'
 import { StatementNames } from './statement-names.ts'
@@ -12,10 +12,26 @@ import { StatementNames } from './statement-names.ts'
 const defaultConnections = 10
 /** How long a query waits for a new or free connection of the pool. */
 const connectTimeoutMs = 10_000
+/**
+ * After this time PostgreSQL ends a session that waits for the next statement of its transaction. A Warren that stands still
+ * there would lock the others out.
+ */
+const endIdleTransactions = "set idle_in_transaction_session_timeout = '10s'"
+/** Request for TLS, which PostgreSQL answers with one byte before it asks who connects. It logs nothing if the client then leaves. */
+const tlsRequest = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47])
 
-/** `connections`: the most that this process opens at once. */
-export function postgresDialect(url: string, connections = defaultConnections): PostgresDialect {
-  return new PostgresDialect({ pool: adapt(openPool(url, connections)) })
+/** Read for each statement. Undefined while a statement may take as long as it needs. */
+export type StatementLimit = { statementMs?: number }
+
+type PostgresOptions = {
+  /** The most that this process opens at once. */
+  connections?: number | undefined
+  limit?: StatementLimit
+}
+
+export function postgresDialect(url: string, options: PostgresOptions = {}): PostgresDialect {
+  const { connections = defaultConnections, limit = {} } = options
+  return new PostgresDialect({ pool: adapt(openPool(url, connections), limit) })
 }
 
 function openPool(url: string, connections: number): Pool {
@@ -32,7 +48,11 @@ function openPool(url: string, connections: number): Pool {
   // The pool drops a broken connection, and the query on it rejects. Without a listener, the event would end
   // the process.
   pool.on('error', () => {})
-  pool.on('connect', (client) => client.on('error', () => {}))
+  pool.on('connect', (client) => {
+    client.on('error', () => {})
+    // Not among the parameters of the connection: connection poolers reject those that they do not know.
+    client.query(endIdleTransactions).catch(() => {})
+  })
   return pool
 }
 
@@ -42,8 +62,8 @@ function parserOf(oid: number, format?: string) {
   return types.getTypeParser(oid, format as 'text')
 }
 
-function adapt(pool: Pool): PostgresPool {
-  const shared: SharedParts = { probe: new ServerProbe(), names: new StatementNames() }
+function adapt(pool: Pool, limit: StatementLimit): PostgresPool {
+  const shared: SharedParts = { probe: new ServerProbe(limit), names: new StatementNames() }
   return {
     async connect() {
       const client = await guarded(() => pool.connect(), { connecting: true })
@@ -121,26 +141,39 @@ function isPlanOutdated(error: unknown): boolean {
 
 /** Makes one packet of the statements that are sent in the same turn of the event loop. */
 function joinWrites(client: PoolClient): void {
-  const { stream } = (client as unknown as { connection: { stream: Duplex } }).connection
+  const { stream } = (client as unknown as ServerConnection).connection
   stream.cork()
   process.nextTick(() => stream.uncork())
 }
 
 /** Properties of a pool client that its type lacks. */
-type ServerConnection = { host: string; port: number; end(): unknown }
+type ServerConnection = { host: string; port: number; connection: { stream: Duplex } }
 
-/** Ends statements that a vanished server does not answer, like those whose connection breaks. */
+/** Ends statements that the server does not answer, like those whose connection breaks. */
 class ServerProbe {
+  readonly #limit: StatementLimit
   #probe: LivenessProbe | undefined
 
+  constructor(limit: StatementLimit) {
+    this.#limit = limit
+  }
+
+  /** Until the returned function is called. */
   watch(client: PoolClient): () => void {
-    const connection = client as unknown as ServerConnection
-    const { host, port } = connection
-    // The host is a Unix socket of this machine.
-    if (host.startsWith('/')) return () => {}
-    const isThere = () => isMachineThere({ host, port })
+    const { host, port, connection } = client as unknown as ServerConnection
+    // Otherwise the host is the folder of a Unix socket of this machine.
+    const target = host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
+    const isThere = () => isProcessThere(target, tlsRequest)
     this.#probe ??= new LivenessProbe({ isThere, clock: systemClock })
-    return this.#probe.watch({ destroy: () => connection.end() })
+    // The client's own `end` waits for the answers to all statements that were sent.
+    const destroy = () => connection.stream.destroy()
+    const stopProbe = this.#probe.watch({ destroy })
+    const { statementMs } = this.#limit
+    const stopTimer = statementMs === undefined ? () => {} : systemClock.after(statementMs, destroy)
+    return () => {
+      stopProbe()
+      stopTimer()
+    }
   }
 }
 

@@ -27,8 +27,13 @@ export function insertWithinLimits(
   // Each statement must see the commits that happened while this one waited for the team's row.
   const transaction = db.transaction().setIsolationLevel('read committed')
   return transaction.execute(async (locked) => {
-    const { team, earlier, used, template } = await lockAndRead(locked, sandbox, claimed)
+    const attemptHash = claim?.attemptKey && hashOf(claim.attemptKey)
+    const { team, earlier, isGivenUp, used, template } = await lockAndRead(locked, sandbox, {
+      claimed,
+      attemptHash,
+    })
     if (!team) throw unknownTeam(teamID)
+    if (isGivenUp) return { inserted: false, isGivenUp }
     if (earlier) return { inserted: false, earlier }
     const exceeded = await exceededLimit(locked, sandbox, limits, used)
     if (exceeded) return { inserted: false, exceeded }
@@ -51,18 +56,21 @@ export function insertWithinLimits(
 async function lockAndRead(
   locked: Transaction<Tables>,
   { teamID, templateID }: NewSandbox,
-  claimed: ClaimKey | undefined,
+  { claimed, attemptHash }: { claimed: ClaimKey | undefined; attemptHash: string | undefined },
 ) {
   const [team, sums, template, claims] = await runTogether(locked, [
     lockingTeam(locked, teamID),
     sumOfTeam(locked, teamID),
     keepingTemplate(locked, templateID),
-    ...(claimed ? [findingClaim(locked, claimed)] : []),
+    ...(claimed ? [findingClaim(locked, claimed, attemptHash)] : []),
   ])
+  const found = claims?.rows ?? []
+  const earlier = found.find(({ sandboxID }) => sandboxID !== '')
   return {
     team: team.rows[0],
     used: usageIn(sums.rows[0]),
     template: template.rows[0],
-    earlier: claims?.rows[0] && { ...claims.rows[0] },
+    earlier: earlier && { ...earlier },
+    isGivenUp: found.some(({ sandboxID }) => sandboxID === ''),
   }
 }

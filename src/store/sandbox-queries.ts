@@ -5,6 +5,7 @@ import type { ExpiryKind, PausedFence, SandboxFilter } from '../core/sandbox/row
 import { AppError } from '../lib/app-error.ts'
 import type { LimitedSizes } from './limits.ts'
 import { pairHashes } from './sandbox-row.ts'
+import { type StoredColumns, storedColumnNames } from './stored-columns.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 /** Limits a statement to the number of values that an engine takes (32,766 for SQLite). */
@@ -19,7 +20,7 @@ const mostTerms = 10
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<(LimitedSizes & { stored: StoredColumns }) | undefined> {
+): Promise<(LimitedSizes & { stored: Pick<SandboxRow, 'saved'> & StoredColumns }) | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -31,25 +32,41 @@ export async function holdPaused(
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
   const row = await query
     .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
-    .returning(['saved', 'stored_at', 'stored_needs'])
+    .returning(['saved', ...storedColumnNames])
     .executeTakeFirst()
   if (!row) return undefined
-  const memoryMB = row.is_frozen ? 0 : row.memory_mb
-  const { saved, stored_at, stored_needs } = row
-  const stored = { saved, stored_at, stored_needs }
-  return { teamID: row.team_id, cpuCount: row.cpu_count, memoryMB, gpuCount: row.gpu_count, stored }
+  const { team_id, cpu_count, memory_mb, gpu_count, is_frozen, ...stored } = row
+  return {
+    teamID: team_id,
+    cpuCount: cpu_count,
+    memoryMB: is_frozen ? 0 : memory_mb,
+    gpuCount: gpu_count,
+    stored,
+  }
 }
-
-export type StoredColumns = Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>
 
 export type ClaimKey = { team_id: string; key_hash: string }
 
-export const findingClaim = (transaction: Transaction<Tables>, claimed: ClaimKey) =>
-  transaction
+/** With `attemptHash`, finds also a request without a sandbox if that attempt was given up. */
+export function findingClaim(
+  transaction: Transaction<Tables>,
+  { team_id, key_hash }: ClaimKey,
+  attemptHash?: string,
+) {
+  const claim = transaction
     .selectFrom('idempotency_claims')
     .select(['request_hash as requestHash', 'sandbox_id as sandboxID'])
-    .where('team_id', '=', claimed.team_id)
-    .where('key_hash', '=', claimed.key_hash)
+    .where('team_id', '=', team_id)
+    .where('key_hash', '=', key_hash)
+  if (attemptHash === undefined) return claim
+  return claim.unionAll(
+    transaction
+      .selectFrom('given_up_creates')
+      .select([sql.lit('').as('requestHash'), sql.lit('').as('sandboxID')])
+      .where('team_id', '=', team_id)
+      .where('key_hash', '=', attemptHash),
+  )
+}
 
 /** The statements that insert the row and its metadata. */
 export function insertingSandbox(

@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Updateable } from 'kysely'
-import type { NewSandbox, Sandbox, SandboxSnapshot, StoredRun } from '../core/sandbox/row/sandbox.ts'
+import type { NewSandbox, Sandbox, SandboxSnapshot } from '../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../core/sandbox/row/sandbox-store.ts'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
+import { nothingStored, type StoredColumns, storedColumns, storedIn } from './stored-columns.ts'
 import type { SandboxRow } from './tables.ts'
 
 export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: SecretVault): SandboxRow {
@@ -30,8 +31,7 @@ export function newSandboxRow(sandbox: NewSandbox, nodeID: string, vault: Secret
     auto_pause: sandbox.options.autoPause ? 1 : 0,
     saved: null,
     is_frozen: 0,
-    stored_at: null,
-    stored_needs: null,
+    ...nothingStored,
     timeout_ms: sandbox.timeoutMs,
     created_at: sandbox.createdAt,
     started_at: sandbox.startedAt,
@@ -77,17 +77,12 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
 /** The columns of a row whose stored snapshot is from now on that of an earlier run. */
 export function withStoredRun(
   runID: string,
-  { saved, stored_at, stored_needs }: Pick<SandboxRow, 'saved' | 'stored_at' | 'stored_needs'>,
+  { saved, ...columns }: Pick<SandboxRow, 'saved'> & StoredColumns,
 ): Updateable<SandboxRow> {
-  const nothing = { stored_at: null, stored_needs: null }
-  if (saved === null || stored_at === null) return nothing
-  const storedFrom: StoredRun = {
-    runID,
-    at: stored_at,
-    needs: stored_needs === null ? null : JSON.parse(stored_needs),
-  }
-  const snapshot: SandboxSnapshot = { ...(JSON.parse(saved) as SandboxSnapshot), storedFrom }
-  return { ...nothing, saved: JSON.stringify(snapshot) }
+  const stored = storedIn(columns)
+  if (saved === null || !stored) return nothingStored
+  const snapshot: SandboxSnapshot = { ...JSON.parse(saved), storedFrom: { runID, ...stored } }
+  return { ...nothingStored, saved: JSON.stringify(snapshot) }
 }
 
 /** Only the columns of the given changes. */
@@ -103,9 +98,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
     ended_at: changes.endedAt,
     end_reason: changes.endReason,
     run_until: changes.runUntil,
-    stored_at: changes.stored?.at,
-    stored_needs:
-      changes.stored && (changes.stored.needs === null ? null : JSON.stringify(changes.stored.needs)),
+    ...(changes.stored && storedColumns(changes.stored)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }

@@ -34,6 +34,7 @@ import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
 import { newsOfMove, nextVersion, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
+import { nothingStored } from './stored-columns.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
@@ -328,8 +329,7 @@ export class SqlSandboxStore implements SandboxStore {
         ended_at: null,
         end_reason: null,
         run_until: null,
-        stored_at: null,
-        stored_needs: null,
+        ...nothingStored,
       }
       const update: RowUpdate = {
         fence: { sandboxID, from: ['ended'], nodeID: this.#nodeID },
@@ -355,7 +355,8 @@ export class SqlSandboxStore implements SandboxStore {
   /** Counts only the removed rows of sandboxes. */
   prune(before: number): Promise<number> {
     return this.#db.transaction().execute(async (transaction) => {
-      await transaction.deleteFrom('idempotency_claims').where('created_at', '<', before).execute()
+      for (const table of ['idempotency_claims', 'given_up_creates'] as const)
+        await transaction.deleteFrom(table).where('created_at', '<', before).execute()
       const { numDeletedRows } = await transaction
         .deleteFrom('sandboxes')
         .where(isEnded)

@@ -1,4 +1,4 @@
-import type { Kysely, Selectable } from 'kysely'
+import type { Kysely } from 'kysely'
 import type {
   NeededBytes,
   PausedSandbox,
@@ -12,13 +12,19 @@ import { CondemnedObjects } from './condemned.ts'
 import { unendedInParts } from './sandbox-list.ts'
 import { isMovable } from './sandbox-queries.ts'
 import { nextVersion } from './sandbox-update.ts'
-import type { SandboxRow, Tables, TemplateBuildRow } from './tables.ts'
+import {
+  nothingStored,
+  type StoredColumns,
+  storedColumnNames,
+  storedColumns,
+  storedIn,
+} from './stored-columns.ts'
+import type { SandboxRow, Tables } from './tables.ts'
 import { digestsIn } from './template-row.ts'
 
-type StoredColumns = Pick<SandboxRow, 'stored_at' | 'stored_needs'>
 type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'version' | 'node_id' | 'saved'>
 
-const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', 'stored_at', 'stored_needs'] as const
+const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', ...storedColumnNames] as const
 /** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
@@ -172,17 +178,16 @@ export class SqlStoredBytesStore implements StoredBytesStore {
   }
 
   async unmarkBuild(buildID: string): Promise<void> {
-    const nothing = { stored_at: null, stored_needs: null }
-    await this.#db.updateTable('template_builds').set(nothing).where('id', '=', buildID).execute()
+    await this.#db.updateTable('template_builds').set(nothingStored).where('id', '=', buildID).execute()
   }
 
   async findStoredBuild(buildID: string): Promise<StoredBytes | undefined> {
     const row = await this.#db
       .selectFrom('template_builds')
-      .select(['stored_at', 'stored_needs'])
+      .select(storedColumnNames)
       .where('id', '=', buildID)
       .executeTakeFirst()
-    return (row && storedOf(row)) ?? undefined
+    return (row && storedIn(row)) ?? undefined
   }
 
   async listNeeded(): Promise<NeededBytes> {
@@ -225,16 +230,6 @@ export class SqlStoredBytesStore implements StoredBytesStore {
   }
 }
 
-const storedColumns = ({ at, needs }: StoredBytes): StoredColumns => ({
-  stored_at: at,
-  stored_needs: needs && JSON.stringify(needs),
-})
-
-function storedOf(row: Selectable<Pick<TemplateBuildRow, keyof StoredColumns>>): StoredBytes | null {
-  if (row.stored_at === null) return null
-  return { at: row.stored_at, needs: row.stored_needs === null ? null : JSON.parse(row.stored_needs) }
-}
-
 /** Empty if the row names no snapshot or no node. */
 function pausedOf(row: PausedRow): PausedSandbox[] {
   if (row.saved === null || row.node_id === null) return []
@@ -246,7 +241,7 @@ function pausedOf(row: PausedRow): PausedSandbox[] {
       version: row.version,
       snapshotName: name,
       nodeID: row.node_id,
-      stored: storedOf(row),
+      stored: storedIn(row),
     },
   ]
 }

@@ -105,6 +105,7 @@ export type TemplateBuildRow = {
   /** When the object store got its bytes; null if only the disk of its node has them. */
   stored_at: number | null
   stored_needs: Json | null
+  stored_index: string | null
 }
 
 /** One assignment of a tag. The newest has the highest sequence; older ones stay. */
@@ -149,6 +150,7 @@ export type SandboxRow = {
   /** When the object store got its snapshot; null if only the disk of its node has it. */
   stored_at: number | null
   stored_needs: Json | null
+  stored_index: string | null
   timeout_ms: number
   created_at: number
   started_at: number
@@ -192,6 +194,8 @@ export type IdempotencyClaimRow = {
   sandbox_id: string
   created_at: number
 }
+
+export type GivenUpCreateRow = { team_id: string; key_hash: string; created_at: number }
 
 export type SandboxMetricRow = {
   sandbox_id: string
@@ -353,6 +357,7 @@ export type Tables = {
   sandbox_counts: SandboxCountRow
   quarantine: QuarantineRow
   idempotency_claims: IdempotencyClaimRow
+  given_up_creates: GivenUpCreateRow
   sandbox_metrics: SandboxMetricRow
   build_cache: BuildCacheRow
   secrets: SecretRow

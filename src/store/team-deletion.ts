@@ -51,6 +51,7 @@ async function remove(transaction: Transaction<Tables>, teamID: string): Promise
     'lost_volumes',
     'build_cache',
     'idempotency_claims',
+    'given_up_creates',
     'webhook_deliveries',
     'webhooks',
     'sandbox_events',

@@ -98,6 +98,7 @@ describe('with a server', () => {
         ...process.env,
         ...warren.environment,
         WARREN_DATA_DIR: dataFolder,
+        WARREN_PORT: new URL(warren.url).port,
         SANDBOX_ID: sandbox.sandboxId,
         PATH: `${join(repoFolder, 'node_modules/.bin')}:${process.env.PATH}`,
       }
@@ -117,7 +118,7 @@ describe('with a server', () => {
     })
   const command = async (...args: string[]) => {
     const ended = await run('bin/warren', args)
-    assert.equal(ended.code, 0, `${args.join(' ')}: ${ended.stderr}`)
+    assert.equal(ended.code, 0, `${args.join(' ')}: ${ended.stdout}\n${ended.stderr}`)
     return ended.stdout
   }
 
@@ -146,10 +147,13 @@ describe('with a server', () => {
 
   async function runBlock({ page, language, mark, code }: Block): Promise<void> {
     const { code: exitCode, stdout, stderr } = await programs[mark === 'start' ? mark : language]!(code)
-    assert.equal(exitCode, 0, `${page}:\n${code}\n${stderr}`)
+    assert.equal(exitCode, 0, `${page}:\n${code}\nprinted:\n${stdout}\n${stderr}`)
     const promised = [...code.matchAll(/print(?:ln)?\(.*\) *# *(.+)$|console\.log\(.*\) *\/\/ *(.+)$/gm)]
     for (const [, ofPython, ofJs] of promised) {
-      assert.ok(stdout.includes((ofPython ?? ofJs)!), `${page}: ${ofPython ?? ofJs}\n${stdout}`)
+      assert.ok(
+        stdout.includes((ofPython ?? ofJs)!),
+        `${page}: ${ofPython ?? ofJs}\nprinted:\n${stdout}\n${stderr}`,
+      )
     }
   }
 

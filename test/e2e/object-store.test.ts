@@ -1,9 +1,13 @@
-/** Two Warrens over one PostgreSQL and one real S3 server: each continues with the sandboxes and templates of the other. */
+/**
+ * Two Warrens over one PostgreSQL, and one real S3 server that is turned on after their first templates and sandboxes: each continues
+ * with the sandboxes and templates of the other.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, suite, test } from 'node:test'
 import { Sandbox, Template } from 'e2b'
+import type { MachineReport } from '../../src/contract/rest/machine.ts'
 import { type ClusterMember, startCluster, type TestCluster } from '../support/cluster.ts'
 import { eventually } from '../support/eventually.ts'
 import { startObjectStore, type TestObjectStore } from '../support/object-store.ts'
@@ -19,7 +23,7 @@ const door = (index: number): Warren => cluster.members[index]!.warren
 before(async () => {
   const settings = async (hostAddress: string) => {
     objects = await startObjectStore(hostAddress)
-    return objects.env
+    return {}
   }
   cluster = await startCluster(isolation, { count: 2, settings })
 })
@@ -104,19 +108,27 @@ function askOnAndOn({ client }: Warren, sandboxID: string): { stop(): Promise<vo
 suite('two Warrens with an object store', () => {
   let sandboxID: string
 
-  test('the snapshot of a pause and the layers of a build are stored', async () => {
+  test('an object store that is turned on later gets earlier builds and snapshots, with the base below them', async () => {
     const template = Template().fromBaseImage().runCmd('echo by the first node > made')
     await Template.build(template, 'shared', door(0).client)
-    await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1))
-    await untilMarked(`select b.stored_at from template_builds b join templates t on t.id = b.template_id
-      where t.team_id is not null and b.status = 'ready'`)
     const sandbox = await createOnFirst('shared')
     sandboxID = sandbox.sandboxId
     await sandbox.commands.run('sleep 1000', { background: true, timeoutMs: 0 })
     await sandbox.commands.run('echo in memory > /dev/shm/mark; echo on disk > mark')
     await sandbox.pause()
+    for (const member of cluster.members) {
+      await member.warren.stop()
+      await member.startWith(objects.env)
+    }
+    await eventually(async () => assert.equal(readdirSync(stored('layers')).length, 1))
+    await untilMarked(`select b.stored_at from template_builds b join templates t on t.id = b.template_id
+      where t.team_id is not null and b.status = 'ready'`)
     await eventually(async () => assert.equal(readdirSync(stored(`sandboxes/${sandboxID}`)).length, 1))
     await untilMarked('select stored_at from sandboxes where id = $1', sandboxID)
+    const { api, adminToken } = door(0)
+    const report = await api('/admin/machine', { key: null, headers: { 'X-Admin-Token': adminToken } })
+    const { objectStore } = (await report.json()) as MachineReport
+    assert.deepEqual(objectStore, { waitingTemplates: 0, waitingSandboxes: 0, onlyHere: 0 })
   })
 
   test('a node that dies loses neither of them: the other node resumes its sandbox with its memory', async () => {

@@ -52,14 +52,11 @@ async function carryOut({ node, core }: Door, exchange: PlacedCreate): Promise<S
     idempotencyKey: claim?.key,
     body: () => Buffer.alloc(0),
   }
-  const { attemptKey, isAnswered } = await placer.place(asked.team, placed, exchange)
+  const { attemptKey, isAnswered, earlier } = await placer.place(asked.team, placed, exchange)
   if (isAnswered) return answerIn(exchange)
   const key = claim?.key ?? attemptKey
-  return core.service.create(
-    asked.team,
-    create,
-    key === undefined ? undefined : { key, requestHash: claim?.requestHash ?? key },
-  )
+  const own = key === undefined ? undefined : { key, attemptKey, requestHash: claim?.requestHash ?? 'same' }
+  return earlier ? core.service.createdBy(earlier, own) : core.service.create(asked.team, create, own)
 }
 
 function answerIn({ answer, hasNoRoom }: PlacedCreate): Sandbox {

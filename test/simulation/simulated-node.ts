@@ -273,7 +273,7 @@ export class SimulatedNode {
     const routes = new RouteTable()
     this.gate = plan.hasGate ? new FakeGate() : undefined
     const log = notedLog(this.name, this.#note, this.#rates)
-    const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit'])
+    const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit', 'onAddressFree'])
     const domain = joinDomain(
       {
         ...noBuilds,

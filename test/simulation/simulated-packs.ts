@@ -24,8 +24,12 @@ export class SimulatedPacks implements PackStore, ObjectStore {
     this.#onRemoved = onRemoved
   }
 
-  async store(key: ObjectKey, files: readonly PackedFile[], note: PackNote): Promise<boolean> {
-    if (this.#packs.has(key)) return false
+  async store(
+    key: ObjectKey,
+    files: readonly PackedFile[],
+    note: PackNote,
+  ): Promise<{ isNew: boolean; checksum: string }> {
+    if (this.#packs.has(key)) return { isNew: false, checksum: key }
     const read = new Map<string, Uint8Array>()
     for (const file of files) {
       if ('path' in file) throw new AppError('internal', 'The fake driver packs no files of a disk.')
@@ -34,7 +38,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
       read.set(file.name, Buffer.concat(parts))
     }
     this.#packs.set(key, { note, files: read })
-    return true
+    return { isNew: true, checksum: key }
   }
 
   async open(key: ObjectKey): Promise<OpenedPack | undefined> {
@@ -47,7 +51,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
       }
     }
     const partsOf = (name: string) => this.#partsOf(key, pack.files.get(name))
-    return { note: pack.note, fetch, partsOf }
+    return { note: pack.note, checksum: key, fetch, partsOf }
   }
 
   /** Reads fail once the object is removed. */
@@ -107,7 +111,7 @@ export function withParkedReads(packs: PackStore, wrap: <T extends object>(parts
       const found = pack.partsOf(name)
       return found && { ...found, read: wrap({ read: found.read }).read }
     }
-    return { note: pack.note, fetch, partsOf }
+    return { ...pack, fetch, partsOf }
   }
   return new Proxy(packs, {
     get: (target, property) => (property === 'open' ? open : Reflect.get(target, property)),

@@ -23,7 +23,7 @@ export type ClusterMember = {
    * release stays in use.
    */
   restart(signal: 'stop' | 'crash', program?: string): Promise<void>
-  /** Starts the stopped node with these settings. */
+  /** Starts the stopped node with these settings, which it keeps from then on. */
   startWith(settings: Record<string, string>): Promise<void>
   /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
   losePower(): Promise<void>
@@ -121,9 +121,10 @@ async function startMember(
   { network, socket, database: name, settings, program: first }: MemberParts,
 ): Promise<ClusterMember> {
   let program = first
+  let later: Record<string, string> = {}
   const machine = await network.addMachine(index)
   const database = await openLink({ path: socket }, network.hostAddress)
-  const start = (keep: boolean, more: Record<string, string> = {}) =>
+  const start = (keep: boolean) =>
     startWarren(isolation, {
       keep,
       name: `node-${index}`,
@@ -133,7 +134,7 @@ async function startMember(
         WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
         WARREN_PEER_ADDRESS: `${machine.address}:7443`,
         ...settings,
-        ...more,
+        ...later,
       },
     })
   const warren = await start(false).catch((error) => {
@@ -153,7 +154,8 @@ async function startMember(
       member.warren = await start(true)
     },
     async startWith(more) {
-      member.warren = await start(true, more)
+      later = { ...later, ...more }
+      member.warren = await start(true)
     },
     async losePower() {
       await member.warren.crash()

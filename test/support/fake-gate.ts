@@ -8,8 +8,8 @@ export class FakeGate implements EgressGate {
     this.clients.set(address, client)
   }
 
-  forget(address: string): void {
-    this.clients.delete(address)
+  forget(address: string, start: string): void {
+    if (this.clients.get(address)?.start === start) this.clients.delete(address)
   }
 
   async close(): Promise<void> {}

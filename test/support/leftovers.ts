@@ -6,6 +6,7 @@ import { existsSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node
 import { join } from 'node:path'
 import { parseSubnet } from '../../src/drivers/oci/network/addresses.ts'
 import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { processStart } from '../../src/lib/process-start.ts'
 import { eventually } from './eventually.ts'
 import { names, run } from './traces.ts'
 
@@ -46,8 +47,7 @@ async function loseInstance(instance: string): Promise<void> {
 /** Whether the process that starts sandboxes there lives, and is not a later one with the same pid. */
 function isOwned(instance: string): boolean {
   const [pid, started] = run('cat', `/run/warren-${instance}/owner`).split(' ')
-  const stat = pid ? run('cat', `/proc/${pid}/stat`) : ''
-  return stat !== '' && stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] === started
+  return started !== undefined && processStart(Number(pid)) === started
 }
 
 /** The innermost first. */

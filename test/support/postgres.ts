@@ -22,6 +22,9 @@ export type TestPostgres = {
   createSharedDatabase(): Promise<{ url: string; removeRows(): Promise<void> }>
   /** Runs SQL outside of any of those databases. */
   execute(text: string): Promise<void>
+  /** Stops the server, or only its sessions, where they are. The kernel still accepts connections. */
+  freeze(what: 'all' | 'sessions'): void
+  thaw(): void
   stop(): Promise<void>
 }
 
@@ -109,8 +112,18 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
   }
   const used: string[] = []
   const free: string[] = []
+  const frozen: number[] = []
+  const thaw = () => {
+    for (const pid of frozen.splice(0)) signal(pid, 'SIGCONT')
+  }
   return {
     execute,
+    freeze(what) {
+      if (what === 'all') frozen.push(server.pid!)
+      frozen.push(...sessionsOf(server.pid!, what))
+      for (const pid of frozen) signal(pid, 'SIGSTOP')
+    },
+    thaw,
     async createDatabase() {
       const name = free.pop() ?? (await newDatabase())
       used.push(name)
@@ -130,6 +143,7 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
       }
     },
     async stop() {
+      thaw()
       await Promise.all(clients.map((client) => client.end()))
       if (server.exitCode === null) {
         // Ends open sessions and then the server.
@@ -138,6 +152,25 @@ async function serve(server: ChildProcess, output: () => string, folder: string)
       }
       rmSync(folder, { recursive: true, force: true })
     },
+  }
+}
+
+/** The processes of the server, or only those that serve a client. */
+function sessionsOf(server: number, what: 'all' | 'sessions'): number[] {
+  const children = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ')
+  const isSession = (pid: number) =>
+    readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(`postgres: ${superuser} `)
+  return children
+    .filter(Boolean)
+    .map(Number)
+    .filter((pid) => what === 'all' || isSession(pid))
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name)
+  } catch {
+    // It has ended.
   }
 }
 

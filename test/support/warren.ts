@@ -216,7 +216,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   const credentials = JSON.parse(readFileSync(join(dataFolder, 'credentials.json'), 'utf8'))
   const secretsFolder = settings.WARREN_SECRETS_DIR ?? dataFolder
   const secrets = JSON.parse(readFileSync(join(secretsFolder, 'secrets.json'), 'utf8'))
-  const url = `http://${machine?.address ?? '127.0.0.1'}:${port}`
+  const url = `http://${machine?.address ?? '127.0.0.1'}:${settings.WARREN_PORT}`
   return {
     isolation,
     url,

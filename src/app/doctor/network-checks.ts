@@ -1,9 +1,9 @@
 /** Checks whether sandboxes can be kept off the host's network, and whether their permitted traffic gets out. */
 import { readFileSync } from 'node:fs'
+import { realpath } from 'node:fs/promises'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import type { Config } from '../config.ts'
-import { dataPaths, readServerFile } from '../data-folder.ts'
 import { authorityNames, hostAuthorities } from '../host-authorities.ts'
 import { portProblem } from '../port.ts'
 import { findSystemProgram } from '../setup/programs.ts'
@@ -42,14 +42,14 @@ async function lookAtForwarding(config: Config): Promise<Finding> {
   return { ...finding, text: `${note}; ${finding.text}` }
 }
 
-async function lookAtPort(config: Config): Promise<Finding> {
-  const server = await readServerFile(dataPaths(config.dataDir)).catch(() => undefined)
-  const problem = await portProblem(config.host, config.port)
-  if (!problem) return ok(`${config.host}:${config.port} is free`)
-  if (server && problem.includes(`process ${server.pid})`)) {
-    return ok(`${config.host}:${config.port} is held by the Warren that runs here`)
-  }
-  return fail(problem, 'Set WARREN_PORT to a free port.')
+async function lookAtPort({ host, port, dataDir }: Config): Promise<Finding> {
+  const problem = await portProblem(host, port)
+  if (!problem) return ok(`${host}:${port} is free`)
+  const { text, warren } = problem
+  if (!warren) return fail(text, 'Set WARREN_PORT to a free port.')
+  const held = `${host}:${port} is held by ${warren.name}, which is fine`
+  if (warren.dataFolder === (await realpath(dataDir).catch(() => dataDir))) return ok(held)
+  return ok(`${held}; a second Warren needs a WARREN_PORT of its own`)
 }
 
 function lookAtAuthorities({ extraCA }: Config): Finding {

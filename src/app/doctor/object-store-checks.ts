@@ -1,6 +1,8 @@
 /** Whether the object store of the settings answers. */
-import { errorText } from '../../lib/app-error.ts'
+import { AdminClient } from '../../cli/admin-client.ts'
+import { errorText, isAppError } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
+import { findServer } from '../find-server.ts'
 import { openObjects, requireAnswer } from '../open-objects.ts'
 import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
 
@@ -11,7 +13,7 @@ async function lookAtStore(config: Config): Promise<Finding> {
   if (!opened) return ok('none is set')
   try {
     await requireAnswer(opened)
-    return ok(`${config.objectStore} answers`)
+    return ok(`${config.objectStore} answers${await waiting(config)}`)
   } catch (error) {
     const cause = error instanceof Error && error.cause !== undefined ? ` (${errorText(error.cause)})` : ''
     return warn(
@@ -21,4 +23,18 @@ async function lookAtStore(config: Config): Promise<Finding> {
   } finally {
     await opened.close()
   }
+}
+
+/** What the Warren that runs here has not uploaded yet. Until then only this machine can use it. */
+async function waiting(config: Config): Promise<string> {
+  const server = await findServer(config).catch((error) => {
+    if (isAppError(error, 'unavailable')) return undefined
+    throw error
+  })
+  const { objectStore } = server ? await new AdminClient(server.access).describeMachine() : {}
+  if (!objectStore) return ''
+  const { waitingTemplates, waitingSandboxes, onlyHere } = objectStore
+  if (waitingTemplates + waitingSandboxes === 0) return ' and has everything of this machine'
+  const kept = onlyHere > 0 ? `; ${onlyHere} of them can be used on this machine only` : ''
+  return `; not uploaded yet: ${waitingTemplates} template builds, ${waitingSandboxes} paused sandboxes${kept}`
 }

@@ -6,6 +6,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs'
 import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
+import { processStart } from '../../lib/process-start.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { downloadGo, findGo, goNumber } from './go-toolchain.ts'
 import { buildRunsc, builtVersion, gvisorPatch, gvisorVersion } from './gvisor-build.ts'
@@ -106,7 +107,7 @@ async function place(path: string, make: (partial: string) => Promise<void>): Pr
 async function removeLeftovers(folder: string): Promise<void> {
   for (const name of readdirSync(folder)) {
     const [, pid] = /^runsc\.(\d+)\.partial/.exec(name) ?? []
-    if (pid !== undefined && Number(pid) !== process.pid && !existsSync(`/proc/${pid}`))
+    if (pid !== undefined && Number(pid) !== process.pid && processStart(Number(pid)) === undefined)
       await rm(join(folder, name), { recursive: true, force: true })
   }
 }

@@ -1,5 +1,5 @@
 /** Gauges of the server, which are read at the moment when somebody asks for the metrics. */
-import type { GpuCapacity } from '../../core/ports/driver.ts'
+import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import type { Admission } from '../../core/sandbox/capacity/admission.ts'
 import type { DiskGuard } from '../../core/sandbox/capacity/disk-guard.ts'
 import type { MachineMemoryGuard } from '../../core/sandbox/capacity/machine-memory-guard.ts'

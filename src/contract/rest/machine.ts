@@ -22,6 +22,16 @@ export const MachineReport = Type.Object({
     },
     { description: 'The last thousand creates of this server' },
   ),
+  objectStore: Type.Optional(
+    Type.Object(
+      {
+        waitingTemplates: Type.Integer(),
+        waitingSandboxes: Type.Integer({ description: 'Paused sandboxes' }),
+        onlyHere: Type.Integer({ description: 'How many of these only this machine can use' }),
+      },
+      { description: 'What of this node the object store does not have yet. Absent without an object store' },
+    ),
+  ),
   problems: Type.Array(
     Type.Object({
       at: DateTime,

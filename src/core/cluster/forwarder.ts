@@ -33,7 +33,7 @@ export interface Forwarder<Exchange extends DoorExchange> {
    * one is full.
    */
   roomNeeded(request: Exchange['request']): NeededRoom | undefined
-  /** The ID that the peer gave its attempts to have this create carried out. */
+  /** The ID of the peer's attempt to have this create carried out. */
   attemptIDOf(request: Exchange['request']): string | undefined
   /** Tells the peer that passed the request on that another node owns the object. */
   refuseAsMisdirected(exchange: Exchange): void
@@ -63,7 +63,7 @@ export type SentBody = {
   body: Buffer
   /** The node must reject at once if it lacks this capacity. Undefined: the node waits for capacity. */
   needs: NeededRoom | undefined
-  /** Lets the caller send the same request to another node: a node creates one sandbox for all attempts. */
+  /** New for each attempt. The caller gives the attempt up if its answer is lost (`OwnerStore.giveUpCreate`). */
   attemptID?: string | undefined
 }
 

@@ -3,6 +3,7 @@ import test from 'node:test'
 import { isAppError } from '../../lib/app-error.ts'
 import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
+import { aNode } from '../../store/suite/nodes.ts'
 import { Membership } from './membership.ts'
 import { type ClusterNode, isAway, type NodeLoad, type NodeStatus } from './node.ts'
 import type { JoiningNode, NodeStore, RecordedSign } from './node-store.ts'
@@ -14,6 +15,7 @@ class FakeNodes {
   isGone = false
   lists = 0
   readonly loads: NodeLoad[] = []
+  readLoad = async () => ({}) as NodeLoad
   /** The clock of the database. */
   time = () => 0
   listedID = 'n'
@@ -75,7 +77,7 @@ function open(runID = 'mine') {
   const membership = new Membership({
     nodes: store as unknown as NodeStore,
     self: { nodeID: 'n', runID, address: 'a:1', facts: {} as JoiningNode['facts'] },
-    readLoad: async () => ({}) as NodeLoad,
+    readLoad: () => store.readLoad(),
     onForgotten: async () => void forgotten++,
     onReplaced: ({ message }) => void replaced.push(message),
     clock: { now: () => clock.now(), after: doNotWait },
@@ -213,3 +215,23 @@ test('a wrong clock is logged at the start and told to the others, until it is r
   await membership.renew()
   assert.equal(store.loads.at(-1)?.clockOffsetMs, 0)
 })
+
+for (const [how, readLoad] of [
+  ['hangs', () => new Promise<NodeLoad>(() => {})],
+  ['fails', () => Promise.reject(new Error('no disk'))],
+] as const) {
+  test(`a node gives signs of life while reading its load ${how}, and soon reports no capacity`, async () => {
+    const { store, clock, membership } = open()
+    const load = { ...aNode('n').load, warmTemplates: ['base'] }
+    store.readLoad = async () => load
+    await membership.join()
+    store.readLoad = readLoad
+    clock.advance(9000)
+    await membership.renew()
+    assert.deepEqual(store.loads.at(-1), { ...load, clockOffsetMs: 0 })
+    clock.advance(2000)
+    await membership.renew()
+    const { freeCPU, freeMemoryMB, warmTemplates } = store.loads.at(-1)!
+    assert.deepEqual([freeCPU, freeMemoryMB, warmTemplates], [0, 0, []])
+  })
+}

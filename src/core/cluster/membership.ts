@@ -3,7 +3,7 @@
  * life, and knows the other nodes. While the database cannot be reached, the last list of nodes stays valid.
  * No node can give a sign of life then, so silence is counted from the return of the database.
  */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, errorText } from '../../lib/app-error.ts'
 import { type Clock, sleep, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
@@ -27,6 +27,8 @@ const waitForNewsMs = 1000
  * How long the report that a node is away is fresh. It is shorter, because the node may have just come back.
  */
 const awayGoodForMs = 500
+/** How long a sign of life waits for a new reading of the load. */
+const waitForLoadMs = 1000
 /** How often to check whether another process with this node's ID still lives. */
 const lookAgainMs = 500
 
@@ -48,6 +50,8 @@ export type MembershipParts = {
 export class Membership {
   readonly #parts: MembershipParts
   readonly #reading = new JoinedWork<void>()
+  readonly #loads = new JoinedWork<void>()
+  #load: { reading: NodeLoad; readAt: number } | undefined
   #known: readonly ClusterNode[] = []
   #readAt = Number.NEGATIVE_INFINITY
   #status: NodeStatus = 'ready'
@@ -87,8 +91,9 @@ export class Membership {
    * none, so its ID becomes free.
    */
   async join(): Promise<void> {
-    const { nodes, self, readLoad, clock } = this.#parts
-    const load = await readLoad()
+    const { nodes, self, clock } = this.#parts
+    await this.#updateLoad()
+    const load = this.#reportedLoad()
     let silentMs = 0
     while (!(await nodes.join({ ...self, load }))) {
       const holder = await nodes.find(self.nodeID)
@@ -99,12 +104,38 @@ export class Membership {
     await this.renew()
   }
 
-  /** Call this every `renewEveryMs`. */
+  /**
+   * Gives a sign of life every `renewEveryMs`, until the returned function is called. A node that pauses for `awayAfterMs` counts as
+   * dead, and others take its sandboxes. So this loop waits for nothing but its own statement: all other work has a loop of its own.
+   */
+  keepAlive(): () => Promise<void> {
+    const { clock, log } = this.#parts
+    let round = Promise.resolve()
+    let isClosed = false
+    const next = () =>
+      clock.after(renewEveryMs, () => {
+        round = this.renew()
+          .catch((err) =>
+            log.error({ err }, `could not tell the others that this node lives: ${errorText(err)}`),
+          )
+          .then(() => {
+            if (!isClosed) cancel = next()
+          })
+      })
+    let cancel = next()
+    return () => {
+      isClosed = true
+      cancel()
+      return round
+    }
+  }
+
+  /** One sign of life. */
   async renew(): Promise<void> {
-    const { nodes, self, readLoad, onForgotten, onReplaced, clock, log } = this.#parts
+    const { nodes, self, onForgotten, onReplaced, clock, log } = this.#parts
     if (this.#isReplaced) return
-    const offset = this.#clockOffsetMs
-    const load = { ...(await readLoad()), ...(offset !== undefined && { clockOffsetMs: offset }) }
+    await waitAtMost(clock, waitForLoadMs, this.#updateLoad())
+    const load = this.#reportedLoad()
     const askedAt = clock.now()
     const sign = await nodes.renew({ ...self, load })
     this.#noteAnswer()
@@ -112,7 +143,7 @@ export class Membership {
       this.#status = sign.status
       const { databaseTime } = sign
       this.#noteClock(clockOffsetMs({ askedAt, databaseTime, answeredAt: clock.now() }))
-      if (this.#isAsked) await this.#read()
+      if (this.#isAsked) await this.#readSoon()
       this.#isAsked = false
       return
     }
@@ -156,6 +187,31 @@ export class Membership {
     if (known && (!isAway(known) || knownForMs < awayGoodForMs)) return known
     await this.#readSoon()
     return findIn(this.#known, nodeID)
+  }
+
+  /** Rejects only if no reading has succeeded yet. */
+  #updateLoad(): Promise<void> {
+    const { readLoad, clock, log } = this.#parts
+    return this.#loads.run('load', async () => {
+      try {
+        this.#load = { reading: await readLoad(), readAt: clock.now() }
+      } catch (error) {
+        if (!this.#load) throw error
+        log.debug({ err: error }, 'The load of this node could not be read.')
+      }
+    })
+  }
+
+  /** A node whose disk or database no longer tells its load lives on, and gets no new sandboxes. */
+  #reportedLoad(): NodeLoad {
+    const { reading, readAt } = this.#load!
+    const offset = this.#clockOffsetMs
+    const isOld = this.#parts.clock.now() - readAt > awayAfterMs
+    return {
+      ...reading,
+      ...(isOld && { freeCPU: 0, freeMemoryMB: 0, warmTemplates: [] }),
+      ...(offset !== undefined && { clockOffsetMs: offset }),
+    }
   }
 
   /** Logs when the clock becomes wrong, which may be at the first sign of life, and when it is right again. */

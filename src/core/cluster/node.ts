@@ -1,6 +1,6 @@
 /** The Warrens of a cluster, as their shared database knows them. */
 import { newUUID } from '../../lib/ids.ts'
-import type { GpuCapacity } from '../ports/driver.ts'
+import type { GpuCapacity } from '../ports/gpu.ts'
 
 /** `draining`: the node gets no new sandboxes and hands over those it has. */
 export type NodeStatus = 'ready' | 'draining'

@@ -1,5 +1,5 @@
 /** Finds out which node owns an object, from the rows of all nodes. */
-import type { SandboxFinder } from '../sandbox/row/sandbox-store.ts'
+import type { EarlierRequest, LostCreate, SandboxFinder } from '../sandbox/row/sandbox-store.ts'
 
 /**
  * The object of a request that only one node can carry out. `log`: the log of a sandbox. `template`: its
@@ -47,10 +47,11 @@ export interface OwnerStore extends SandboxFinder {
   /** The node that carried out an earlier request with this idempotency key. */
   nodeOfClaim(teamID: string, key: string): Promise<string | undefined>
   /**
-   * Ends the sandbox that the node is still creating for this idempotency key, and releases the key. The node
-   * stops what it started for the row. Changes nothing if the sandbox runs, or if there is none.
+   * Finds out what became of a create whose answer was lost, so that nothing can become of it later. Returns the request that
+   * has the key if its sandbox was created, or if another node is creating it. Otherwise ends the row that the node is still
+   * creating, which then stops what it started, or prevents it from inserting one, and releases the key.
    */
-  giveUpCreate(claim: { teamID: string; key: string; nodeID: string; at: number }): Promise<void>
+  giveUpCreate(lost: LostCreate): Promise<EarlierRequest | undefined>
   /** Counts the team's sandboxes and builds on these nodes that have not ended. */
   countUnfinished(teamID: string, nodeIDs: readonly string[]): Promise<UnfinishedCount>
 }

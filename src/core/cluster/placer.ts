@@ -1,8 +1,10 @@
 /** Chooses the node for a new sandbox on the node that got the request, and passes the request on to it. */
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID, randomBelow } from '../../lib/ids.ts'
+import { retryPassing } from '../../lib/retry-passing.ts'
 import type { Admission } from '../sandbox/capacity/admission.ts'
+import type { EarlierRequest } from '../sandbox/row/sandbox-store.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, type TemplateCatalog } from '../template/catalog.ts'
 import { wantedGpus } from '../template/gpu-count.ts'
@@ -33,7 +35,7 @@ export type PlacerParts<Exchange extends DoorExchange> = {
   catalog: TemplateCatalog
   admission: Pick<Admission, 'hasRoomFor'>
   reachability: Pick<Reachability, 'troubleOf'>
-  clock: Pick<Clock, 'now'>
+  clock: Clock
 }
 
 export type PlacedRequest = {
@@ -46,16 +48,20 @@ export type PlacedRequest = {
 }
 
 /**
- * `attemptKey`: the idempotency key with which this node must create the sandbox, because another node may be
- * creating it for the same request.
+ * If it is not answered, this node must create the sandbox: with `attemptKey` for a peer, which gives up the attempt if the answer
+ * does not arrive. `earlier`: another node has created the sandbox, and its answer was lost.
  */
-export type Placement = { isAnswered: boolean; attemptKey?: string | undefined }
+export type Placement = {
+  isAnswered: boolean
+  attemptKey?: string | undefined
+  earlier?: EarlierRequest
+}
 
 const answered: Placement = { isAnswered: true }
 const nothingSent: SentDemand = { cpuCount: 0, memoryMB: 0 }
 
-/** The attempts to have one create carried out. */
-type Attempts = { teamID: string; key: string; attemptID: string; failed: Set<string> }
+/** One create, and the nodes that failed to carry it out. */
+type Attempts<Exchange> = { teamID: string; wanted: PlacedRequest; exchange: Exchange; failed: Set<string> }
 
 export class Placer<Exchange extends DoorExchange> {
   readonly #parts: PlacerParts<Exchange>
@@ -87,9 +93,10 @@ export class Placer<Exchange extends DoorExchange> {
       idempotencyKey === undefined ? undefined : await owners.nodeOfClaim(team.teamID, idempotencyKey)
     // A node that was forgotten does not come back: any other node reads the outcome from the row.
     if (earlier !== undefined && (await membership.find(earlier)))
-      return this.#sendTo(earlier, 'which got an earlier request with this Idempotency-Key', wanted, exchange)
+      return this.#askForOutcome(earlier, wanted, exchange)
     const bound = await this.#nodeOfVolumes(team, wanted.volumeNames)
-    if (bound !== undefined) return this.#sendTo(bound, 'which has the volumes', wanted, exchange)
+    const attempts = { teamID: team.teamID, wanted, exchange, failed: new Set<string>() }
+    if (bound !== undefined) return this.#tryOnly(bound, 'which has the volumes', attempts)
     const template = await this.#template(team, wanted.template)
     // An error in the request is reported by this node.
     if (!template) return { isAnswered: false }
@@ -98,7 +105,7 @@ export class Placer<Exchange extends DoorExchange> {
     if (!build) {
       const unfinished = await owners.ownerOf({ kind: 'template', id: template.templateID })
       return unfinished
-        ? this.#sendTo(unfinished.nodeID, 'which builds the template', wanted, exchange)
+        ? this.#tryOnly(unfinished.nodeID, 'which builds the template', attempts)
         : { isAnswered: false }
     }
     const nodes = await membership.nodes()
@@ -111,75 +118,87 @@ export class Placer<Exchange extends DoorExchange> {
     })
     const [best] = ranked
     if (!best) throw noNode(demand, nodes)
-    return this.#tryInTurn(team, ranked, demand, wanted, exchange)
+    return this.#tryInTurn(ranked, demand, attempts)
   }
 
-  /**
-   * Every attempt has the same idempotency key: the client's, or one that this node makes. If the answer of a
-   * node is lost, the next node therefore creates no second sandbox.
-   */
   async #tryInTurn(
-    { teamID }: Team,
     ranked: Iterable<RankedNode>,
     demand: PlacementDemand,
-    wanted: PlacedRequest,
-    exchange: Exchange,
+    attempts: Attempts<Exchange>,
   ): Promise<Placement> {
-    const attemptID = newUUID()
-    const key = wanted.idempotencyKey ?? attemptKeyOf(attemptID)
-    const attempts: Attempts = { teamID, key, attemptID, failed: new Set() }
+    const { failed } = attempts
     let asked = 0
     for (const { node, hasRoom } of ranked) {
       if (!hasRoom) continue
-      if (asked === mostAsked || attempts.failed.size === mostFailed) break
-      const outcome = await this.#try(node.nodeID, demand, wanted, exchange, attempts)
+      if (asked === mostAsked || failed.size === mostFailed) break
+      const outcome = await this.#try(node.nodeID, demand, attempts)
       if (outcome === 'no room') asked++
       else if (outcome !== 'failed') return outcome
     }
     for (const { node } of ranked) {
-      if (attempts.failed.has(node.nodeID)) continue
-      if (attempts.failed.size === mostFailed) break
-      const outcome = await this.#try(node.nodeID, undefined, wanted, exchange, attempts)
+      if (failed.has(node.nodeID)) continue
+      if (failed.size === mostFailed) break
+      const outcome = await this.#try(node.nodeID, undefined, attempts)
       if (outcome !== 'failed' && outcome !== 'no room') return outcome
     }
-    throw noneReached(attempts)
+    throw noneReached(failed)
   }
 
-  /** Without `demand`, the node lets the request wait for capacity. */
+  /** For a create that no other node can carry out. `why` describes the node. */
+  async #tryOnly(nodeID: string, why: string, attempts: Attempts<Exchange>): Promise<Placement> {
+    const outcome = await this.#try(nodeID, undefined, attempts)
+    if (typeof outcome === 'string') throw cannotBeReached(nodeID, why)
+    return outcome
+  }
+
+  /**
+   * Without `demand`, the node lets the request wait for capacity. If this returns `failed`, the node has created nothing for the
+   * request and cannot do so any more, so that another node can be asked, or the client told to try again.
+   */
   async #try(
     nodeID: string,
     demand: PlacementDemand | undefined,
-    wanted: PlacedRequest,
-    exchange: Exchange,
-    attempts: Attempts,
+    attempts: Attempts<Exchange>,
   ): Promise<Placement | 'no room' | 'failed'> {
-    const { membership, forwarder, admission, owners, clock } = this.#parts
-    const { teamID, key, attemptID, failed } = attempts
+    const { membership, forwarder, admission } = this.#parts
+    const { wanted, exchange, failed } = attempts
     if (demand) this.#note(nodeID, demand)
-    if (nodeID === membership.nodeID) {
-      if (demand && !(await admission.hasRoomFor(demand))) return 'no room'
-      return { isAnswered: false, attemptKey: failed.size > 0 ? key : undefined }
-    }
-    const sent = { body: wanted.body(), needs: demand, attemptID }
-    const outcome = await forwarder.send(nodeID, exchange, sent)
+    if (nodeID === membership.nodeID)
+      return demand && !(await admission.hasRoomFor(demand)) ? 'no room' : { isAnswered: false }
+    const attemptID = newUUID()
+    const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: demand, attemptID })
     if (outcome === 'answered') return answered
     if (outcome === 'no room') return 'no room'
     failed.add(nodeID)
-    if (outcome === 'lost') await owners.giveUpCreate({ teamID, key, nodeID, at: clock.now() })
-    return 'failed'
+    if (outcome === 'not reached') return 'failed'
+    const earlier = await this.#giveUp(nodeID, attemptKeyOf(attemptID), attempts)
+    return earlier ? { isAnswered: false, earlier } : 'failed'
   }
 
-  /** Sends the request to this node only, which lets it wait for capacity. `why` describes the node. */
-  async #sendTo(nodeID: string, why: string, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
+  /** Returns the request whose sandbox exists although the answer of the node was lost. */
+  async #giveUp(
+    nodeID: string,
+    attemptKey: string,
+    { teamID, wanted: { idempotencyKey } }: Attempts<Exchange>,
+  ): Promise<EarlierRequest | undefined> {
+    const { owners, clock } = this.#parts
+    const key = idempotencyKey ?? attemptKey
+    const lost = { teamID, key, attemptKey, nodeID, at: clock.now() }
+    try {
+      return await retryPassing(clock, () => owners.giveUpCreate(lost))
+    } catch (cause) {
+      if (!isAppError(cause, 'unavailable')) throw cause
+      throw maybeCreated(nodeID, idempotencyKey !== undefined, cause)
+    }
+  }
+
+  /** Sends the request to the node that got an earlier one with the same key. */
+  async #askForOutcome(nodeID: string, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { membership, forwarder } = this.#parts
     if (nodeID === membership.nodeID) return { isAnswered: false }
     const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: undefined })
     if (outcome === 'answered') return answered
-    throw new AppError(
-      'unavailable',
-      `Node ${nodeID}, ${why}, cannot be reached. Nothing is lost; try again when it is back.`,
-      retryLater,
-    )
+    throw cannotBeReached(nodeID, 'which got an earlier request with this Idempotency-Key')
   }
 
   async #nodeOfVolumes({ teamID }: Team, names: readonly string[]): Promise<string | undefined> {
@@ -228,11 +247,27 @@ function demandOf(
 /** No key of a client has a colon. */
 const attemptKeyOf = (attemptID: string): string => `attempt:${attemptID}`
 
-const noneReached = ({ failed }: Attempts): AppError =>
+const noneReached = (failed: ReadonlySet<string>): AppError =>
   new AppError(
     'unavailable',
     `None of the nodes that could create the sandbox can be reached now (${[...failed].join(', ')}). Try again in a moment.`,
     { retry: { should: true, afterSeconds: 1 } },
+  )
+
+/** With an idempotency key, a second request finds the sandbox of the first one. */
+const maybeCreated = (nodeID: string, hasKey: boolean, cause: AppError): AppError =>
+  new AppError(
+    'unavailable',
+    `Node ${nodeID} broke off before it answered, and the database does not tell whether it created the sandbox. ` +
+      (hasKey ? 'Try again with the same Idempotency-Key.' : 'List your sandboxes before you try again.'),
+    { cause, retry: { should: hasKey, afterSeconds: 1 } },
+  )
+
+const cannotBeReached = (nodeID: string, why: string): AppError =>
+  new AppError(
+    'unavailable',
+    `Node ${nodeID}, ${why}, cannot be reached. Nothing is lost; try again when it is back.`,
+    retryLater,
   )
 
 const retryLater = { retry: { should: true, afterSeconds: 5 } }

@@ -48,8 +48,10 @@ export class BytesFetcher implements BytesSource {
       if (layers) await storedLayers.fetch(layers, signal)
       if (!withSnapshot || !snapshot) return { memory: false }
       const { name, memory } = snapshot
+      const index = async () => (await rows.findStoredBuild(buildID))?.index
       // Memory is left out of a copy only if this machine cannot use it.
-      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal, { serves: () => true })
+      const options = { serves: () => true, index }
+      const here = await snapshots.fetch(name, buildKey(name), { memory }, signal, options)
       if (here) return { memory: here.memory }
       throw new AppError(
         'not_found',
@@ -86,7 +88,11 @@ export class BytesFetcher implements BytesSource {
       sandboxKey({ sandboxID, runID: stored.runID }),
       { memory: wanted, memoryLater: wanted && (await isArrivingKept()) },
       signal,
-      { beside: logs.unpack(sandboxID), serves: (copy) => !wanted || copy.memory },
+      {
+        beside: logs.unpack(sandboxID),
+        serves: (copy) => !wanted || copy.memory,
+        index: async () => stored.index,
+      },
     )
     if (!here) throw snapshotMissing(sandboxID)
     return here.arriving && stored
@@ -118,8 +124,8 @@ export class BytesFetcher implements BytesSource {
     const { snapshots, isArrivingKept } = this.#parts
     if (arrivesFrom || !storedFrom || (await isArrivingKept())) return arrivesFrom ?? storedFrom
     // A node of an earlier release may have removed it.
-    const needs = await snapshots.needsOf(sandboxKey({ sandboxID, runID: storedFrom.runID }))
-    return needs === undefined ? undefined : storedFrom
+    const facts = await snapshots.factsOf(sandboxKey({ sandboxID, runID: storedFrom.runID }))
+    return facts && storedFrom
   }
 
   /**
@@ -129,9 +135,9 @@ export class BytesFetcher implements BytesSource {
   async #storedOfPaused(paused: PausedSandbox): Promise<StoredBytes | undefined> {
     const { rows, snapshots, clock, log } = this.#parts
     if (paused.stored) return paused.stored
-    const needs = await snapshots.needsOf(sandboxKey(paused))
-    if (needs === undefined) return undefined
-    const stored = { at: clock.now(), needs }
+    const facts = await snapshots.factsOf(sandboxKey(paused))
+    if (!facts) return undefined
+    const stored = { at: clock.now(), ...facts }
     if (!(await rows.markSandbox(paused, stored))) return undefined
     log.warn(
       { sandboxID: paused.sandboxID },

@@ -19,7 +19,7 @@ test('an upload that comes late leaves the memory from which another node is loa
   const [uploads, memory] = [gate(), gate()]
   let [isHeld, heldCount] = [true, 0]
   class SlowPacks extends ObjectPacks {
-    override async store(...given: Parameters<ObjectPacks['store']>): Promise<boolean> {
+    override async store(...given: Parameters<ObjectPacks['store']>): ReturnType<ObjectPacks['store']> {
       if (isHeld && ++heldCount) await uploads.opened
       return super.store(...given)
     }

@@ -4,6 +4,7 @@ import test from 'node:test'
 import { holds, openObjectCluster, paused, storedSoon, timed } from '../../../test/support/object-cluster.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
+import { sandboxKey } from './keys.ts'
 
 for (const memory of [true, false]) {
   const kind = memory ? 'with its memory' : 'from its files'
@@ -80,4 +81,22 @@ test('a connect that waits while its sandbox leaves and comes back does not take
   await one.reconciler.run()
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
+})
+
+test('an object that is not the one that was stored is not taken for the snapshot', async (t) => {
+  const { one, other, objects } = await openObjectCluster(t)
+  const [mine, another] = [await paused(one), await paused(one)]
+  for (const sandboxID of [mine, another]) await storedSoon(one, sandboxID)
+  const [key, otherKey] = await Promise.all(
+    [mine, another].map(async (id) => sandboxKey((await one.stores.storedBytes.findPaused(id))!)),
+  )
+  const whole = objects.objects.get(key!)!
+  objects.objects.set(key!, objects.objects.get(otherKey!)!)
+  await other.objectStorage!.mover.take(mine, { memory: true, from: 'one' })
+  await assert.rejects(other.service.connect(other.team, mine, timed), /is not the one that was stored/)
+  await other.reconciler.run()
+  assert.equal((await other.service.get(other.team, mine)).snapshot?.memory, true)
+  objects.objects.set(key!, whole)
+  await other.service.connect(other.team, mine, timed)
+  assert.deepEqual(holds(other, mine), ['memory', 'file'])
 })

@@ -26,9 +26,24 @@ test('a read that fails is tried again until it succeeds, and only the first fai
     if (left-- > 0) throw new Error('away')
     return 'bytes'
   }, signal)
-  await pass(10_000)
+  await pass(20_000)
   assert.equal(await read, 'bytes')
   assert.equal(failures.length, 1)
+})
+
+test('a read is tried less and less often while the store is away, and soon after it is back', async () => {
+  const { patience, signal, pass } = world()
+  let [tries, isAway] = [0, true]
+  const read = patience.try(async () => {
+    tries++
+    if (isAway) throw new Error('away')
+    return 'bytes'
+  }, signal)
+  await pass(60_000)
+  assert.ok(tries >= 10 && tries <= 15, `${tries} tries in a minute`)
+  isAway = false
+  await pass(6000)
+  assert.equal(await Promise.race([read, 'still waits']), 'bytes')
 })
 
 test('reads give up when none of them has succeeded for minutes', async () => {
@@ -45,7 +60,7 @@ test('reads give up when none of them has succeeded for minutes', async () => {
   await pass(patienceMs - 10_000)
   isAway = false
   await read()
-  await pass(2000)
+  await pass(6000)
   isAway = true
   const second = read().then(
     () => 'read',

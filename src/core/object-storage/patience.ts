@@ -1,6 +1,8 @@
 import { type Clock, sleep } from '../../lib/clock.ts'
+import { delayAfter } from '../../lib/retry-delays.ts'
 
-const pauseMs = 1000
+/** Programs of the sandbox wait for the bytes, so a store that is back is noticed soon. */
+const retries = { firstMs: 1000, longestMs: 5000 }
 /** A sandbox stands still where it lacks memory. After this time without any success it goes back to its snapshot. */
 export const patienceMs = 5 * 60_000
 
@@ -19,7 +21,7 @@ export class Patience {
   }
 
   async try<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
-    for (;;) {
+    for (let failures = 1; ; failures++) {
       try {
         const result = await work()
         this.#lastSuccessAt = this.#clock.now()
@@ -30,7 +32,7 @@ export class Patience {
         if (!this.#isFailing) this.#onFailure(error)
         this.#isFailing = true
         if (this.#clock.now() - this.#lastSuccessAt >= patienceMs) throw error
-        await sleep(this.#clock, pauseMs, signal)
+        await sleep(this.#clock, delayAfter(failures, retries), signal)
       }
     }
   }

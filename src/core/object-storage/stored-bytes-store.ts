@@ -8,11 +8,13 @@ import type { MemoryNeeds } from '../ports/driver.ts'
 import type { ObjectKey } from '../ports/object-store.ts'
 import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
 
-/**
- * When the bytes were stored, and what their memory image requires of a machine; `needs` is null if they hold
- * no memory.
- */
-export type StoredBytes = { at: number; needs: MemoryNeeds | null }
+export type StoredBytes = {
+  at: number
+  /** What the memory requires of a machine. Null: there is no memory. */
+  needs: MemoryNeeds | null
+  /** The checksum of the pack's index, which has the checksums of all its bytes. Earlier releases did not record it. */
+  index?: string
+}
 
 /** A paused sandbox of any node, with the run whose snapshot the object store may have. */
 export type PausedSandbox = {

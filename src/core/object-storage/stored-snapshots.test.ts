@@ -43,6 +43,7 @@ function openSnapshots() {
     const abort = new AbortController()
     const fetched: Promise<Snapshot | undefined> = snapshots.fetch('name', key, wanted, abort.signal, {
       serves: () => true,
+      index: async () => undefined,
     })
     // A test awaits it later than it may fail.
     fetched.catch(() => {})

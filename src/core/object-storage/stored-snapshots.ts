@@ -26,6 +26,7 @@ import type {
 } from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 import { Patience } from './patience.ts'
+import type { StoredBytes } from './stored-bytes-store.ts'
 
 /** Resumes that fail before their load begins leave an entry. */
 const mostOpened = 50
@@ -38,7 +39,11 @@ export type StoredSnapshotsParts = {
   log: Log
 }
 
+export type PackFacts = Pick<StoredBytes, 'needs'> & { index: string }
+
 export type FetchOptions = {
+  /** Reads from the row which pack it is. Undefined: an earlier release stored it, and did not record the checksum. */
+  index: () => Promise<string | undefined>
   /** Whether a complete copy on this machine has all that is wanted. */
   serves: (copy: Snapshot) => boolean
   /** Takes further files of the pack. */
@@ -64,13 +69,14 @@ export class StoredSnapshots {
     key: ObjectKey,
     signal: AbortSignal,
     beside: readonly PackedFile[] = [],
-  ): Promise<{ needs: MemoryNeeds | null; isNew: boolean } | undefined> {
+  ): Promise<(PackFacts & { isNew: boolean }) | undefined> {
     const { snapshots, packs } = this.#parts
     return snapshots.holding(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
-      const isNew = await packs.store(key, [...beside, ...portable.files], portable.note, signal)
-      return { needs: portable.needs, isNew }
+      const files = [...beside, ...portable.files]
+      const { isNew, checksum } = await packs.store(key, files, portable.note, signal)
+      return { needs: portable.needs, index: checksum, isNew }
     })
   }
 
@@ -85,7 +91,7 @@ export class StoredSnapshots {
     key: ObjectKey,
     options: ImportOptions,
     signal: AbortSignal,
-    { serves, beside }: FetchOptions,
+    { serves, beside, index }: FetchOptions,
   ): Promise<Snapshot | undefined> {
     const { snapshots } = this.#parts
     const isServing = (copy: Snapshot | undefined) => copy && !copy.arriving && serves(copy)
@@ -97,6 +103,7 @@ export class StoredSnapshots {
         if (isServing(there)) return there
         const pack = await this.#parts.packs.open(key, signal)
         if (!pack) return undefined
+        if (![undefined, pack.checksum].includes(await index())) throw isAnother(key)
         // The object store has been seen to have more.
         if (there && !there.arriving) await snapshots.remove(name)
         return this.#fetchInto(name, pack, options, signal, beside)
@@ -121,10 +128,10 @@ export class StoredSnapshots {
     })
   }
 
-  /** The needs of a stored snapshot. Undefined if the object store does not have it. */
-  async needsOf(key: ObjectKey): Promise<MemoryNeeds | null | undefined> {
+  /** Undefined if the object store does not have the snapshot. */
+  async factsOf(key: ObjectKey): Promise<PackFacts | undefined> {
     const pack = await this.#parts.packs.open(key)
-    return pack && this.#exporter().needsIn(pack.note)
+    return pack && { needs: this.#exporter().needsIn(pack.note), index: pack.checksum }
   }
 
   /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */
@@ -172,3 +179,10 @@ export class StoredSnapshots {
     throw new AppError('unprocessable', `Snapshots of ${driver.name} can be used on this machine only.`)
   }
 }
+
+const isAnother = (key: ObjectKey): AppError =>
+  new AppError(
+    'unavailable',
+    `The object ${key} in the object store is not the one that was stored there, so it is not used. Restore the bucket, or give each Warren a bucket of its own.`,
+    { retry: { should: false } },
+  )

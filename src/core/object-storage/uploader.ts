@@ -11,7 +11,7 @@ import type { StoredLayers } from '../ports/images.ts'
 import type { ObjectKey, PackStore } from '../ports/object-store.ts'
 import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { PausedSandbox, StorableBuild, StoredBytesStore } from './stored-bytes-store.ts'
+import type { PausedSandbox, StorableBuild, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
 import type { StoredSnapshots } from './stored-snapshots.ts'
 
 export type UploaderParts = {
@@ -79,6 +79,13 @@ export class Uploader {
     if (paused?.runID === runID && !paused.stored) await this.#uploadOfSandbox(paused).run()
   }
 
+  /** What the object store does not have yet. `onlyHere`: of these, what only this machine can use. */
+  async waiting(): Promise<{ builds: number; sandboxes: number; onlyHere: number }> {
+    const { rows } = this.#parts
+    const [builds, sandboxes] = [await rows.listUnstoredBuilds(), await rows.listUnstored()]
+    return { builds: builds.length, sandboxes: sandboxes.length, onlyHere: this.#unfit.size }
+  }
+
   /** What it remembers problems of. */
   get troubled(): string[] {
     return [...this.#unfit, ...this.#problems.keys()]
@@ -135,11 +142,11 @@ export class Uploader {
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
       await storedLayers.store(shared, signal)
-      const result =
+      const result: Omit<StoredBytes, 'at'> | undefined =
         snapshotName === null
           ? { needs: null }
           : await snapshots.store(snapshotName, buildKey(snapshotName), signal)
-      if (result) await rows.markBuild(buildID, { at: clock.now(), needs: result.needs })
+      if (result) await rows.markBuild(buildID, { at: clock.now(), ...storedFacts(result) })
     }
     return { subject: `build ${buildID}`, run }
   }
@@ -158,7 +165,7 @@ export class Uploader {
       if (!result) return
       const isStillPaused = await rows.markSandbox(
         { sandboxID, runID },
-        { at: clock.now(), needs: result.needs },
+        { at: clock.now(), ...storedFacts(result) },
       )
       // If an earlier upload of this run made the object, another node may load memory from it.
       if (isStillPaused || !result.isNew) return
@@ -213,3 +220,8 @@ export class Uploader {
     }
   }
 }
+
+const storedFacts = ({ needs, index }: Omit<StoredBytes, 'at'>) => ({
+  needs,
+  ...(index !== undefined && { index }),
+})

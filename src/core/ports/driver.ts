@@ -13,6 +13,7 @@
  */
 
 import type { AddressRules, GatePorts } from './egress.ts'
+import type { GpuCapacity, GpuUse } from './gpu.ts'
 import type { MemoryLoad, PartsOfFile } from './memory-load.ts'
 import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
 
@@ -22,6 +23,9 @@ export type DriverHandle = {
   version: number
   data: Record<string, string | number | boolean>
 }
+
+/** Identifies one start of a sandbox: no other start, of this sandbox or another one, has the same handle. */
+export const startOf = ({ driver, data }: DriverHandle): string => JSON.stringify([driver, data])
 
 /** Properties that a machine needs to restore this memory: plain JSON, which only the driver reads. */
 export type MemoryNeeds = Readonly<Record<string, string>>
@@ -109,24 +113,6 @@ export type SandboxStats = {
   gpu?: GpuUse
 }
 
-/** The sum over all GPUs of a sandbox. If sandboxes share a GPU, each of them gets the figures of the whole GPU. */
-export type GpuUse = {
-  /** Share of the time in which a GPU was busy, in percent. */
-  busyPct: number
-  memoryUsedBytes: number
-  memoryTotalBytes: number
-}
-
-/** The GPUs that sandboxes can have on this machine. */
-export type GpuCapacity = {
-  model: string
-  /** A shared GPU counts once for each sandbox that may share it. */
-  total: number
-  free: number
-  /** Maximum number of GPUs of one sandbox. */
-  mostPerSandbox: number
-}
-
 /** Space that the disk of a sandbox uses on the machine's disk. */
 export type DiskUse = {
   sandboxID: string
@@ -173,6 +159,9 @@ export type SandboxExit = {
   /** Further details, as a full sentence. */
   detail: string
 }
+
+/** The start of a sandbox whose address another sandbox gets next. */
+export type FreedAddress = { sandboxID: string; handle: DriverHandle }
 
 export type DriverCapabilities = {
   /** Can freeze and thaw all processes of a sandbox: `CanFreeze`. */
@@ -225,6 +214,11 @@ export interface Driver {
    * returned function removes the listener.
    */
   onExit(listener: (exit: SandboxExit) => void): () => void
+  /**
+   * Calls the listener whenever a sandbox has ended, by `stop` or by a snapshot, right before its address is free for
+   * another sandbox: whatever leads to the address must be forgotten now. The returned function removes the listener.
+   */
+  onAddressFree(listener: (freed: FreedAddress) => void): () => void
   endpoint(handle: DriverHandle, port: number): Endpoint
   /** Changes nothing. Rejects with `not_found` if the sandbox is gone. */
   stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>
@@ -291,7 +285,10 @@ export type Snapshot = {
 
 export type ImportOptions = {
   memory: boolean
-  /** Import everything but the bulk of the memory, if the driver can; otherwise it imports all of it. */
+  /**
+   * Import everything but the bulk of the memory, if the driver can; otherwise it imports all of it. A start that comes later
+   * than `arrivingKeptMs` needs another import.
+   */
   memoryLater?: boolean
 }
 

@@ -62,14 +62,23 @@ export const closedToAll = '0.0.0.0/0'
 export type GatePorts = { proxy: number; dns: number }
 
 /** A sandbox as the gate knows it, by the source address of its packets. */
-export type GateClient = { sandboxID: string; teamID: string; policy: EgressPolicy }
+export type GateClient = {
+  sandboxID: string
+  teamID: string
+  /** The start of the sandbox that has the address, by `startOf`. */
+  start: string
+  policy: EgressPolicy
+}
 
 /** The gate reads the names of redirected connections and lets through those that the policy allows. */
 export interface EgressGate {
-  /** Applies the policy from now on. Cuts open connections that the new policy does not allow. */
+  /**
+   * Applies the policy from now on. Cuts open connections that the new policy does not allow, and all connections of an
+   * earlier start at this address.
+   */
   admit(address: string, client: GateClient): void
-  /** Closes all connections of an address and rejects new ones. */
-  forget(address: string): void
+  /** Closes all connections of this start and rejects new ones. Does nothing if another start has the address by now. */
+  forget(address: string, start: string): void
   close(): Promise<void>
 }
 

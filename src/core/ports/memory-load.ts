@@ -9,3 +9,6 @@ export type MemoryLoad = {
   /** While it is true, memory that nobody waits for arrives slowly: the start needs the CPUs and the network. */
   isStarting: () => boolean
 }
+
+/** How long an arriving snapshot can be used if nothing has started from it, in milliseconds. */
+export const arrivingKeptMs = 60_000

@@ -72,6 +72,8 @@ export type PackedParts = {
 /** A pack whose index was read. */
 export interface OpenedPack {
   readonly note: PackNote
+  /** The checksum of the index, which has the checksums of all bytes of the pack. */
+  readonly checksum: string
   /**
    * Fetches the files that the target takes, and verifies every byte. If it rejects, the caller must remove
    * the files that were written.
@@ -89,8 +91,13 @@ export type PackNote = Readonly<Record<string, unknown>>
  * fetched at once.
  */
 export interface PackStore {
-  /** False if a pack with this key exists already. */
-  store(key: ObjectKey, files: readonly PackedFile[], note: PackNote, signal?: AbortSignal): Promise<boolean>
+  /** Stores nothing if a pack with this key exists already: `isNew` is false then, and the checksum is of that pack. */
+  store(
+    key: ObjectKey,
+    files: readonly PackedFile[],
+    note: PackNote,
+    signal?: AbortSignal,
+  ): Promise<{ isNew: boolean; checksum: string }>
   /** Undefined if it is certain that there is no such pack. */
   open(key: ObjectKey, signal?: AbortSignal): Promise<OpenedPack | undefined>
   /** Opens a pack and fetches its files, as `OpenedPack.fetch` does. */

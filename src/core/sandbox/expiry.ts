@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
+import { RetryDelays } from '../../lib/retry-delays.ts'
 import type { Sandbox } from './row/sandbox.ts'
 import type { ExpiryKind, SandboxReader } from './row/sandbox-store.ts'
 import type { SandboxTurns } from './row/sandbox-turns.ts'
@@ -12,7 +13,11 @@ import type { Pauser } from './verbs/pauser.ts'
 
 const longestSleepMs = 60_000
 const mostAtOnce = 50
-const retryAfterMs = 1000
+/** How often due sandboxes are queried that wait for something: their turn, a free slot or their next try. */
+const lookAgainMs = 1000
+/** A sandbox whose time is over costs its team as long as it runs. */
+const endRetries = { firstMs: 1000, longestMs: 5000 }
+const pauseRetries = { firstMs: 1000, longestMs: 60_000 }
 /** Snapshots of memory load disk and CPU. Further sandboxes are paused as soon as one of these is done. */
 const mostPausesAtOnce = 8
 /** Minimum time between two queries for due sandboxes. */
@@ -33,6 +38,10 @@ export class Expiry {
   #armedFor = Number.POSITIVE_INFINITY
   #closed = false
   #pausing = 0
+  /** By sandbox. */
+  readonly #endDelays = new RetryDelays(endRetries)
+  readonly #pauseDelays = new RetryDelays(pauseRetries)
+  readonly #readDelays = new RetryDelays(endRetries)
 
   constructor(parts: ExpiryParts) {
     this.#parts = parts
@@ -69,25 +78,39 @@ export class Expiry {
     try {
       // Kills are queried separately, so that they do not wait behind pauses that wait for a free slot.
       next = Math.min(await this.#killDue(), await this.#pauseDue())
+      this.#readDelays.noteSuccess('store')
     } catch (error) {
       log.error({ err: error }, 'The expiry could not read the store; it tries again.')
-      next = clock.now() + retryAfterMs
+      next = this.#readDelays.noteFailure('store', clock.now())
     }
     this.arm(Math.min(next, clock.now() + longestSleepMs))
   }
 
   /** Returns when to query again. */
   async #killDue(): Promise<number> {
-    const { sandboxes, ender, clock, log } = this.#parts
-    const due = await sandboxes.listExpired(clock.now(), 'kill', mostAtOnce)
-    const outcomes = await Promise.allSettled(
+    const { sandboxes, clock } = this.#parts
+    const due = await sandboxes.listExpired(clock.now(), 'kill', mostAtOnce + this.#endDelays.size)
+    const begun = await Promise.all(
       // The query may return a row of an older version whose options say that it is paused instead.
-      due.map((row) => (row.options.autoPause ? this.#pauseIfFree(row) : ender.beginAsSeen(row, 'timeout'))),
+      due.map((row) => (row.options.autoPause ? this.#pauseIfFree(row) : this.#end(row))),
     )
-    const failed = outcomes.filter((outcome) => outcome.status === 'rejected')
-    for (const { reason } of failed)
-      log.error({ err: reason }, 'A sandbox whose time is over could not be ended.')
-    return this.#nextLook('kill', failed.length > 0)
+    return this.#nextLook('kill', begun.includes(false))
+  }
+
+  /** False if it failed, lately or now. */
+  async #end(row: Sandbox): Promise<boolean> {
+    const { ender, clock, log } = this.#parts
+    const { sandboxID } = row
+    if (this.#endDelays.mustWait(sandboxID, clock.now())) return false
+    try {
+      await ender.beginAsSeen(row, 'timeout')
+      this.#endDelays.noteSuccess(sandboxID)
+      return true
+    } catch (error) {
+      this.#endDelays.noteFailure(sandboxID, clock.now())
+      log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be ended.')
+      return false
+    }
   }
 
   /**
@@ -96,7 +119,7 @@ export class Expiry {
   async #pauseDue(): Promise<number> {
     const { sandboxes, clock } = this.#parts
     if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
-    const due = await sandboxes.listExpired(clock.now(), 'pause', mostAtOnce)
+    const due = await sandboxes.listExpired(clock.now(), 'pause', mostAtOnce + this.#pauseDelays.size)
     let isSkipped = false
     for (const row of due) {
       if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
@@ -105,9 +128,11 @@ export class Expiry {
     return this.#nextLook('pause', isSkipped)
   }
 
-  /** False if all pause slots are taken, or if something else holds the sandbox's turn. */
+  /** False if all pause slots are taken, something else holds the sandbox's turn, or its pause has failed lately. */
   #pauseIfFree(row: Sandbox): boolean {
-    if (this.#pausing >= mostPausesAtOnce || this.#parts.turns.has(row.sandboxID)) return false
+    const { turns, clock } = this.#parts
+    if (this.#pausing >= mostPausesAtOnce || turns.has(row.sandboxID)) return false
+    if (this.#pauseDelays.mustWait(row.sandboxID, clock.now())) return false
     void this.#pause(row)
     return true
   }
@@ -116,7 +141,7 @@ export class Expiry {
     const { sandboxes, clock } = this.#parts
     const next = await sandboxes.nextEnd(kind)
     // Due sandboxes are being handled already; the later query is a safeguard in case they are not.
-    const soonest = clock.now() + (isAnyLeft ? retryAfterMs : shortestSleepMs)
+    const soonest = clock.now() + (isAnyLeft ? lookAgainMs : shortestSleepMs)
     return next === undefined ? Number.POSITIVE_INFINITY : Math.max(next, soonest)
   }
 
@@ -132,7 +157,9 @@ export class Expiry {
         const { autoPauseMemory: memory } = row.options
         await pauser.pause(row, { memory, requireHealthyAgent: false, isAutomatic: true }, signal)
       })
+      this.#pauseDelays.noteSuccess(sandboxID)
     } catch (error) {
+      this.#pauseDelays.noteFailure(sandboxID, clock.now())
       log.error({ sandboxID, err: error }, 'A sandbox whose time is over could not be paused.')
     } finally {
       this.#pausing--

@@ -21,6 +21,7 @@ import { pausedForMemoryEntry } from './row/life-entries.ts'
 import { checkTimeout, endAfter, refreshDuration } from './row/lifetime.ts'
 import type { EndReason, Sandbox } from './row/sandbox.ts'
 import type {
+  EarlierRequest,
   IdempotencyClaim,
   SandboxFilter,
   SandboxFinder,
@@ -119,6 +120,11 @@ export class SandboxService {
 
   create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
     return this.#creator.create(team, request, claim)
+  }
+
+  /** For a create that another node carried out: returns its sandbox. */
+  createdBy(earlier: EarlierRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
+    return this.#creator.earlierOutcome(earlier, claim)
   }
 
   /** Returns the sandbox as its team may see it: a sandbox that is being created or killed is not found. */

@@ -68,6 +68,39 @@ describe('webhooks', () => {
     await dispatcher.close()
   })
 
+  it('are not sent again and again while the outcome cannot be recorded', async () => {
+    await using fixture = await openFixture()
+    const { clock, stores } = fixture
+    let fails = true
+    const record = stores.deliveries.record.bind(stores.deliveries)
+    stores.deliveries.record = async (...given) => {
+      if (fails) throw new Error('the row cannot be written')
+      return record(...given)
+    }
+    const { add, dispatcher, sender } = openWebhooks(fixture)
+    await add()
+    await fixture.service.create(fixture.team, request())
+    /** The server starts a round each second. */
+    const rounds = async (count: number) => {
+      for (let round = 0; round < count; round++) {
+        await dispatcher.run()
+        for (let turn = 0; turn < 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+        clock.advance(1000)
+      }
+    }
+    await rounds(60)
+    assert.ok(
+      sender.sent.length >= 4 && sender.sent.length <= 8,
+      `${sender.sent.length} requests in a minute`,
+    )
+    fails = false
+    await rounds(61)
+    const sent = sender.sent.length
+    await rounds(61)
+    assert.equal(sender.sent.length, sent)
+    await dispatcher.close()
+  })
+
   it("get the events of a sandbox's life in their order, signed, each once", async () => {
     await using fixture = await openFixture()
     const { add, dispatcher, sender, service } = openWebhooks(fixture)

@@ -7,6 +7,7 @@ import { errorText } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { deadlineSignal } from '../../lib/deadline.ts'
 import type { Log } from '../../lib/log.ts'
+import { RetryDelays } from '../../lib/retry-delays.ts'
 import { retryPassing } from '../../lib/retry-passing.ts'
 import type { LeaseStore } from '../ports/lease-store.ts'
 import type { SecretVault } from '../secret/vault.ts'
@@ -55,6 +56,8 @@ export class WebhookDispatcher {
   readonly #perWebhook = new Map<string, number>()
   /** Deliveries whose outcome was recorded since the due ones were last listed. */
   readonly #recordedLately = new Set<string>()
+  /** Deliveries that were sent, but whose outcome could not be recorded, so that they are still listed as due. */
+  readonly #unrecorded = new RetryDelays({ firstMs: 1000, longestMs: 60_000 })
   readonly #closing = new AbortController()
   #leaseUntil = 0
   /** A timer has told that the lease is about to end, which holds even if the machine's clock was set back. */
@@ -130,18 +133,19 @@ export class WebhookDispatcher {
   }
 
   #begin(delivery: DueDelivery): void {
-    const { webhookID, sandboxID } = delivery
+    const { webhookID, sandboxID, deliveryID } = delivery
+    const { clock, log } = this.#parts
     const key = `${webhookID} ${sandboxID}`
     const open = this.#perWebhook.get(webhookID) ?? 0
     // The delivery was listed before its outcome was recorded.
-    if (this.#recordedLately.has(delivery.deliveryID)) return
+    if (this.#recordedLately.has(deliveryID) || this.#unrecorded.mustWait(deliveryID, clock.now())) return
     const isFull = open >= webhookLimits.requestsAtOnce || this.#sending.size >= mostRequests
     if (isFull || this.#sending.has(key) || this.#closing.signal.aborted) return
     this.#perWebhook.set(webhookID, open + 1)
     const ended = this.#deliver(delivery)
       .catch((error) => {
-        const { deliveryID } = delivery
-        this.#parts.log.error({ webhookID, deliveryID, err: error }, 'A delivery could not be recorded.')
+        this.#unrecorded.noteFailure(deliveryID, clock.now())
+        log.error({ webhookID, deliveryID, err: error }, 'A delivery could not be recorded.')
         return false
       })
       .then((isRecorded) => {
@@ -166,6 +170,7 @@ export class WebhookDispatcher {
     const nextAt = now + pauseAfter(delivery.attempts + 1)
     const attempt: Attempt = { ...outcome, status, at: now, nextAt }
     await retryPassing(clock, () => deliveries.record(delivery, attempt))
+    this.#unrecorded.noteSuccess(delivery.deliveryID)
     this.#recordedLately.add(delivery.deliveryID)
     if (status === 'failed') {
       const { webhookID, deliveryID } = delivery

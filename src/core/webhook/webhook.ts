@@ -1,6 +1,7 @@
 /** A webhook, its limits, and the retries of its deliveries. */
 import { isIP } from 'node:net'
 import { AppError } from '../../lib/app-error.ts'
+import { delayAfter } from '../../lib/retry-delays.ts'
 import type { EventType } from '../event/event.ts'
 import type { Place, SealedValue } from '../secret/vault.ts'
 
@@ -73,7 +74,7 @@ const longestPauseMs = 3_600_000
 
 /** Each pause is twice as long as the previous one, up to an hour. */
 export function pauseAfter(attempts: number): number {
-  return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 30), longestPauseMs)
+  return delayAfter(attempts, { firstMs: firstPauseMs, longestMs: longestPauseMs })
 }
 
 export const placeOfSecret = ({ teamID, webhookID }: Pick<Webhook, 'teamID' | 'webhookID'>): Place => ({

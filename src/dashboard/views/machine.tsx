@@ -82,7 +82,7 @@ function Machine() {
   )
 }
 
-function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineReport }) {
+function Server({ report: { sandboxes, warmPool, creates, objectStore } }: { report: MachineReport }) {
   const { running = 0, paused = 0, ...moving } = sandboxes
   const others = Object.entries(moving).flatMap(([state, number]) =>
     number > 0 ? [`${number} ${state}`] : [],
@@ -101,6 +101,13 @@ function Server({ report: { sandboxes, warmPool, creates } }: { report: MachineR
         value={time(creates.p50Ms)}
         note={`99 of 100 within ${time(creates.p99Ms)}`}
       />
+      {objectStore && (
+        <Figure
+          name="Not uploaded yet"
+          value={String(objectStore.waitingTemplates + objectStore.waitingSandboxes)}
+          note={`${objectStore.waitingTemplates} templates, ${objectStore.waitingSandboxes} paused sandboxes; ${objectStore.onlyHere} can be used here only`}
+        />
+      )}
     </div>
   )
 }

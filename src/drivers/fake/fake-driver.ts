@@ -14,7 +14,7 @@ import type {
   DriverHandle,
   Endpoint,
   FoundSandbox,
-  GpuCapacity,
+  FreedAddress,
   MemoryNeeds,
   MemoryUse,
   PortableSnapshot,
@@ -27,6 +27,7 @@ import type {
   SnapshotOptions,
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
@@ -76,6 +77,7 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   /** The runs whose exit this driver reports. */
   readonly #watched = new Set<string>()
   readonly #exitListeners = new Set<(exit: SandboxExit) => void>()
+  readonly #freeListeners = new Set<(freed: FreedAddress) => void>()
 
   constructor(options: FakeDriverOptions = {}) {
     this.#endpoint = options.endpoint
@@ -153,6 +155,11 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
   onExit(listener: (exit: SandboxExit) => void): () => void {
     this.#exitListeners.add(listener)
     return () => this.#exitListeners.delete(listener)
+  }
+
+  onAddressFree(listener: (freed: FreedAddress) => void): () => void {
+    this.#freeListeners.add(listener)
+    return () => this.#freeListeners.delete(listener)
   }
 
   async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {
@@ -357,7 +364,10 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
     sandbox.running = false
     await this.beforeRemoved(handle)
     // Another stop may have removed the sandbox meanwhile, and a later start may have made it again.
-    if (this.#find(handle)) this.world.sandboxes.delete(String(handle.data.sandboxID))
+    if (!this.#find(handle)) return
+    const sandboxID = String(handle.data.sandboxID)
+    for (const listener of this.#freeListeners) listener({ sandboxID, handle })
+    this.world.sandboxes.delete(sandboxID)
   }
 
   #alive(handle: DriverHandle): FakeSandbox {

@@ -16,7 +16,7 @@ import type {
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
-  GpuCapacity,
+  FreedAddress,
   ImportOptions,
   MemoryNeeds,
   MemoryUse,
@@ -28,6 +28,7 @@ import type {
   SnapshotOptions,
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
+import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
@@ -195,6 +196,11 @@ export class OciDriver
 
   onExit(listener: (exit: SandboxExit) => void): () => void {
     return this.#context.exits.onExit(listener)
+  }
+
+  onAddressFree(listener: (freed: FreedAddress) => void): () => void {
+    this.#context.onAddressFree.add(listener)
+    return () => this.#context.onAddressFree.delete(listener)
   }
 
   async freeze(

@@ -201,6 +201,9 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
   await one.nodes.join(node)
   const lost = await insertSandboxIn(one, teamID, 'running')
   const kept = await insertSandboxIn(other, teamID, 'running')
+  const killed = await insertSandboxIn(one, teamID, 'running')
+  const { sandboxID, runID } = killed
+  await one.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing', { endReason: 'timeout' })
   const { templateID } = await insertTemplate(one)
   const build = aBuild(templateID)
   await one.templates.insertBuild(build, ['default'])
@@ -212,6 +215,8 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
   assert.equal(await other.nodes.forget('one', time, 0), undefined, 'it is gone')
   const { state, endReason, endedAt } = (await one.sandboxes.find(lost.sandboxID))!
   assert.deepEqual([state, endReason, endedAt], ['ended', 'lost', time])
+  const ended = (await one.sandboxes.find(sandboxID))!
+  assert.deepEqual([ended.state, ended.endReason], ['ended', 'timeout'], 'it was not lost')
   assert.equal((await other.sandboxes.find(kept.sandboxID))?.state, 'running')
   assert.equal((await one.templates.findBuild(build.buildID))?.status, 'error')
   assert.equal(await one.nodes.renew(node), undefined)

@@ -149,7 +149,8 @@ function service(largeBytes: number): http.Server {
 function edge(servicePort: number): http.Server {
   const routes = new RouteTable()
   const endpoint = () => ({ host: '127.0.0.1', port: servicePort })
-  routes.set({ sandboxID: 'ibench', runID: 'run', endpoint, agentToken: 'token', trafficToken: null })
+  const leadsTo = { endpoint, start: 'start' }
+  routes.set({ sandboxID: 'ibench', runID: 'run', ...leadsTo, agentToken: 'token', trafficToken: null })
   // As the server has it: every request is counted.
   const { onFinished } = countRequests(new Measures(), 'off', silentLog)
   const made = createEdge({ routes, domain: 'bench.test', log: silentLog, onFinished })

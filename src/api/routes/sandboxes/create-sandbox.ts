@@ -44,12 +44,15 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const exchange = exchangeOf(request, reply)
         const placement = await context.cluster?.placer.place(team, placedRequest(body, key), exchange)
         if (placement?.isAnswered) return reply.hijack()
-        const claim = claimOf(key ?? placement?.attemptKey, request, context.tokens)
+        const claim = claimOf(key, placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)
         // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
         if (!context.allowInsecureSandboxes) create.options.secure = true
         if (older !== undefined) create.options.tokenInHost = true
-        const created = await context.sandboxes.create(team, create, claim)
+        const { sandboxes } = context
+        const created = placement?.earlier
+          ? await sandboxes.createdBy(placement.earlier, claim)
+          : await sandboxes.create(team, create, claim)
         context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
         return reply.code(201).send(presentSandbox(created, context, request))
       },
@@ -93,9 +96,12 @@ function idempotencyKey(request: FastifyRequest): string | undefined {
 }
 
 function claimOf(
-  key: string | undefined,
+  clientKey: string | undefined,
+  attemptKey: string | undefined,
   { body }: FastifyRequest,
   tokens: SandboxTokens,
 ): IdempotencyClaim | undefined {
-  return key === undefined ? undefined : { key, requestHash: tokens.requestHash(JSON.stringify(body)) }
+  const key = clientKey ?? attemptKey
+  if (key === undefined) return undefined
+  return { key, attemptKey, requestHash: tokens.requestHash(JSON.stringify(body)) }
 }

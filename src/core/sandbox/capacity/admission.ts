@@ -5,7 +5,7 @@
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
-import type { GpuCapacity } from '../../ports/driver.ts'
+import type { GpuCapacity } from '../../ports/gpu.ts'
 import type { Sandbox } from '../row/sandbox.ts'
 
 /** The actual machine. */

@@ -9,6 +9,7 @@ import {
   type DriverHandle,
   type RestoreSpec,
   type SandboxSpec,
+  startOf,
 } from '../../ports/driver.ts'
 import { openRules } from '../../ports/egress.ts'
 import type { TemplateBuild } from '../../template/template.ts'
@@ -92,6 +93,10 @@ export class SandboxLauncher {
 
   constructor(parts: LauncherParts) {
     this.#parts = parts
+    parts.driver.onAddressFree(({ sandboxID, handle }) => {
+      parts.routes.removeStart(sandboxID, startOf(handle))
+      parts.egress.forget(handle)
+    })
   }
 
   /**
@@ -207,10 +212,7 @@ export class SandboxLauncher {
       return handle
     } catch (error) {
       const failure = asCreateError(alive.signal.aborted ? alive.signal.reason : error)
-      if (handle) {
-        egress.forget(handle)
-        await this.#stopAfter(failure, handle)
-      }
+      if (handle) await this.#stopAfter(failure, handle)
       throw failure
     } finally {
       alive.close()
@@ -355,6 +357,7 @@ export class SandboxLauncher {
     const route: Route = {
       sandboxID,
       runID,
+      start: startOf(handle),
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),
       trafficToken: tokens.trafficOf(row),
@@ -379,11 +382,5 @@ export class SandboxLauncher {
 
   async stop(handle: DriverHandle): Promise<void> {
     await this.#parts.driver.stop(handle)
-    this.#parts.egress.forget(handle)
-  }
-
-  /** Called when taking a snapshot has ended the sandbox. */
-  forget(handle: DriverHandle): void {
-    this.#parts.egress.forget(handle)
   }
 }

@@ -93,6 +93,7 @@ class MemoryLogs implements LogStore {
 const route = (runID: string): Route => ({
   sandboxID: 'i1',
   runID,
+  start: runID,
   agentToken: 'token',
   trafficToken: null,
   endpoint: (port) => ({ host: 'sandbox', port }),

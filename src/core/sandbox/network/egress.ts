@@ -7,7 +7,7 @@ import { addressRules, egressPolicy, type RequestedEgress } from '../../network-
 import { checkIngress } from '../../network-policy/ingress-options.ts'
 import { invalidNetwork } from '../../network-policy/invalid-network.ts'
 import { type AgentPort, agentPort } from '../../ports/agent.ts'
-import { canLimitEgress, type Driver, type DriverHandle } from '../../ports/driver.ts'
+import { canLimitEgress, type Driver, type DriverHandle, startOf } from '../../ports/driver.ts'
 import { type AddressRules, type EgressGate, openRules } from '../../ports/egress.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { SandboxTokens } from '../row/tokens.ts'
@@ -35,7 +35,7 @@ export type EgressOwner = { sandboxID: string; teamID: string; options: Requeste
 
 export class SandboxEgress {
   readonly #parts: SandboxEgressParts
-  /** The rules that the driver has confirmed to this process, by run of a sandbox. */
+  /** The rules that the driver has confirmed to this process, by start of a sandbox. */
   readonly #proved = new Map<string, AddressRules>()
 
   constructor(parts: SandboxEgressParts) {
@@ -73,7 +73,7 @@ export class SandboxEgress {
   async limit(handle: DriverHandle, requested: RequestedEgress): Promise<void> {
     const { driver } = this.#parts
     const rules = this.rulesOf(requested)
-    this.#proved.delete(keyOf(handle))
+    this.#proved.delete(startOf(handle))
     if (canLimitEgress(driver)) await driver.limitEgress(handle, rules)
     else if (!isDeepStrictEqual(rules, openRules))
       throw invalidNetwork(`${driver.name} does not support egress policies`)
@@ -82,12 +82,12 @@ export class SandboxEgress {
 
   /** Records that the driver has confirmed these rules for the sandbox. */
   noteRules(handle: DriverHandle, rules: AddressRules): void {
-    this.#proved.set(keyOf(handle), rules)
+    this.#proved.set(startOf(handle), rules)
   }
 
   /** True if the driver has confirmed to this process that these options are applied. */
   isProved(handle: DriverHandle, requested: RequestedEgress): boolean {
-    const proved = this.#proved.get(keyOf(handle))
+    const proved = this.#proved.get(startOf(handle))
     return proved !== undefined && isDeepStrictEqual(proved, this.rulesOf(requested))
   }
 
@@ -95,8 +95,10 @@ export class SandboxEgress {
   admit({ sandboxID, teamID, options }: EgressOwner, handle: DriverHandle): void {
     const policy = egressPolicy(options)
     const address = this.#addressOf(handle)
-    if (isDeepStrictEqual(addressRules(policy), openRules)) this.#parts.gate?.forget(address)
-    else this.#parts.gate?.admit(address, { sandboxID, teamID, policy })
+    const start = startOf(handle)
+    // Also drops what an earlier start may have left at this address.
+    this.#parts.gate?.admit(address, { sandboxID, teamID, start, policy })
+    if (isDeepStrictEqual(addressRules(policy), openRules)) this.#parts.gate?.forget(address, start)
   }
 
   /**
@@ -116,15 +118,15 @@ export class SandboxEgress {
     await agent.initialize(endpoint, { caBundle }, options)
   }
 
-  /** Makes the gate reject all connections of the sandbox. The kernel's rules stay as they are. */
+  /** Makes the gate reject all connections of this start. The kernel's rules stay as they are. */
   close(handle: DriverHandle): void {
-    this.#parts.gate?.forget(this.#addressOf(handle))
+    this.#parts.gate?.forget(this.#addressOf(handle), startOf(handle))
   }
 
-  /** Drops all state of a sandbox that has ended. */
+  /** Drops all state of a start that has ended. */
   forget(handle: DriverHandle): void {
     this.close(handle)
-    this.#proved.delete(keyOf(handle))
+    this.#proved.delete(startOf(handle))
   }
 
   #addressOf(handle: DriverHandle): string {
@@ -139,6 +141,3 @@ export class SandboxEgress {
       throw invalidNetwork(`egressProxy: ${host} is at an address of an internal network`)
   }
 }
-
-/** Each start of a sandbox has its own handle. */
-const keyOf = ({ data }: DriverHandle): string => JSON.stringify(data)

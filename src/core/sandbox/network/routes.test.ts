@@ -5,6 +5,7 @@ import { type Route, RouteTable } from './routes.ts'
 const route = (runID: string): Route => ({
   sandboxID: 'ia',
   runID,
+  start: `start of ${runID}`,
   agentToken: 't',
   trafficToken: null,
   endpoint: (port) => ({ host: 'h', port }),
@@ -40,6 +41,17 @@ it('a route is found by the token of its agent as long as it is there', () => {
   routes.remove('ia', '2')
   assert.equal(routes.ofToken('w'), undefined)
   assert.equal(routes.ofToken('u')?.sandboxID, 'ib')
+})
+
+it('the route to a start that has ended is removed, whatever its run, and no route to a later start', () => {
+  const routes = new RouteTable()
+  routes.set({ ...route('resumed in place'), start: 'first' })
+  routes.removeStart('ia', 'first')
+  assert.equal(routes.get('ia'), undefined)
+  routes.set({ ...route('2'), start: 'second' })
+  routes.removeStart('ia', 'first')
+  routes.removeStart('ib', 'second')
+  assert.equal(routes.get('ia')?.runID, '2')
 })
 
 it('a run that is frozen is marked until it is thawed or its route is removed, and no other run is', () => {

@@ -5,6 +5,8 @@ import type { Endpoint } from '../../ports/driver.ts'
 export type Route = {
   sandboxID: string
   runID: string
+  /** The start of the sandbox that the route leads to, by `startOf`. */
+  start: string
   endpoint(port: number): Endpoint
   /** The token that the agent requires of callers. */
   agentToken: string
@@ -64,6 +66,12 @@ export class RouteTable {
   /** Removes the route of this run only. The watchers then reset connections through it. */
   remove(sandboxID: string, runID: string): void {
     void this.#remove(sandboxID, runID, false)
+  }
+
+  /** The same for the run of this start, whose address is about to lead to another sandbox. */
+  removeStart(sandboxID: string, start: string): void {
+    const route = this.#routes.get(sandboxID)
+    if (route?.start === start) this.remove(sandboxID, route.runID)
   }
 
   /** The same for a run that moves to another node. Requests under way have a moment to finish; resolves after that. */

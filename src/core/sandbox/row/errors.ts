@@ -190,5 +190,9 @@ export const idempotencyOutcomeUnknown = () =>
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
 
+/** For the log: the node that passed the request on no longer waits for an answer. */
+export const createGivenUp = () =>
+  new AppError('unavailable', 'The node that passed this create on has given it up, so nothing was created.')
+
 /** `why` names the shortage for which the sandbox is frozen. */
 export const standsStill = (why: string) => new AppError('no_space', why)

@@ -66,7 +66,14 @@ export type RowInTurn = Pick<Sandbox, 'sandboxID' | 'runID' | 'version'>
 
 export type ExceededLimit = 'maxSandboxes' | 'maxCPU' | 'maxMemoryMB' | 'maxGPUs'
 
-export type IdempotencyClaim = { key: string; requestHash: string }
+/** `attemptKey`: another node passed the request on, and may give up this attempt (`LostCreate`). */
+export type IdempotencyClaim = { key: string; requestHash: string; attemptKey?: string | undefined }
+
+/** A request with an idempotency key, and the sandbox that it created or creates. */
+export type EarlierRequest = { requestHash: string; sandboxID: string }
+
+/** A create that was passed on to the node, whose answer did not arrive. */
+export type LostCreate = { teamID: string; key: string; attemptKey: string; nodeID: string; at: number }
 
 /** Rows of sandboxes of any node; only the owner may act on a sandbox. */
 export interface SandboxFinder {
@@ -103,7 +110,7 @@ export interface SandboxStore {
   /**
    * Inserts the row as `creating` if its template and volumes exist and the team stays within its limits,
    * atomically, so that concurrent creates cannot exceed the limits together. If the claim's key is known
-   * already, inserts nothing and returns the earlier request. `mayStillAppear`: an earlier attempt of this
+   * already, inserts nothing and returns the earlier request. `isGivenUp`: the same for an attempt that another node has given up. `mayStillAppear`: an earlier attempt of this
    * call, whose answer was lost, may still reach the database.
    */
   insertWithinLimits(
@@ -113,11 +120,8 @@ export interface SandboxStore {
   ): Promise<
     | { inserted: true }
     | { inserted: false; exceeded: ExceededLimit; mayStillAppear?: boolean }
-    | {
-        inserted: false
-        earlier: { requestHash: string; sandboxID: string }
-        mayStillAppear?: boolean
-      }
+    | { inserted: false; earlier: EarlierRequest; mayStillAppear?: boolean }
+    | { inserted: false; isGivenUp: true; mayStillAppear?: boolean }
   >
   /** Finds a sandbox of this node only. */
   find(sandboxID: string): Promise<Sandbox | undefined>

@@ -116,7 +116,7 @@ export type SandboxSnapshot = {
 }
 
 /** The run whose snapshot the object store has, with what its row said about that. */
-export type StoredRun = { runID: string; at: number; needs: MemoryNeeds | null }
+export type StoredRun = { runID: string; at: number; needs: MemoryNeeds | null; index?: string }
 
 export type Sandbox = {
   sandboxID: string

@@ -13,18 +13,19 @@ import { aNode } from '../../../store/suite/nodes.ts'
 import { sandboxKey } from '../../object-storage/keys.ts'
 import { patienceMs } from '../../object-storage/patience.ts'
 import type { PausedSandbox } from '../../object-storage/stored-bytes-store.ts'
+import type { AdmissionSettings } from '../capacity/admission.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
 const page = { order: 'asc', limit: 100, offset: 0 } as const
 const timed = { timeoutMs: 3_600_000, memory: true }
 
-async function world(t: TestContext) {
+async function world(t: TestContext, admission: Partial<AdmissionSettings> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-arrivals-'))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
   const layers = new FakeLayers()
   const objectStorage = { objects, packs: new ObjectPacks(objects), layers }
-  const node = await openFixture({ folder, clock, arriving: true, ports: { objectStorage } })
+  const node = await openFixture({ folder, clock, arriving: true, admission, ports: { objectStorage } })
   let last = node
   const again = async () => {
     last = await node.again()
@@ -45,9 +46,10 @@ const memoryOf = ({ driver }: Fixture, sandboxID: string) =>
   driver.world.sandboxes.get(sandboxID)?.memory.get('m')
 
 /** A sandbox that only the object store has. Its row of before the resume comes with it. */
-async function stored(node: Fixture) {
+async function stored(node: Fixture, autoPause = false) {
   const { service, team, driver, stores } = node
-  const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
+  const options = { ...request().options, autoPause }
+  const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000, options }))
   driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
   await service.pause(team, sandboxID, wish)
   await until(async () => ((await stores.storedBytes.findPaused(sandboxID))?.stored ?? null) !== null)
@@ -56,8 +58,8 @@ async function stored(node: Fixture) {
 }
 
 /** The same, resumed, while its memory is held back. */
-async function halfArrived(node: Fixture) {
-  const { sandboxID, before } = await stored(node)
+async function halfArrived(node: Fixture, autoPause = false) {
+  const { sandboxID, before } = await stored(node, autoPause)
   const held = gate()
   driverOf(node).beforeFilled = () => held.opened
   await node.service.connect(node.team, sandboxID, timed)
@@ -153,13 +155,55 @@ test('a sandbox whose store is away for minutes is paused as before', async (t) 
   await node.service.connect(node.team, sandboxID, timed)
   await until(async () => isAway)
   assert.equal((await rowOf(node, sandboxID)).state, 'running')
-  for (let passed = 0; passed <= patienceMs; passed += 1000) {
+  for (let passed = 0; passed <= patienceMs + 10_000; passed += 1000) {
     await new Promise((done) => setImmediate(done))
     clock.advance(1000)
   }
   await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
   await isAsBefore(node, sandboxID, before)
   assert.equal(node.driver.world.sandboxes.size, 0)
+})
+
+test('a resume that waited for its turn longer than the driver keeps what arrives fetches it again', async (t) => {
+  const { node, clock } = await world(t, { startsAtOnce: 1, waitMs: 300_000 })
+  const { service, team } = node
+  const { sandboxID } = await stored(node)
+  const driver = driverOf(node)
+  let imports = 0
+  const importSnapshot = driver.importSnapshot.bind(driver)
+  driver.importSnapshot = (...given) => {
+    imports++
+    return importSnapshot(...given)
+  }
+  const held = gate()
+  driver.beforeStarted = () => held.opened
+  const other = service.create(team, request())
+  await until(async () => driver.world.sandboxes.size === 1)
+  const resumed = service.connect(team, sandboxID, timed)
+  await until(async () => imports === 1)
+  for (let turn = 0; turn < 20; turn++) await new Promise((done) => setImmediate(done))
+  clock.advance(61_000)
+  driver.beforeStarted = async () => {}
+  held.open()
+  await other
+  await resumed
+  assert.equal(imports, 2)
+  await until(async () => memoryOf(node, sandboxID) === 'memory')
+})
+
+test('an automatic pause that waits for memory in vain is tried less and less often', async (t) => {
+  const { node, clock } = await world(t)
+  const { sandboxID, held } = await halfArrived(node, true)
+  driverOf(node).awaitMemory = () => Promise.reject(new Error('gVisor does not say that it has everything'))
+  held.open()
+  clock.advance(3_600_000)
+  for (let passed = 0; passed < 300_000; passed += 50) {
+    await new Promise((done) => setImmediate(done))
+    clock.advance(50)
+  }
+  const tries = node.logged.filter(({ message }) => message.includes('could not be paused')).length
+  assert.ok(tries >= 5 && tries <= 15, `${tries} tries in five minutes`)
+  assert.equal((await rowOf(node, sandboxID)).state, 'running')
 })
 
 test('a kill before the memory is there leaves nothing', async (t) => {

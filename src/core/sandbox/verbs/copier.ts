@@ -4,11 +4,12 @@
  */
 import { type AppError, isAppError } from '../../../lib/app-error.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../../lib/ids.ts'
+import { insertOnce, isNotDone } from '../../../lib/insert-once.ts'
 import type { SnapshotOptions } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import { defaultTag, type TemplateReference } from '../../template/reference.ts'
 import type { BuildSnapshot, TemplateBuild } from '../../template/template.ts'
-import type { TemplateStore } from '../../template/template-store.ts'
+import type { FreshTemplate, TemplateStore } from '../../template/template-store.ts'
 import type { SandboxLauncher, SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { copiedEntry } from '../row/life-entries.ts'
@@ -183,19 +184,20 @@ export class SandboxCopier {
     const { templates, clock } = this.#parts
     const buildID = snapshot.name
     const now = clock.now()
+    let mayAppear = false
     try {
       const before = await templates.findBuild(parent.buildID)
       if (!before) throw errors.buildIsGone(parent.buildID)
       const tag = name?.tag ?? defaultTag
-      const templateID = await this.#insertInto(team, name, now, (templateID) =>
-        snapshotBuild(buildID, templateID, before, parent, snapshot, now),
-      )
+      const templateID = await this.#insertInto(team, name, now, (templateID) => {
+        mayAppear = true
+        return snapshotBuild(buildID, templateID, before, parent, snapshot, now)
+      })
       const full = name && `${team.slug}/${name.alias}`
       return { snapshotID: `${full ?? templateID}:${tag}`, names: full ? [full] : [] }
     } catch (error) {
-      // If the store cannot say whether the build exists, the snapshot stays, and the reconciler decides.
-      const inserted = await templates.findBuild(buildID).catch(() => 'unknown')
-      if (inserted === undefined) await this.#removeSnapshot(buildID)
+      // A build that may still appear needs its snapshot. The reconciler puts the snapshot into quarantine until then.
+      if (!mayAppear || isNotDone(error)) await this.#removeSnapshot(buildID)
       throw error
     }
   }
@@ -221,7 +223,7 @@ export class SandboxCopier {
     const tags = [name?.tag ?? defaultTag]
     const known = name && (await templates.findByAlias(team.slug, name.alias))
     if (known) {
-      await templates.insertBuild(buildOf(known.templateID), tags)
+      await this.#insertOnce(buildOf(known.templateID), tags)
       return known.templateID
     }
     const templateID = newTemplateID()
@@ -229,13 +231,21 @@ export class SandboxCopier {
     const rest = { createdAt: now, updatedAt: now, lastSpawnedAt: null, spawnCount: 0 }
     const names = name ? [{ namespace: team.slug, alias: name.alias }] : []
     try {
-      await templates.insertBuild(buildOf(templateID), tags, { template: { ...template, ...rest }, names })
+      await this.#insertOnce(buildOf(templateID), tags, { template: { ...template, ...rest }, names })
       return templateID
     } catch (error) {
       // Another snapshot took the name meanwhile: the build goes into that one's template.
       if (name && isAppError(error, 'already_exists')) return this.#insertInto(team, name, now, buildOf)
       throw error
     }
+  }
+
+  async #insertOnce(build: TemplateBuild, tags: readonly string[], fresh?: FreshTemplate): Promise<void> {
+    const { templates, clock } = this.#parts
+    await insertOnce(clock, {
+      insert: () => templates.insertBuild(build, tags, fresh).then(() => true),
+      isThere: async () => (await templates.findBuild(build.buildID)) !== undefined,
+    })
   }
 }
 

@@ -4,10 +4,11 @@
  */
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
+import { delayAfter } from '../../../lib/retry-delays.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
 
 const writeAfterMs = 250
-const retryAfterMs = 5000
+const retries = { firstMs: 5000, longestMs: 60_000 }
 
 export class CreateCounter {
   readonly #parts: { templates: TemplateStore; clock: Clock; log: Log }
@@ -15,6 +16,8 @@ export class CreateCounter {
   #cancel: (() => void) | undefined
   #writing: Promise<void> = Promise.resolve()
   #closed = false
+  /** Number of times in a row that counts could not be written. */
+  #failures = 0
 
   constructor(parts: { templates: TemplateStore; clock: Clock; log: Log }) {
     this.#parts = parts
@@ -50,6 +53,7 @@ export class CreateCounter {
     const { templates, log } = this.#parts
     const counts = this.#counts
     this.#counts = new Map()
+    let hasFailed = false
     for (const [templateID, { count, lastAt }] of counts) {
       try {
         await templates.recordCreates(templateID, count, lastAt)
@@ -59,8 +63,10 @@ export class CreateCounter {
           'The number of creates of a template could not be written; trying again later.',
         )
         this.#add(templateID, count, lastAt)
-        this.#writeAfter(retryAfterMs)
+        hasFailed = true
       }
     }
+    this.#failures = hasFailed ? this.#failures + 1 : 0
+    if (hasFailed) this.#writeAfter(delayAfter(this.#failures, retries))
   }
 }

@@ -17,7 +17,7 @@ import * as errors from '../row/errors.ts'
 import { createdEntry } from '../row/life-entries.ts'
 import { checkCreateTimeout } from '../row/lifetime.ts'
 import type { NewSandbox, Sandbox, SandboxOptions } from '../row/sandbox.ts'
-import type { IdempotencyClaim, SandboxFinder } from '../row/sandbox-store.ts'
+import type { EarlierRequest, IdempotencyClaim, SandboxFinder } from '../row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import { checkTexts } from '../row/text-limits.ts'
 import type { WarmPool } from '../warm-pool/warm-pool.ts'
@@ -50,7 +50,7 @@ export type CreatorParts = VerbParts & {
   warm: WarmPool
 }
 
-/** Why no row was inserted: a limit of the team, or an earlier request with the same key. */
+/** Why no row was inserted: a limit of the team, an earlier request with the same key, or a door that gave the attempt up. */
 type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { inserted: true }>
 
 /** `isPooled`: the warm pool serves sandboxes of this kind. */
@@ -116,8 +116,20 @@ export class SandboxCreator {
     const result = await outcome.finally(() => this.#outcomes.delete(sandboxID))
     if ('sandboxID' in result) return result
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, team.limits)
-    if (result.earlier.requestHash !== claim?.requestHash) throw errors.idempotencyMismatch()
-    return this.#earlierOutcome(result.earlier.sandboxID)
+    if ('isGivenUp' in result) throw errors.createGivenUp()
+    return this.earlierOutcome(result.earlier, claim)
+  }
+
+  /** Returns the sandbox of the request that has the key of this claim, once it is created. */
+  async earlierOutcome(
+    { requestHash, sandboxID }: EarlierRequest,
+    claim: Pick<IdempotencyClaim, 'requestHash'> | undefined,
+  ): Promise<Sandbox> {
+    if (claim && requestHash !== claim.requestHash) throw errors.idempotencyMismatch()
+    const here = await this.#outcomes.get(sandboxID)
+    const sandbox = here && 'sandboxID' in here ? here : await this.#createdElsewhere(sandboxID)
+    if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
+    return sandbox
   }
 
   async #insertAndLaunch(
@@ -262,13 +274,6 @@ export class SandboxCreator {
         'The row of a failed create could not be ended; the reconciler ends it.',
       )
     }
-  }
-
-  async #earlierOutcome(sandboxID: string): Promise<Sandbox> {
-    const here = await this.#outcomes.get(sandboxID)
-    const sandbox = here && 'sandboxID' in here ? here : await this.#createdElsewhere(sandboxID)
-    if (!sandbox || sandbox.endReason === 'create_failed') throw errors.idempotencyOutcomeUnknown()
-    return sandbox
   }
 
   /** Another node may be creating the sandbox at this moment: its row tells when that is over. */

@@ -146,7 +146,6 @@ export class Pauser {
     const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
     const afterwards = frozen ? 'stay-frozen' : 'end'
     await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
-    if (!frozen) launcher.forget(handle)
     return { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
   }
 

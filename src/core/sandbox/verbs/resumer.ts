@@ -6,6 +6,7 @@
 import { shownText } from '../../../lib/app-error.ts'
 import { newUUID } from '../../../lib/ids.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
+import { arrivingKeptMs } from '../../ports/memory-load.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type { TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
@@ -36,6 +37,14 @@ export type ResumeOptions = {
 /** Start and end of the previous run. */
 type Times = Pick<Sandbox, 'startedAt' | 'endAt'>
 
+/** Where the memory comes from that had not arrived when the sandbox was fetched. Undefined: nothing is missing. */
+type FindRest = () => Promise<StoredRun | undefined>
+
+const nothingArrives: FindRest = async () => undefined
+
+/** A start that has its turn later fetches an arriving snapshot again. Half of the time is for the start itself. */
+const startWithinMs = arrivingKeptMs / 2
+
 export class Resumer {
   readonly #parts: ResumerParts
   readonly #sources: SnapshotSources
@@ -57,42 +66,48 @@ export class Resumer {
     diskGuard.require()
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
-    return this.#withSnapshot(row, memory, signal, async (arrivesFrom) => {
+    return this.#withSnapshot(row, memory, signal, async (findRest) => {
       // A frozen sandbox still holds its GPUs.
       const demand = row.snapshot?.frozen ? { ...row, gpuCount: 0 } : row
       const ended = await admission.enter(demand, signal).catch((error) => {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'resumed') : error
       })
-      return this.#resume(row, limits, { ...options, memory, arrivesFrom }, signal).finally(ended)
+      return this.#resume(row, limits, { ...options, memory, findRest }, signal).finally(ended)
     })
   }
 
   /**
    * Fetches the snapshot before the row moves, because until then the row says where it is. Holds it, because
-   * another node may have owned it. `work` learns where the rest of the memory comes from.
+   * another node may have owned it. `work` asks where the rest of the memory comes from once the start has its turn.
    */
   async #withSnapshot<T>(
     row: SandboxInTurn,
     memory: boolean,
     signal: AbortSignal,
-    work: (arrivesFrom: StoredRun | undefined) => Promise<T>,
+    work: (findRest: FindRest) => Promise<T>,
   ): Promise<T> {
-    const { fetcher, snapshots } = this.#parts
-    if (!fetcher || !row.snapshot || row.snapshot.frozen) return work(undefined)
+    const { fetcher, snapshots, clock } = this.#parts
+    if (!fetcher || !row.snapshot || row.snapshot.frozen) return work(nothingArrives)
     return snapshots.holding(row.snapshot.name, async () => {
       const source = await this.#sources.find(row, { memory })
-      if (source.kind !== 'store') return work(undefined)
-      return work(await fetcher.fetchPaused(row, { memory, stored: source.stored }, signal))
+      if (source.kind !== 'store') return work(nothingArrives)
+      const fetch = () => fetcher.fetchPaused(row, { memory, stored: source.stored }, signal)
+      const fetchedAt = clock.now()
+      const arrivesFrom = await fetch()
+      return work(async () =>
+        arrivesFrom && clock.now() - fetchedAt > startWithinMs ? fetch() : arrivesFrom,
+      )
     })
   }
 
   async #resume(
     paused: SandboxInTurn,
     limits: TeamLimits,
-    { timeoutMs, memory, arrivesFrom }: ResumeOptions & { arrivesFrom: StoredRun | undefined },
+    { timeoutMs, memory, findRest }: ResumeOptions & { findRest: FindRest },
     signal: AbortSignal,
   ): Promise<SandboxInTurn | undefined> {
     const { turns, arrivals, clock } = this.#parts
+    const arrivesFrom = await findRest()
     const startedAt = clock.now()
     // A drain has paused the sandbox, and its client expects it to run until `runUntil`.
     const endAt = Math.max(startedAt + timeoutMs, paused.runUntil ?? 0)

@@ -1,4 +1,5 @@
 /** The parts of the driver that its functions share. */
+import type { FreedAddress } from '../../../core/ports/driver.ts'
 import type { JoinedWork } from '../../../lib/keyed-lock.ts'
 import type { GpuShares } from '../device/gpu-shares.ts'
 import type { GpuMeter } from '../device/gpu-use.ts'
@@ -54,6 +55,8 @@ export type OciContext = {
   records: Records
   firewall: Firewall
   slots: SlotPool
+  /** Each is called before the address of a sandbox that has ended is free for another one. */
+  onAddressFree: Set<(freed: FreedAddress) => void>
   cpuShares: CpuShares
   /** Undefined if sandboxes get no GPU on this machine. */
   gpus: DriverGpus | undefined

@@ -7,7 +7,7 @@ import { Disks } from '../disk/disks.ts'
 import { NamespaceThread } from '../namespace/namespace-thread.ts'
 import { parseSubnet } from '../network/addresses.ts'
 import { Firewall } from '../network/firewall.ts'
-import { type FlowTable, openFlowTable } from '../network/flow-table.ts'
+import { flowForgetter } from '../network/flow-table.ts'
 import { openCgroups } from '../process/cgroups.ts'
 import { CpuShares, usableCpus } from '../process/cpu-shares.ts'
 import { ExitWatch } from '../process/exit-watch.ts'
@@ -60,6 +60,7 @@ export function createContext(options: OciDriverOptions): OciContext {
       needsThreads: (record) => flavourOf(record).hasOwnKernel,
     }),
     sysSkeletons: new JoinedWork(),
+    onAddressFree: new Set(),
     slots: new SlotPool({
       layout,
       subnet,
@@ -81,22 +82,6 @@ function openGpus({ machine, share, checkpointProgram }: GpuOptions): DriverGpus
     shares: new GpuShares(machine.gpus, share),
     meter: new GpuMeter(),
     files: undefined,
-  }
-}
-
-/** Ends connections by their address. On a kernel that cannot, connections end when they time out. */
-function flowForgetter(log: (message: string, cause?: unknown) => void): (address: string) => void {
-  let table: FlowTable | undefined
-  let isPossible = true
-  return (address) => {
-    if (!isPossible) return
-    try {
-      table ??= openFlowTable()
-      table.forget(address)
-    } catch (error) {
-      isPossible = false
-      log('Connections of an ended sandbox may reach the next one at its address until they time out', error)
-    }
   }
 }
 

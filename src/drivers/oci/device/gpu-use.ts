@@ -1,6 +1,6 @@
 /** Reads how busy the GPUs of this machine are and how much memory they use, from the output of `nvidia-smi`. */
 import { join } from 'node:path'
-import type { GpuUse } from '../../../core/ports/driver.ts'
+import type { GpuUse } from '../../../core/ports/gpu.ts'
 import { systemClock } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 

@@ -5,6 +5,7 @@ import { allDone } from '../../../lib/all-done.ts'
 import { type OciContext, releaseShares } from '../context/context.ts'
 import { copyMark } from '../disk/disk-files.ts'
 import { diskName, isApart } from '../disk/root-layers.ts'
+import { handleOf } from '../handles.ts'
 import { killMarked } from '../process/processes.ts'
 import type { SandboxRecord } from '../record/records.ts'
 import { isRestoring, startedPid, startMark } from '../runtime/runtime-files.ts'
@@ -43,7 +44,7 @@ export async function endForLater(
 
 /** Resolves when no process of the sandbox runs any more and its CPUs, memory and GPUs are free for others. */
 async function endRun(context: OciContext, record: SandboxRecord, signal?: AbortSignal): Promise<void> {
-  const { layout, cgroups, firewall, exits } = context
+  const { layout, cgroups, firewall, exits, onAddressFree } = context
   const { sandboxID, runID } = record
   const folder = layout.sandbox(sandboxID)
   exits.unwatch(sandboxID)
@@ -53,6 +54,8 @@ async function endRun(context: OciContext, record: SandboxRecord, signal?: Abort
   }
   await cgroups.kill(layout.cgroup(sandboxID), signal)
   releaseShares(context, runID)
+  const freed = { sandboxID, handle: handleOf(record) }
+  for (const listener of onAddressFree) listener(freed)
   await firewall.forget(record)
 }
 

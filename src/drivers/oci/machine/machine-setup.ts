@@ -2,10 +2,11 @@
  * Sets up the machine before the first sandbox: folders, forwarding, the firewall, and the lock against a second process
  * that starts sandboxes in the same data folder. All of it outlives this process, and the next process takes it over.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
+import { processStart } from '../../../lib/process-start.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
 import { mostDiskLayers } from '../disk/root-layers.ts'
@@ -163,11 +164,4 @@ async function takeOwnership(layout: Layout): Promise<void> {
     )
   }
   await writeFile(layout.owner, mine)
-}
-
-/** The start time, which tells a process from a later one with the same pid. Undefined if there is no such process. */
-function processStart(pid: number): string | undefined {
-  if (!existsSync(`/proc/${pid}`)) return undefined
-  const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
-  return stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
 }

@@ -27,6 +27,32 @@ export function openFlowTable(): FlowTable {
   }
 }
 
+/**
+ * Ends connections by their address. Where that fails, connections end when they time out. One failure says nothing about the
+ * next address, so each is tried; a kernel that can never do it is logged once.
+ */
+export function flowForgetter(
+  log: (message: string, cause?: unknown) => void,
+  open: () => FlowTable = openFlowTable,
+): (address: string) => void {
+  let table: FlowTable | undefined
+  let hasFailed = false
+  return (address) => {
+    try {
+      table ??= open()
+      table.forget(address)
+      hasFailed = false
+    } catch (error) {
+      if (!hasFailed)
+        log(
+          'Connections of an ended sandbox may reach the next one at its address until they time out',
+          error,
+        )
+      hasFailed = true
+    }
+  }
+}
+
 function forgetRequest(address: string): Buffer {
   const source = Buffer.alloc(4)
   source.writeUInt32BE(addressToNumber(address)!)
