@@ -65,7 +65,8 @@ function doorOf(
   const wanted = isAstray ? (chosen + 1) % nodes.length : chosen
   if (nodes[wanted]!.isUp) return wanted
   const isUsable = ({ isUp }: SimulatedNode, at: number) => isUp && !(isAstray && at === plan.otherPrefixNode)
-  return Math.max(0, nodes.findIndex(isUsable))
+  const other = nodes.findIndex(isUsable)
+  return other < 0 ? wanted : other
 }
 
 /** In a cluster the node that got it may not be the one that answers it. */

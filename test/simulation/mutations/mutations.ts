@@ -6,6 +6,7 @@
 import { arrivalMutations } from './arrival-mutations.ts'
 import { memoryMutations } from './memory-mutations.ts'
 import type { Mutation } from './mutation.ts'
+import { ownerMutations } from './owner-mutations.ts'
 import { staleMutations } from './stale-mutations.ts'
 
 export const mutations: Mutation[] = [
@@ -58,7 +59,10 @@ export const mutations: Mutation[] = [
     name: 'unreadable records',
     fault:
       'With no file descriptors left, the records of sandboxes read as absent, and all that runs ends as lost.',
-    search: { plan: { mishaps: ['unreadable'] }, history: { absentReads: { recover: 'gone', list: [] } } },
+    search: {
+      plan: { mishaps: ['unreadable', 'crash'] },
+      history: { absentReads: { recover: 'gone', list: [] } },
+    },
     finds: /was running and ended as lost/,
   },
   {
@@ -77,6 +81,7 @@ export const mutations: Mutation[] = [
         to: 'await this.#parts.templates.recordCreates(row.templateID, 1, startedAt)',
       },
     ],
+    search: { plan: { mishaps: [], storeFails: 0.2 } },
     finds: /^failed create: /,
   },
   {
@@ -171,4 +176,5 @@ export const mutations: Mutation[] = [
   ...staleMutations,
   ...memoryMutations,
   ...arrivalMutations,
+  ...ownerMutations,
 ]

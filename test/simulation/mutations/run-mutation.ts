@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { mutations } from './mutations.ts'
 
-const [name = '', histories = '1000'] = process.argv.slice(2)
+const [name = '', histories = '400'] = process.argv.slice(2)
 const mutation = mutations.find((one) => one.name === name)
 if (!mutation)
   throw new Error(

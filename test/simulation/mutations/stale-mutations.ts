@@ -1,10 +1,8 @@
 /**
  * The faults of acting on what was true a moment ago, and of taking a lost answer for a call that did not happen, put back
- * in by hand. None of the searches is narrowed down: these are found in the histories that every run goes through.
+ * in by hand.
  */
 import type { Mutation } from './mutation.ts'
-
-const inCluster = { plan: { nodes: 3 } }
 
 export const staleMutations: Mutation[] = [
   {
@@ -23,6 +21,7 @@ export const staleMutations: Mutation[] = [
         to: '(await store.find(sandbox.sandboxID)) !== undefined',
       },
     ],
+    search: { plan: { profile: 'burst in an outage' } },
     finds: /^(answer true|own sandbox|.*already_exists)|another team|exists already|variables/,
   },
   {
@@ -35,6 +34,7 @@ export const staleMutations: Mutation[] = [
         to: 'await this.#reconcileInTurn(seen, found, new AbortController().signal)',
       },
     ],
+    search: { plan: { profile: 'overlapping rounds' } },
     finds: /./,
   },
   {
@@ -47,6 +47,7 @@ export const staleMutations: Mutation[] = [
         to: 'this.noteRules(handle, rules)\n    if (canLimitEgress',
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /^egress policy/,
   },
   {
@@ -64,6 +65,7 @@ export const staleMutations: Mutation[] = [
         to: 'const route',
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /^egress policy/,
   },
   {
@@ -77,6 +79,7 @@ export const staleMutations: Mutation[] = [
     else await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))`,
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /route|egress policy/,
   },
   {
@@ -89,6 +92,7 @@ export const staleMutations: Mutation[] = [
         to: 'next = await this.#pauseDue()\n      if (next < Number.POSITIVE_INFINITY) next = Math.min(next, await this.#killDue())\n      else next = clock.now() + 50',
       },
     ],
+    search: { plan: { profile: 'many due' } },
     finds: /^overdue/,
   },
   {
@@ -101,6 +105,7 @@ export const staleMutations: Mutation[] = [
         to: 'const outcome = ((work: (signal: AbortSignal) => ReturnType<SandboxCreator["start"]>) => work(new AbortController().signal))((signal) =>',
       },
     ],
+    search: { plan: { profile: 'overlapping rounds' } },
     finds: /./,
   },
   {
@@ -113,6 +118,7 @@ export const staleMutations: Mutation[] = [
         to: 'await this.#parts.turns.takeIfFree(sandboxID, ({ row, signal }) =>',
       },
     ],
+    search: { plan: { profile: 'deaths in rounds' } },
     finds: /lost/,
   },
   {
@@ -125,6 +131,7 @@ export const staleMutations: Mutation[] = [
         to: "for (const { volumeID, ...rest } of inDoubt as Volume[]) {\n      if (rest.state === 'creating') await this.#parts.disks.remove(volumeID)\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))",
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /volume|disk/,
   },
   {
@@ -137,6 +144,7 @@ export const staleMutations: Mutation[] = [
         to: 'return disks.remove(volumeID).then(() => Promise.reject(perhapsCreated(name, error)))',
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /volume|disk/,
   },
   {
@@ -149,6 +157,7 @@ export const staleMutations: Mutation[] = [
         to: 'throw error\n',
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /./,
   },
   {
@@ -162,7 +171,7 @@ export const staleMutations: Mutation[] = [
         to: '{}',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'drains' } },
     finds: /drain|runs? again|stays paused/,
   },
   {
@@ -180,7 +189,7 @@ export const staleMutations: Mutation[] = [
         to: "row?.state === 'running' && row.runID === seen.runID\n        ? this.#pauser.pause({ ...row, endAt: seen.endAt }, options, signal)",
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'drains' } },
     finds: /^lifetime|told/,
   },
   {
@@ -193,7 +202,7 @@ export const staleMutations: Mutation[] = [
         to: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null)])",
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'volumes of a cluster' } },
     finds: /volume/,
   },
   {
@@ -206,7 +215,7 @@ export const staleMutations: Mutation[] = [
         to: "if (course.kind === 'take over') {\n      await this.takeOver(what.id, { memory: true })\n      return 'here'\n    }",
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'strangers' } },
     finds: /stranger|nobody of its team/,
   },
   {
@@ -224,7 +233,7 @@ export const staleMutations: Mutation[] = [
         to: 'const unneeded = needed && [...keys]\n    const settled: ObjectKey[] = []',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'layers' } },
     finds: /layer/,
   },
   {
@@ -237,7 +246,7 @@ export const staleMutations: Mutation[] = [
         to: 'rows.take(paused, paused.snapshotName)',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'failed resumes' } },
     finds: /^content kept/,
   },
   {
@@ -255,7 +264,7 @@ export const staleMutations: Mutation[] = [
         to: 'async remove(snapshotName: string): Promise<void> {\n    const row = await this.#parts.entries.find(snapshotName)\n    this.#ours(snapshotName, row as never)\n    await this.#parts.snapshots.remove(snapshotName)\n    await this.#parts.entries.remove(snapshotName)',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'quarantine' } },
     finds: /^snapshot needed|^reason told|^content kept/,
   },
   {
@@ -274,6 +283,7 @@ export const staleMutations: Mutation[] = [
     ]).catch(() => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const)`,
       },
     ],
+    search: { plan: { profile: 'full machine' } },
     finds: /full/,
   },
   {
@@ -291,6 +301,7 @@ export const staleMutations: Mutation[] = [
         to: "{ this.#parts.log.warn({ sandboxID, err: error }, 'not stopped'); throw error },\n      ).then(() => this.#onEnd())",
       },
     ],
+    search: { plan: { profile: 'builds' } },
     finds: /./,
   },
   {
@@ -303,6 +314,7 @@ export const staleMutations: Mutation[] = [
         to: '',
       },
     ],
+    search: { plan: { profile: 'webhooks' } },
     finds: /is sent again/,
   },
   {
@@ -315,6 +327,7 @@ export const staleMutations: Mutation[] = [
         to: '',
       },
     ],
+    search: { plan: { nodes: 3, profile: 'webhooks of a cluster' } },
     finds: /sends without the lease/,
   },
   {
@@ -330,12 +343,13 @@ export const staleMutations: Mutation[] = [
     const outcome = await this.#attempt(delivery)\n`,
       },
     ],
+    search: { plan: { profile: 'webhooks' } },
     finds: /has not said so/,
   },
   {
     name: 'record taken for the kernel',
     fault: 'The driver treats recorded rules as applied rules, and reports a retried change as done.',
-    search: { history: { trustsRecord: true } },
+    search: { plan: { profile: 'egress policies' }, history: { trustsRecord: true } },
     finds: /^egress policy/,
   },
 ]
