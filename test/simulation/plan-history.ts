@@ -2,6 +2,7 @@
 import {
   clusterProfiles,
   machineProfiles,
+  openClusterProfiles,
   type Plan,
   type PlanOptions,
   type ProfileName,
@@ -32,4 +33,4 @@ function chooseProfile(random: Random, isCluster: boolean): ProfileName | undefi
 }
 
 export const isOfCluster = (name: ProfileName): boolean =>
-  (clusterProfiles as readonly ProfileName[]).includes(name)
+  ([...clusterProfiles, ...openClusterProfiles] as readonly ProfileName[]).includes(name)

@@ -116,7 +116,8 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.faults.middle = { fails: random.pick([0, 0.3]) }
       plan.faults.limitEgress = { 'answer-lost': random.pick([0, 0.2]) }
       plan.holdsReads = random.pick([0, 1])
-      if (random.chance(0.4)) return
+      plan.snapshotMemory = random.chance(0.5)
+      if (random.chance(0.5)) return
       // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
       setTeams(plan, 1)
       Object.assign(plan, { holdsReads: 1, hasService: false, warmSandboxes: 0 })

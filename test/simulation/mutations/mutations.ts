@@ -40,7 +40,7 @@ export const mutations: Mutation[] = [
       },
     ],
     search: { plan: { mishaps: [], storeFails: 0.2 } },
-    finds: /was running and ended as lost/,
+    finds: /ended as lost|^snapshot needed|^content kept/,
   },
   {
     name: 'an end that is not told',
@@ -92,8 +92,9 @@ export const mutations: Mutation[] = [
         file: 'src/store/stored-bytes.ts',
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
+      .where('version', '=', at.version)
       .where(isMovable)
-      // Fails if the owner has corrected the snapshot since it was read: the correction would be lost.
+      // An owner of an earlier release corrects the snapshot without a new version: the correction would be lost.
       .where('saved', '=', row.saved)
 `,
         to: '',
@@ -170,7 +171,7 @@ export const mutations: Mutation[] = [
     name: 'sweep of what is needed',
     fault: 'The sweep of the object store removes the pack of a paused sandbox.',
     edits: [{ file: 'src/core/object-storage/sweeper.ts', from: '...runs.map(sandboxKey), ', to: '' }],
-    search: { plan: { nodes: 3, mishaps: [] } },
+    search: { plan: { nodes: 3, profile: 'early resumes' } },
     finds: /^pack needed: .* is removed/,
   },
   ...staleMutations,

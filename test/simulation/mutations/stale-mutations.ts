@@ -43,7 +43,7 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/network/egress.ts',
-        from: 'this.#proved.delete(keyOf(handle))\n    if (canLimitEgress',
+        from: 'this.#proved.delete(startOf(handle))\n    if (canLimitEgress',
         to: 'this.noteRules(handle, rules)\n    if (canLimitEgress',
       },
     ],
@@ -198,8 +198,8 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/store/sandbox-queries.ts',
-        from: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])",
-        to: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null)])",
+        from: '    hasStoredBuild(where),\n    hasNoVolume(where),\n',
+        to: '    hasStoredBuild(where),\n',
       },
     ],
     search: { plan: { nodes: 3, profile: 'volumes of a cluster' } },
