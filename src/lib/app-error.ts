@@ -22,6 +22,8 @@ export type AppErrorOptions = {
   slug?: string
   /** Whether the same request can succeed later, and after how many whole seconds. */
   retry?: { should: boolean; afterSeconds?: number }
+  /** It failed only after a long wait, so its caller does not try once more. */
+  hasWaited?: boolean
 }
 
 /** The message is safe to show and says what to do; the cause is for the log. */
@@ -29,6 +31,7 @@ export class AppError extends Error {
   readonly code: ErrorCode
   readonly slug: string | undefined
   readonly retry: { should: boolean; afterSeconds?: number } | undefined
+  readonly hasWaited: boolean
 
   constructor(code: ErrorCode, message: string, options: AppErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause })
@@ -36,6 +39,7 @@ export class AppError extends Error {
     this.code = code
     this.slug = options.slug
     this.retry = options.retry
+    this.hasWaited = options.hasWaited ?? false
   }
 }
 

@@ -6,10 +6,11 @@ import { AppError, isAppError } from '../lib/app-error.ts'
 
 class DatabaseTrouble extends Error {}
 
-export const databaseUnreachable = (detail: string, cause: unknown): AppError =>
+export const databaseUnreachable = (detail: string, cause: unknown, hasWaited = false): AppError =>
   new AppError('unavailable', 'The database cannot be reached; try again in a moment.', {
     cause: new DatabaseTrouble(detail, { cause }),
     retry: { should: true, afterSeconds: 1 },
+    hasWaited,
   })
 
 /** The same error with its details, for the operator who starts a server. */

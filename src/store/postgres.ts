@@ -114,21 +114,22 @@ class Session {
 
   async #send(text: string, values: readonly unknown[]): Promise<unknown> {
     const { probe, names } = this.#shared
-    const stop = probe.watch(this.#client)
+    const watch = probe.watch(this.#client)
     try {
       const bound = values.map(checkPostgresBinding)
       const name = bound.length > 0 ? names.nameOf(text) : undefined
       joinWrites(this.#client)
       return await this.#client.query({ text, values: bound, ...(name !== undefined && { name }) })
     } catch (error) {
-      if (!isPlanOutdated(error)) throw postgresFailure(error, { connecting: false })
+      if (!isPlanOutdated(error))
+        throw postgresFailure(error, { connecting: false, hasWaited: watch.hasGivenUp })
       names.renew()
       if (this.#begun)
         throw databaseUnreachable('A migration has changed a table meanwhile; try again', error)
       // The statement has not run.
       return this.#send(text, values)
     } finally {
-      stop()
+      watch.stop()
     }
   }
 }
@@ -158,26 +159,31 @@ class ServerProbe {
     this.#limit = limit
   }
 
-  /** Until the returned function is called. */
-  watch(client: PoolClient): () => void {
+  /** Until `stop` is called. `hasGivenUp`: the statement was ended after a long wait. */
+  watch(client: PoolClient): { readonly hasGivenUp: boolean; stop: () => void } {
     const { host, port, connection } = client as unknown as ServerConnection
     // Otherwise the host is the folder of a Unix socket of this machine.
     const target = host.startsWith('/') ? { path: `${host}/.s.PGSQL.${port}` } : { host, port }
     const isThere = () => isProcessThere(target, tlsRequest)
     this.#probe ??= new LivenessProbe({ isThere, clock: systemClock })
     // The client's own `end` waits for the answers to all statements that were sent.
-    const destroy = () => connection.stream.destroy()
+    const watch = { hasGivenUp: false, stop: () => {} }
+    const destroy = () => {
+      watch.hasGivenUp = true
+      connection.stream.destroy()
+    }
     const stopProbe = this.#probe.watch({ destroy })
     const { statementMs } = this.#limit
     const stopTimer = statementMs === undefined ? () => {} : systemClock.after(statementMs, destroy)
-    return () => {
+    watch.stop = () => {
       stopProbe()
       stopTimer()
     }
+    return watch
   }
 }
 
-async function guarded<T>(work: () => Promise<T>, phase = { connecting: false }): Promise<T> {
+async function guarded<T>(work: () => Promise<T>, phase: FailurePhase = { connecting: false }): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -198,7 +204,9 @@ const rejectedLogins: ReadonlySet<string> = new Set(['28000', '28P01', '3D000', 
 const networkFailure = /^E[A-Z]+$/
 const certificateFailure = /CERT|^UNABLE_TO_/
 
-function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }): AppError {
+type FailurePhase = { connecting: boolean; hasWaited?: boolean }
+
+function postgresFailure(cause: unknown, { connecting, hasWaited = false }: FailurePhase): AppError {
   if (isAppError(cause)) return cause
   const code = String((cause as { code?: unknown }).code ?? '')
   const said = errorText(cause)
@@ -224,6 +232,8 @@ function postgresFailure(cause: unknown, { connecting }: { connecting: boolean }
       `PostgreSQL cannot be reached or did not finish (${said || code}); check that the server of ` +
         'WARREN_DATABASE_URL runs and try again',
       cause,
+      // The pool waits for a connection as long as its own limit says.
+      hasWaited || (connecting && /timeout/i.test(said)),
     )
   }
   return new AppError('internal', 'The database rejected a statement; the log has the cause', { cause })

@@ -227,11 +227,13 @@ export class SandboxService {
 
   /**
    * Pauses a running sandbox with its memory because the machine is short of memory. Undefined: another operation has
-   * the sandbox's turn. False: the sandbox does not run.
+   * the sandbox's turn. False: the sandbox does not run. Rejects at once if its memory still arrives: the object store may be
+   * away, and the machine cannot wait for it.
    */
   pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
     const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
     return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+      if (row?.snapshot?.arrivesFrom) throw errors.memoryNotArrived(sandboxID, undefined)
       const paused = row?.state === 'running' && (await this.#pauser.pause(row, options, signal))
       if (!paused) return false
       this.#parts.appendLog(sandboxID, pausedForMemoryEntry(this.#parts.clock.now()))
@@ -278,11 +280,21 @@ export class SandboxService {
     await this.#ender.end(sandboxID, 'killed')
   }
 
-  /** Ends a running sandbox because the machine is short of something. A sandbox that does not run is not touched. */
+  /**
+   * Ends a running sandbox because the machine is short of something; one whose memory still arrives is paused as it was before
+   * its resume. A sandbox that does not run is not touched.
+   */
   async endRunning(sandboxID: string, reason: EndReason): Promise<void> {
-    const row = await this.#parts.sandboxes.find(sandboxID)
-    const isLive = row?.state === 'running' || row?.state === 'snapshotting'
-    if (isLive) await this.#ender.beginAsSeen(row, reason)
+    const seen = await this.#parts.sandboxes.find(sandboxID)
+    const isLive = (row: Sandbox) => row.state === 'running' || row.state === 'snapshotting'
+    if (!seen || !isLive(seen)) return
+    if (!seen.snapshot?.arrivesFrom) return this.#ender.beginAsSeen(seen, reason)
+    // Whoever has the turn may wait for that memory.
+    this.#turns.cancel(sandboxID, errors.memoryNotArrived(sandboxID, undefined))
+    await this.#turns.take(sandboxID, async ({ row }) => {
+      if (row?.runID !== seen.runID || !isLive(row)) return
+      if (!(await this.returnToStored(row, reason))) await this.#ender.endInTurn(row, reason)
+    })
   }
 
   /** Ends a sandbox whose turn the caller has. */

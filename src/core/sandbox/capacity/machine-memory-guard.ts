@@ -7,6 +7,7 @@
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
+import { RetryDelays } from '../../../lib/retry-delays.ts'
 import type { Driver } from '../../ports/driver.ts'
 import type { EndReason } from '../row/sandbox.ts'
 import { GrowthMeter } from './growth.ts'
@@ -48,8 +49,8 @@ const [muchBytes, anyBytes] = [8 * mebibyte, mebibyte]
 const pauseAfterMs = 10_000
 /** Time after which the guard may end another sandbox, even if the end of the last one is not over. */
 const endWithinMs = 2000
-/** Delay before the next attempt to pause a sandbox that could not be paused. */
-const pauseAgainMs = 60_000
+/** Delays before the next attempt to pause a sandbox that could not be paused. */
+const pauseRetries = { firstMs: 60_000, longestMs: 600_000 }
 
 export class MachineMemoryGuard {
   readonly #parts: MachineMemoryGuardParts
@@ -63,7 +64,8 @@ export class MachineMemoryGuard {
   #room = Number.POSITIVE_INFINITY
   /** Bytes beyond its share for each sandbox that exceeds its share, the most first. */
   #beyond = new Map<string, number>()
-  readonly #pauseFailedAt = new Map<string, number>()
+  /** By sandbox. */
+  readonly #pauseDelays = new RetryDelays(pauseRetries)
   #isShort = false
   /** Whether memory was nearly used up at the previous look. */
   #isEmpty = false
@@ -188,7 +190,7 @@ export class MachineMemoryGuard {
     const { held, clock } = this.#parts
     const long = held.by(this.#shortage).filter(({ since }) => clock.now() - since >= pauseAfterMs)
     const ids = new Set(long.map(({ sandboxID }) => sandboxID))
-    const next = [...this.#beyond.keys()].find((sandboxID) => ids.has(sandboxID))
+    const next = [...this.#beyond.keys()].find((sandboxID) => ids.has(sandboxID) && this.#canPause(sandboxID))
     if (next !== undefined) this.#pause(next)
   }
 
@@ -207,23 +209,28 @@ export class MachineMemoryGuard {
     if (growing || !this.#pause(next)) this.#end(next)
   }
 
+  #canPause(sandboxID: string): boolean {
+    const { driver, clock } = this.#parts
+    return driver.capabilities.snapshotMemory && !this.#pauseDelays.mustWait(sandboxID, clock.now())
+  }
+
   /** False: the sandbox cannot be paused. */
   #pause(sandboxID: string): boolean {
-    const { driver, pause, clock, held, log } = this.#parts
-    const failedAt = this.#pauseFailedAt.get(sandboxID) ?? Number.NEGATIVE_INFINITY
-    if (!driver.capabilities.snapshotMemory || clock.now() - failedAt < pauseAgainMs) return false
+    const { pause, clock, held, log } = this.#parts
+    if (!this.#canPause(sandboxID)) return false
     if (this.#isPausing) return true
     const attempt = async () => {
       this.#isPausing = true
       try {
         if (!(await pause(sandboxID))) return
+        this.#pauseDelays.noteSuccess(sandboxID)
         this.counts.paused++
         log.warn(
           { sandboxID, room: this.#room },
           'Memory is nearly used up: a sandbox was paused to the disk.',
         )
       } catch (error) {
-        this.#pauseFailedAt.set(sandboxID, clock.now())
+        this.#pauseDelays.noteFailure(sandboxID, clock.now())
         throw error
       } finally {
         this.#isPausing = false
