@@ -35,6 +35,7 @@ export function followContent(
 ): void {
   const move = `${before?.state} ${after.state}`
   if (after.isStored) simulation.ledger.storedRuns.add(sandboxKey(after))
+  if (move === 'creating running') adoptContent(simulation, after, entry)
   if (move === 'ended paused') forgetContent(entry)
   if (move === 'running pausing')
     entry.pauseDropsMemory = asksFor(simulation, after, 'pause').some(({ memory }) => !memory)
@@ -49,9 +50,18 @@ export function followContent(
   if (after.state === 'paused') checkPausedRow(simulation, after, entry)
 }
 
+/** It begins with what its template or the sandbox that it is a copy of had. */
+function adoptContent(simulation: Simulation, { sandboxID }: WatchedSandbox, entry: LedgerEntry): void {
+  const there = simulation.inWorld(sandboxID)
+  entry.written ??= there?.files.get(writtenKey)
+  entry.inMemory ??= there?.memory.get(writtenKey)
+  entry.isContentUnknown = false
+}
+
 /** It comes back from an earlier moment than the last that clients know. */
 function forgetContent(entry: LedgerEntry): void {
   Object.assign(entry, { written: undefined, inMemory: undefined, keepsMemory: false, toldEnds: [] })
+  entry.isContentUnknown = true
 }
 
 function notePaused({ ledger, plan }: Simulation, { startedRunID }: WatchedSandbox, entry: LedgerEntry) {
@@ -78,6 +88,7 @@ function begunResume(simulation: Simulation, before: WatchedSandbox, entry: Ledg
 
 /** It runs again, with all that it had. */
 function noteRunning(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
+  if (entry.isContentUnknown) return adoptContent(simulation, row, entry)
   const { resume } = entry
   const there = simulation.inWorld(row.sandboxID)
   const isDead = simulation.ledger.died.has(row.startedRunID)

@@ -36,6 +36,8 @@ export type LedgerEntry = {
   written: string | undefined
   /** The same for its memory, which is empty after a boot. */
   inMemory: string | undefined
+  /** It was given back from the quarantine, at an earlier moment than the last that clients know. */
+  isContentUnknown: boolean
   /** While it is paused: its memory must come back. */
   keepsMemory: boolean
   /** The pause under way may be without memory, because a client asked for that. */
@@ -106,6 +108,7 @@ export class Ledger {
       madeBy: undefined,
       written: undefined,
       inMemory: undefined,
+      isContentUnknown: false,
       keepsMemory: false,
       pauseDropsMemory: false,
       resume: undefined,

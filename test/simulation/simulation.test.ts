@@ -41,7 +41,8 @@ suite('the simulation of the core', () => {
       ...Array.from({ length: 1500 }, (_, at) => planHistory(at + 1).profile),
       ...Array.from({ length: 140 }, (_, at) => planHistory(at + 1, { nodes: 3 }).profile),
     ]
-    for (const profile of drawnProfiles) assert.ok(chosen.filter((one) => one === profile).length >= 3, profile)
+    for (const profile of drawnProfiles)
+      assert.ok(chosen.filter((one) => one === profile).length >= 3, profile)
     assert.ok(chosen.filter((one) => one === undefined).length > 700)
   })
 

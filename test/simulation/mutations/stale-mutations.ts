@@ -310,8 +310,8 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/webhook/dispatcher.ts',
-        from: 'if (this.#recordedLately.has(delivery.deliveryID)) return\n',
-        to: '',
+        from: 'if (this.#recordedLately.has(deliveryID) || this.#unrecorded',
+        to: 'if (this.#unrecorded',
       },
     ],
     search: { plan: { profile: 'webhooks' } },
