@@ -66,7 +66,7 @@ export class CallFaults {
   #faultOf(part: string, method: string, process: number): CallFault | undefined {
     const { plan, time, faultRandom, nodes } = this.#parts
     const likely = plan.faults[method] ?? plan.faults[part] ?? {}
-    const drawn = (['fails', 'answer-lost', 'hangs'] as const).find((fault) =>
+    const drawn = (['fails', 'answer-lost', 'hangs', 'lands-late'] as const).find((fault) =>
       faultRandom.chance(likely[fault] ?? 0),
     )
     // By their contract these answer, and in time.

@@ -2,11 +2,12 @@
 import type { Team } from '../../src/core/team/team.ts'
 import { AppError, isAppError } from '../../src/lib/app-error.ts'
 import { choose, chooseSnapshot } from './client-answers.ts'
-import { type Door, findAnswerer, reach } from './hops.ts'
+import { type Door, findAnswerer } from './hops.ts'
 import type { Ask } from './ledger.ts'
 import { answers } from './other-answers.ts'
 import { shortID } from './parked-calls.ts'
 import type { Request, Verb } from './plan.ts'
+import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 import type { Asked } from './told.ts'
 import { Violation } from './violation.ts'
@@ -23,7 +24,8 @@ export function makeRequest(simulation: Simulation, request: Request, number: nu
   const at = request.rush?.door ?? doorOf(simulation, request, team, sandboxID)
   const node = nodes[at]!
   if (!node.isUp || !node.core) return false
-  const ask: Ask = { ...request, number, node: at, process: node.process, teamID: team.teamID, sandboxID }
+  const [{ process }, { teamID }, askedMs] = [node, team, simulation.time.elapsedMs]
+  const ask: Ask = { ...request, number, node: at, process, teamID, askedMs, sandboxID }
   const asked = { simulation, core: node.core, team, ask, askedAtStep: simulation.step }
   simulation.note(() => `client ${request.client} of ${team.slug}: ${describeRequest(ask)}`)
   begin(asked)
@@ -49,7 +51,7 @@ function doorOf(
   }
   // What a template was made of by a snapshot is on the disk of one node alone, and so is a volume.
   const snapshot = request.verb === 'create from a snapshot' && chooseSnapshot(ledger, team, request)
-  if (snapshot) return ledger.snapshotNodes.get(snapshot)!
+  if (snapshot && !plan.isStoredAnywhere) return ledger.snapshotNodes.get(snapshot)!
   if (request.verb.startsWith('recover') || request.verb.startsWith('discard')) {
     const entry = choose([...watch.quarantined.values()], request.pick)
     if (entry) return nodes.findIndex(({ name }) => name === entry.nodeID)
@@ -57,13 +59,14 @@ function doorOf(
   const volume =
     request.verb.endsWith(' volume') && choose(ledger.volumes.get(team.teamID) ?? [], request.pick)
   if (volume && request.verb !== 'create a volume') return volume.node
-  const wanted = (request.client + Math.floor(request.pick * 1000)) % nodes.length
-  return nodes[wanted]!.isUp
-    ? wanted
-    : Math.max(
-        0,
-        nodes.findIndex(({ isUp }) => isUp),
-      )
+  const chosen = (request.client + Math.floor(request.pick * 1000)) % nodes.length
+  // A node that looks elsewhere stores nothing.
+  const isAstray = chosen === plan.otherPrefixNode && request.verb !== 'create from a snapshot'
+  const wanted = isAstray ? (chosen + 1) % nodes.length : chosen
+  if (nodes[wanted]!.isUp) return wanted
+  const isUsable = ({ isUp }: SimulatedNode, at: number) => isUp && !(isAstray && at === plan.otherPrefixNode)
+  const other = nodes.findIndex(isUsable)
+  return other < 0 ? wanted : other
 }
 
 /** In a cluster the node that got it may not be the one that answers it. */
@@ -73,7 +76,11 @@ async function passOn(asked: Asked): Promise<string> {
   const answer = answers[ask.verb]
   if (!plan.isCluster) return answer(asked)
   const answerer = await answererFor(asked, { node: nodes[ask.node]!, core })
-  return answer({ ...asked, core: answerer.core })
+  return answer({ ...asked, core: answerer.core }).catch(async (error) => {
+    // As src/api does: another node may have it by now.
+    const id = isAppError(error, 'not_found') ? ask.sandboxID : undefined
+    throw (id !== undefined && (await answerer.core.router.whyMissing({ kind: 'sandbox', id }))) || error
+  })
 }
 
 async function answererFor(asked: Asked, door: Door): Promise<Door> {
@@ -82,13 +89,7 @@ async function answererFor(asked: Asked, door: Door): Promise<Door> {
   // The edge serves a sandbox that has a route without reading its row.
   if (verb === 'write' && door.core.routes.get(sandboxID!)) return door
   if (sandboxID !== undefined) return findAnswerer(simulation, door, ask, () => refuseStranger(asked, door))
-  if (verb !== 'create with a key') return door
-  const nodeID = await door.core.claims.nodeOfClaim(ask.teamID, ask.key)
-  if (nodeID === undefined || nodeID === door.node.name) return door
-  const peer = await reach(simulation, door.node, nodeID)
-  ask.node = simulation.nodes.indexOf(peer.node)
-  ask.passedOnTo = peer.node.process
-  return peer
+  return door
 }
 
 /** Before a door takes a sandbox over, it looks who asks, and whether the sandbox is theirs, as src/api and src/edge do. */
@@ -115,7 +116,8 @@ export function abandonRequests(simulation: Simulation, process: number, hasLate
   const isCarriedOut = ({ process: heardBy, passedOnTo }: Ask) => (passedOnTo ?? heardBy) === process
   if (!hasLate) for (const ask of ledger.unheard) if (isCarriedOut(ask)) ledger.unheard.delete(ask)
   for (const ask of ledger.underway) {
-    if (ask.process !== process && ask.passedOnTo !== process) continue
+    // The door of a create goes on with another node.
+    if (ask.process !== process && (ask.passedOnTo !== process || ask.isPlaced)) continue
     abandon(simulation, ask)
     // Its statements may take effect all the same.
     if (!isCarriedOut(ask)) continue
@@ -128,7 +130,9 @@ export function abandonRequests(simulation: Simulation, process: number, hasLate
 export function abandonHops(simulation: Simulation, processes: readonly number[]): void {
   for (const ask of simulation.ledger.underway) {
     const isBetween = [ask.process, ask.passedOnTo].every((one) => processes.includes(one ?? -1))
-    if (isBetween && ask.process !== ask.passedOnTo) abandon(simulation, ask)
+    if (!isBetween || ask.process === ask.passedOnTo) continue
+    if (ask.isPlaced) ask.onCut?.()
+    else abandon(simulation, ask)
   }
 }
 
@@ -154,6 +158,7 @@ const describeRequest = ({ verb, sandboxID, timeoutMs, memory, key, number }: As
 
 function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   ledger.underway.add(ask)
+  if (ask.verb.startsWith('create')) ledger.creates.set(ask.number, ask)
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)!
   if (!entry) return
   if (ask.verb === 'kill') ledger.killAsked.add(entry.sandboxID)
@@ -173,6 +178,7 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
 function finish({ simulation, ask }: Asked, words: string): boolean {
   const { ledger } = simulation
   const isHeard = ledger.underway.delete(ask)
+  ask.answeredMs ??= simulation.time.elapsedMs
   if (!isHeard && !ledger.unheard.delete(ask)) return false
   if (isHeard) simulation.note(() => `client ${ask.client}: #${ask.number} ${ask.verb} ${words}`)
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)
@@ -189,9 +195,24 @@ function onError(asked: Asked, error: unknown): void {
     ledger.failedCreates.add(ask.number)
     checkWhy(asked, error)
   }
+  if (isAppError(error, 'not_found')) checkName(asked)
   if (isAppError(error) && !/cannot move from|has no handle|had not arrived/.test(error.message)) return
   const words = error instanceof Error ? `${error.stack}` : String(error)
   report(new Violation('error in words', `${describeRequest(ask)}: ${words}`))
+}
+
+/** What a client can name exists, until somebody ends it. */
+function checkName({ simulation, ask }: Asked): void {
+  const { ledger, watch, report } = simulation
+  const row = ask.sandboxID === undefined ? undefined : watch.sandboxes.get(ask.sandboxID)
+  if (!row || !['connect', 'resume'].includes(ask.verb) || ledger.killAsked.has(row.sandboxID)) return
+  if (!['running', 'paused'].includes(row.state)) return
+  report(
+    new Violation(
+      'name kept',
+      `${describeRequest(ask)} was told that it does not exist, and it is ${row.state}`,
+    ),
+  )
 }
 
 /** A create never fails because of an id that nobody asked for, nor of a kill that nobody asked for. */

@@ -1,8 +1,9 @@
 /** What each change of a row means for what clients were told of its sandbox, and what no change may do to that. */
-import type { Ask, LedgerEntry } from './ledger.ts'
+import { followContent } from './kept-content.ts'
+import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'
-import { handedOverWith, writtenKey } from './simulated-agent.ts'
+import { handedOverWith } from './simulated-agent.ts'
 import type { Simulation } from './simulation.ts'
 import { Violation } from './violation.ts'
 
@@ -14,50 +15,33 @@ export function noteChange(
   const { ledger } = simulation
   const entry = ledger.entry(after.teamID, after.sandboxID, Number(after.metadata.node ?? 0))
   if (!before) {
-    const isItsCreate = ({ verb, number }: Ask) =>
-      verb.startsWith('create') && String(number) === after.metadata.ask
-    entry.madeBy = [...ledger.underway].find(isItsCreate)
+    entry.madeBy = isFork(simulation, after) ? undefined : ledger.creates.get(Number(after.metadata.ask))
     const { allowInternetAccess } = after.options
     if (allowInternetAccess !== null) entry.closed = !allowInternetAccess
   }
-  if (before?.state === 'ended' && after.state === 'paused') forgetContent(entry)
   if (after.state === 'pausing' && before?.state === 'running')
     entry.movesUntil = isPausedByDrain(simulation, after) ? before.endAt : undefined
-  if (after.state === 'paused' && before?.state !== 'paused') notePause(simulation, after, entry)
-  if (after.state === 'resuming' && before?.state === 'paused') {
-    entry.before = { written: entry.written, inMemory: entry.inMemory }
-    entry.resumesMemory = entry.keepsMemory ? entry.inMemory : undefined
-    entry.keepsMemory = false
-  }
+  if (after.state === 'paused' && before?.state !== 'paused') forgetToldEnds(simulation, entry)
   if (after.state === 'running') entry.movesUntil = undefined
-  if (after.state === 'running' && before?.state === 'resuming') {
-    // What still arrives does not replace what a program has written meanwhile.
-    const arriving = after.snapshot?.arrivesFrom && entry.resumesMemory
-    entry.inMemory = simulation.inWorld(after.sandboxID)?.memory.get(writtenKey) ?? arriving
-    checkMovedMemory(simulation, after, entry)
-  }
-  const { arrivesFrom, storedFrom } = before?.snapshot ?? {}
-  if (arrivesFrom && !after.snapshot?.arrivesFrom && after.state === 'running')
-    checkArrived(simulation, after, entry)
-  const isReturned = before?.runID !== after.runID && after.runID === (arrivesFrom ?? storedFrom)?.runID
-  if (isReturned) Object.assign(entry, entry.before)
+  followContent(simulation, before, after, entry)
   if (after.state === 'running' && before?.state === 'creating') checkHandedOver(simulation, after)
   if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
   if (after.state === 'ended' && before?.state === 'killing') checkNothingRuns(simulation, after)
 }
 
-/** It comes back from an earlier moment than the last that clients know. */
-function forgetContent(entry: LedgerEntry): void {
-  Object.assign(entry, { written: undefined, inMemory: undefined, toldEnds: [] })
-}
+/** The copy of a sandbox has its metadata. */
+const isFork = ({ ledger, watch }: Simulation, { metadata, sandboxID }: WatchedSandbox): boolean =>
+  [...ledger.underway, ...ledger.unheard].some(
+    (ask) => ask.verb === 'fork' && watch.sandboxes.get(ask.sandboxID!)?.metadata.ask === metadata.ask,
+  ) &&
+  [...watch.sandboxes.values()].some(
+    (row) => row.sandboxID !== sandboxID && row.metadata.ask === metadata.ask,
+  )
 
-function notePause({ ledger, nodes }: Simulation, paused: WatchedSandbox, entry: LedgerEntry): void {
-  // What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when.
+/** What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when. */
+function forgetToldEnds({ nodes }: Simulation, entry: LedgerEntry): void {
   const isMoved = entry.movesUntil !== undefined && nodes.every(({ wall }) => wall.skewMs === 0)
   if (!isMoved) entry.toldEnds = []
-  // The memory of a frozen sandbox is lost with its processes, even before the row says that it is paused.
-  const isLost = paused.snapshot?.frozen === true && ledger.died.has(paused.startedRunID)
-  entry.keepsMemory = paused.snapshot?.memory === true && !isLost
 }
 
 /** No client asked for it, and its time is not over: only a drain can have done it. */
@@ -65,32 +49,6 @@ function isPausedByDrain(simulation: Simulation, { sandboxID, endAt }: WatchedSa
   const { ledger } = simulation
   const owner = simulation.ownerOf(sandboxID)
   return ledger.drained.has(owner.name) && !ledger.isAsked(sandboxID, 'pause') && owner.wall.latest() < endAt
-}
-
-/** A sandbox that no client asked to resume continues unchanged. */
-function checkMovedMemory(
-  { ledger, report }: Simulation,
-  { sandboxID, startedRunID }: WatchedSandbox,
-  entry: LedgerEntry,
-): void {
-  if (ledger.isAsked(sandboxID, 'resume', 'connect', 'wake') || ledger.died.has(startedRunID)) return
-  if (entry.resumesMemory === undefined || entry.inMemory === entry.resumesMemory) return
-  const text = `${shortID(sandboxID)} continues with ${entry.inMemory} in its memory, not ${entry.resumesMemory}`
-  report(new Violation('content kept', text))
-}
-
-/** Its row says that all its memory is there. */
-function checkArrived(
-  simulation: Simulation,
-  { sandboxID, startedRunID }: WatchedSandbox,
-  { resumesMemory, inMemory }: LedgerEntry,
-): void {
-  const there = simulation.inWorld(sandboxID)
-  if (resumesMemory === undefined || simulation.ledger.died.has(startedRunID)) return
-  const memory = there?.memory.get(writtenKey)
-  if (memory === inMemory) return
-  const text = `${shortID(sandboxID)} has all its memory, with ${memory} in it, not ${inMemory}`
-  simulation.report(new Violation('content kept', text))
 }
 
 /** A sandbox that runs works for the team and the request that its row was made for. */
@@ -124,34 +82,9 @@ function checkToldEnds(
 }
 
 /** What has ended by its row has no processes any more, unless the row ended because its node was forgotten. */
-function checkNothingRuns(simulation: Simulation, { sandboxID, endReason }: WatchedSandbox): void {
-  if (!simulation.inWorld(sandboxID)?.running) return
+function checkNothingRuns(simulation: Simulation, { sandboxID, endReason, nodeID }: WatchedSandbox): void {
+  if (!simulation.inWorld(sandboxID)?.running || simulation.forgotten.has(nodeID)) return
   simulation.report(new Violation('no orphan', `${shortID(sandboxID)} has ended (${endReason}), and runs on`))
-}
-
-/** Programs that go on after a pause write at once, whatever becomes of the resume. */
-export function writeEarly(simulation: Simulation, sandboxID: string): void {
-  const { plan, ledger, watch, note, step, faults } = simulation
-  const there = simulation.inWorld(sandboxID)
-  const entry = ledger.entries.get(sandboxID)
-  if (
-    !plan.writesEarly ||
-    !faults.areOn ||
-    !there ||
-    watch.sandboxes.get(sandboxID)?.state !== 'resuming' ||
-    !entry
-  )
-    return
-  const found = there.files.get(writtenKey)
-  if (entry.written !== undefined && found !== entry.written) {
-    const lost = `${shortID(sandboxID)} continues with ${found} in its files, not ${entry.written}`
-    simulation.report(new Violation('content kept', lost))
-  }
-  const text = `early write ${step}`
-  note(() => `${sandboxID}: ${text}`)
-  there.memory.set(writtenKey, text)
-  there.files.set(writtenKey, text)
-  Object.assign(entry, { written: text, inMemory: text, resumesMemory: undefined })
 }
 
 /** The first step of an end records its reason. */

@@ -53,6 +53,12 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     else if (node.core!.routes.whyHeld(route))
       say('row and reality', `${name} runs and is recorded as frozen`)
     if (there) checkEgress(name, row, entry, there.enforced, say)
+    const client = there && node.gate?.clients.get(String(there.handle.data.address))
+    if (there && node.gate && client?.sandboxID !== row.sandboxID)
+      say(
+        'egress policy',
+        `${name} runs, and the gate takes its connections for those of ${client ? shortID(client.sandboxID) : 'nobody'}`,
+      )
     if (there && there.files.get(writtenKey) !== entry.written && entry.written) {
       say('content kept', `${name} has ${there.files.get(writtenKey)} in its files, not ${entry.written}`)
     }
@@ -61,7 +67,12 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     say('row and reality', `${name} should be frozen, and runs`)
   }
   // When the store is away for long, a create cannot be taken back: its sandbox runs until its time is over.
-  if (madeBy && !simulation.hadOutage && ledger.failedCreates.has(madeBy.number) && row.state !== 'ended') {
+  if (
+    madeBy &&
+    ledger.failedCreates.has(madeBy.number) &&
+    row.state !== 'ended' &&
+    !simulation.metOutage(madeBy)
+  ) {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
   }
 }
@@ -161,8 +172,14 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
 
 function checkKeys({ watch, ledger }: Simulation, say: Say): void {
   const made = new Map<string, string>()
-  for (const { sandboxID, teamID, metadata, endReason } of watch.sandboxes.values()) {
+  const created = new Map<number, string>()
+  for (const { sandboxID, teamID, metadata, endReason, state } of watch.sandboxes.values()) {
     const { madeBy } = ledger.entries.get(sandboxID)!
+    if (madeBy && state !== 'ended') {
+      const other = created.get(madeBy.number)
+      if (other) say('idempotency', `#${madeBy.number} made ${shortID(other)} and ${shortID(sandboxID)}`)
+      created.set(madeBy.number, sandboxID)
+    }
     if (!metadata.key || !madeBy || endReason === 'create_failed') continue
     const key = `${teamID} ${metadata.key}`
     const other = made.get(key)

@@ -77,6 +77,7 @@ class Scheduler {
       this.#simulation.undrain(node.name)
     }
     this.#simulation.calls.endHangs()
+    this.#simulation.rates.isAtRest = true
     const stages = [
       () => this.#rest(),
       async () => hasUnowned(this.#simulation) && this.#rest(unownedGraceMs),

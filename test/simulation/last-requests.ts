@@ -37,7 +37,8 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
     const wish = { timeoutMs: 600_000, memory: !isUnresponsive }
     const owner = simulation.ownerOf(row.sandboxID)
     if (owner.isGone && !row.isStored) continue
-    if (row.isStored && !row.options.volumeMounts?.length) {
+    const isMovable = row.isStored && simulation.builds.stored.has(row.buildID)
+    if (isMovable && !row.options.volumeMounts?.length) {
       const after = [...nodes, ...nodes].slice(nodes.indexOf(owner) + 1)
       const other = after.find(({ isGone }) => !isGone)!
       const options = { memory: true, from: simulation.ownerOf(row.sandboxID).name }

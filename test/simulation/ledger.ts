@@ -1,4 +1,5 @@
 /** What clients were told, and what is known of the faults: the simulator's own memory, which no crash takes. */
+import type { BegunResume } from './kept-content.ts'
 import type { Request } from './plan.ts'
 
 export type Ask = Request & {
@@ -9,6 +10,12 @@ export type Ask = Request & {
   /** The process of another node that it was passed on to. */
   passedOnTo?: number
   teamID: string
+  /** Its door chooses the node, and goes on with another one if that one dies or cannot be reached any more. */
+  isPlaced?: boolean
+  onCut?: () => void
+  /** In elapsed milliseconds; `answeredMs` is unset while nobody has heard. */
+  askedMs: number
+  answeredMs?: number
   sandboxID: string | undefined
   /** The snapshot that it deletes from the quarantine. */
   discards?: string
@@ -29,12 +36,14 @@ export type LedgerEntry = {
   written: string | undefined
   /** The same for its memory, which is empty after a boot. */
   inMemory: string | undefined
-  /** Its memory was kept by a pause, and nothing has happened since that may cost it. */
+  /** It was given back from the quarantine, at an earlier moment than the last that clients know. */
+  isContentUnknown: boolean
+  /** While it is paused: its memory must come back. */
   keepsMemory: boolean
-  /** What a resume that is asked to must bring back into memory; undefined where nothing can be expected. */
-  resumesMemory: string | undefined
-  /** What it had when it was resumed from the object store, until all its memory has arrived. */
-  before: Pick<LedgerEntry, 'written' | 'inMemory'> | undefined
+  /** The pause under way may be without memory, because a client asked for that. */
+  pauseDropsMemory: boolean
+  /** The last resume that has begun. */
+  resume: BegunResume | undefined
   toldEnds: ToldEnd[]
   /** The step in which a request that may bring its end nearer was last under way. */
   shortenedAtStep: number
@@ -55,11 +64,17 @@ export class Ledger {
   /** The node whose disk has the snapshot. */
   readonly snapshotNodes = new Map<string, number>()
   readonly underway = new Set<Ask>()
+  /** By number: all creates. */
+  readonly creates = new Map<number, Ask>()
   /** Requests that a node carries out for another one, whose client does not hear of them any more. */
   readonly unheard = new Set<Ask>()
   /** Names of nodes that were told to drain. */
   readonly drained = new Set<string>()
   readonly killAsked = new Set<string>()
+  /** Sandboxes of which a client was told that they are killed. */
+  readonly killTold = new Set<string>()
+  /** Keys of snapshots of which a row ever said that the object store has them. */
+  readonly storedRuns = new Set<string>()
   /** Runs whose processes a fault took. */
   readonly died = new Set<string>()
   /** Numbers of creates that were answered with an error. */
@@ -93,9 +108,10 @@ export class Ledger {
       madeBy: undefined,
       written: undefined,
       inMemory: undefined,
+      isContentUnknown: false,
       keepsMemory: false,
-      resumesMemory: undefined,
-      before: undefined,
+      pauseDropsMemory: false,
+      resume: undefined,
       toldEnds: [],
       shortenedAtStep: -1,
       closed: undefined,

@@ -23,12 +23,12 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'outage':
       simulation.note(() => 'the store is away for a while')
       simulation.faults.storeIsAwayUntilMs = simulation.time.elapsedMs + outageMs
-      simulation.hadOutage = true
+      simulation.noteOutage(outageMs)
       break
     case 'short outage':
       simulation.note(() => 'answers of the store are lost for some seconds')
       simulation.faults.answersAreLostUntilMs = simulation.time.elapsedMs + 3000 + Math.round(pick * 3000)
-      simulation.hadOutage = true
+      simulation.noteOutage(6000)
       break
     case 'round':
       simulation.note(() => `${node.name} begins a round`)
@@ -46,12 +46,12 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
     case 'partition':
       simulation.note(() => `${node.name} does not reach the store for a while`)
       node.cutOffUntilMs = simulation.time.elapsedMs + (pick < 0.5 ? 5000 : outageMs)
-      simulation.hadOutage = true
+      simulation.noteOutage(outageMs)
       break
     case 'standstill':
       simulation.note(() => `${node.name} is stopped for a while`)
       node.stillUntilMs = simulation.time.elapsedMs + standstillMs
-      simulation.hadOutage = true
+      simulation.noteOutage(standstillMs)
       break
     case 'absence':
       beAway(simulation, node, pick)
@@ -74,8 +74,10 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       simulation.note(() => 'no node gives a sign of life in time')
       simulation.passTime(awayAfterMs + 1000)
       simulation.faults.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
-      for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
-        if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
+      rush(simulation)
+      break
+    case 'rush':
+      rush(simulation)
       break
     case 'lost copies':
       loseCopies(simulation)
@@ -99,6 +101,11 @@ function nodeOfArrival(simulation: Simulation, pick: number): SimulatedNode | un
   if (plan.arrivalMs === undefined || pick % 0.1 < 0.02) return undefined
   const arriving = [...watch.sandboxes.values()].find(({ snapshot }) => snapshot?.arrivesFrom)
   return arriving && simulation.ownerOf(arriving.sandboxID)
+}
+
+function rush(simulation: Simulation): void {
+  for (const { state, isStored, sandboxID } of simulation.watch.sandboxes.values())
+    if (state === 'paused' && isStored) rushFor(simulation, sandboxID)
 }
 
 const outageMs = 30_000
@@ -126,7 +133,7 @@ function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number):
   if (pick < 0.4) beAway(simulation, node, 1)
   else if (pick < 0.7) node.stillUntilMs = time.elapsedMs + standstillMs
   else node.cutOffUntilMs = time.elapsedMs + outageMs
-  simulation.hadOutage = true
+  simulation.noteOutage(outageMs)
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
     if (!node.isGone) forget(simulation, node)
   })
@@ -141,7 +148,7 @@ function loseMachine(simulation: Simulation, node: SimulatedNode): void {
   for (const { spec } of node.world.sandboxes.values()) ledger.died.add(spec.runID)
   node.world.sandboxes.clear()
   node.isGone = true
-  simulation.hadOutage = true
+  simulation.noteOutage(Number.POSITIVE_INFINITY)
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => forget(simulation, node))
 }
 
@@ -238,7 +245,7 @@ function beGone(simulation: Simulation): void {
       if (!node.core || !simulation.faults.areOn) return
       end(simulation, node, 1)
       node.isGone = true
-      simulation.hadOutage = true
+      simulation.noteOutage(Number.POSITIVE_INFINITY)
     })
   }
 }

@@ -80,7 +80,7 @@ const webhookAnswers = {
 const operatorAnswers = {
   async build({ core, team, ask, simulation }) {
     const { builds } = core
-    const request = buildOnLayer(ask.pick)
+    const request = buildOnLayer(ask.pick, simulation.plan.hasUnstorableLayer)
     const { template, build } = await builds.request(
       team,
       { unnamed: true },

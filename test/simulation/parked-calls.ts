@@ -17,6 +17,8 @@ export type CallFault =
   | 'answer-lost'
   /** It takes minutes, or until it is called off. */
   | 'hangs'
+  /** A statement whose caller is told that it failed, and that takes effect up to 20 s later. */
+  | 'lands-late'
 
 export type ParkedCall = {
   /** Which life of a process made it. */
@@ -44,7 +46,7 @@ export type CallPolicy = {
   /** Whether the answer of this call is held up as well: until chance lets it go, or until others have gone on. */
   holdsAnswer: (method: string, process: number) => 'a moment' | 'until it is old' | undefined
   /** Told of every call before it takes effect. */
-  onCall?: (name: string, method: string, args: readonly unknown[]) => void
+  onCall?: (process: number, name: string, method: string, args: readonly unknown[]) => void
   /** After how many milliseconds a statement of a process that died takes effect; undefined: never. */
   lateBy: () => number | undefined
   note: Note
@@ -160,7 +162,7 @@ export class ParkedCalls {
     const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
     const isStatement = part === 'store' && fault !== 'fails'
-    policy.onCall?.(name, method, args)
+    policy.onCall?.(process, name, method, args)
     await this.park(process, fault === 'hangs' ? policy.hangMs(part) : 0, signal, { isStatement })
     if (fault === 'fails' || (fault === 'hangs' && part === 'agent')) {
       policy.note(() => `${text()} fails`)
@@ -169,6 +171,16 @@ export class ParkedCalls {
       throw passingFailure(part)
     }
     const work = Reflect.get(target, method) as (...args: unknown[]) => Promise<unknown>
+    if (fault === 'lands-late') {
+      void this.park(process, policy.lateBy() ?? 0, undefined, { isStatement: true })
+        .then(() => work.apply(target, args))
+        .then(
+          (value) => policy.note(() => `${text()} lands late: ${describe(value)}`),
+          (error) => policy.note(() => `${text()} lands late, and rejects: ${error.message}`),
+        )
+      policy.note(() => `${text()} seems to fail`)
+      throw passingFailure(part)
+    }
     const outcome = await work.apply(target, args).then(
       (value) => ({ value }),
       (error) => ({ error }),

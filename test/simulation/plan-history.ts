@@ -1,11 +1,8 @@
 /** Makes the plan of a history from its seed. */
 import {
   clusterProfiles,
-  laterClusterProfiles,
-  laterMachineProfiles,
-  latestClusterProfiles,
-  latestMachineProfiles,
   machineProfiles,
+  openClusterProfiles,
   type Plan,
   type PlanOptions,
   type ProfileName,
@@ -17,15 +14,11 @@ import { Random } from './random.ts'
 /** Its histories take several times as long as others. */
 const rare: ProfileName = 'many due'
 
-/**
- * About one history in three is of a profile. Where the mishaps are given, the seed chooses none, so that a seed stands for
- * the same usual history with and without profiles.
- */
+/** Almost every second history is of a profile. Where the mishaps are given, the seed chooses none. */
 export function planHistory(seed: number, options: PlanOptions = {}): Plan {
   const random = new Random(seed ^ 0x9f0f11e)
   const isCluster = options.isCluster ?? (options.nodes ?? 1) > 1
-  const chosen =
-    chooseProfile(random, isCluster) ?? chooseLater(seed, isCluster) ?? chooseLatest(seed, isCluster)
+  const chosen = chooseProfile(random, isCluster)
   const profile = options.profile === undefined && !options.mishaps ? chosen : (options.profile ?? undefined)
   // A profile of one machine has one: two Warrens that know nothing of each other have the usual histories.
   const plan = planUsual(seed, profile && !isCluster ? { nodes: 1, isCluster: false, ...options } : options)
@@ -34,25 +27,10 @@ export function planHistory(seed: number, options: PlanOptions = {}): Plan {
 }
 
 function chooseProfile(random: Random, isCluster: boolean): ProfileName | undefined {
-  if (!random.chance(isCluster ? 0.5 : 0.35)) return undefined
+  if (!random.chance(isCluster ? 0.65 : 0.45)) return undefined
   const profile = random.pick<ProfileName>(isCluster ? clusterProfiles : machineProfiles)
   return profile === rare && !random.chance(0.2) ? undefined : profile
 }
 
-/** By a draw of its own, among seeds that would have a usual history. */
-function chooseLater(seed: number, isCluster: boolean): ProfileName | undefined {
-  const random = new Random(seed ^ 0x3eb400c)
-  if (!random.chance(isCluster ? 0.15 : 0.1)) return undefined
-  return random.pick<ProfileName>(isCluster ? laterClusterProfiles : laterMachineProfiles)
-}
-
-function chooseLatest(seed: number, isCluster: boolean): ProfileName | undefined {
-  const random = new Random(seed ^ 0x51d3ca1)
-  if (!random.chance(isCluster ? 0.2 : 0.1)) return undefined
-  return random.pick<ProfileName>(isCluster ? latestClusterProfiles : latestMachineProfiles)
-}
-
 export const isOfCluster = (name: ProfileName): boolean =>
-  (
-    [...clusterProfiles, ...laterClusterProfiles, ...latestClusterProfiles] as readonly ProfileName[]
-  ).includes(name)
+  ([...clusterProfiles, ...openClusterProfiles] as readonly ProfileName[]).includes(name)

@@ -3,6 +3,7 @@
  * together for its faults comes often. The rest of the plan is as the seed says.
  */
 import { earlyMishaps, earlyVerbs, resumeEarly } from './early-resume-profile.ts'
+import { ownerProfiles } from './owner-profiles.ts'
 import { type Mishap, type Plan, type ProfileName, planRequest, type Verb } from './plan.ts'
 import { setGenerousLimits, setTeams } from './plan-teams.ts'
 import type { Random } from './random.ts'
@@ -115,7 +116,8 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.faults.middle = { fails: random.pick([0, 0.3]) }
       plan.faults.limitEgress = { 'answer-lost': random.pick([0, 0.2]) }
       plan.holdsReads = random.pick([0, 1])
-      if (random.chance(0.4)) return
+      plan.snapshotMemory = random.chance(0.5)
+      if (random.chance(0.5)) return
       // A process that cannot find out about a sandbox at its start opens no route to it until a later round.
       setTeams(plan, 1)
       Object.assign(plan, { holdsReads: 1, hasService: false, warmSandboxes: 0 })
@@ -367,6 +369,7 @@ export const profiles: Record<ProfileName, Profile> = {
     mishapCount: [1, 5],
     change: resumeEarly,
   },
+  ...ownerProfiles,
 }
 
 /** Puts the requests and mishaps of the profile in place of those of the plan. */

@@ -18,6 +18,7 @@ export type WatchedSandbox = {
   sandboxID: string
   teamID: string
   nodeID: string
+  buildID: string
   /** The object store has the snapshot of its pause. */
   isStored: boolean
   state: SandboxState
@@ -120,6 +121,8 @@ export class RowWatch {
     // A sandbox without a row keeps running until the next snapshot of it.
     const isThawing = isThawed(pausedSandboxOf(name) ?? '')
     const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
+    // With its sandbox goes what is left of its earlier moments.
+    if (this.#parts.wasKillAsked(pausedSandboxOf(name) ?? '')) return undefined
     return isKept ? 'the quarantine' : undefined
   }
 
@@ -197,7 +200,10 @@ export class RowWatch {
     }
     const isReopened = before.state === 'ended' && after.state === 'paused'
     if (isReopened && this.#parts.isRecovered(after.sandboxID)) return
-    const isLegal = before.state === after.state || legalMoves[before.state].includes(after.state)
+    // The door of a create gives it up if the answer of its node is lost.
+    const isGivenUp = before.state === 'creating' && after.endReason === 'create_failed'
+    const isLegal =
+      before.state === after.state || legalMoves[before.state].includes(after.state) || isGivenUp
     if (!isLegal || before.state === 'ended') {
       report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
     }
@@ -235,8 +241,14 @@ export class RowWatch {
     const isBound = before.options.volumeMounts?.length
     if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
-    if (after.endReason !== 'lost')
-      report(new Violation('reason told', `${name(after)} ended with its node as ${after.endReason}`))
+    const reason = before.state === 'killing' ? before.endReason : 'lost'
+    if (after.endReason !== reason)
+      report(
+        new Violation(
+          'reason told',
+          `${name(after)} ended with its node as ${after.endReason}, not ${reason}`,
+        ),
+      )
   }
 
   #checkLimits({ teamID, state }: WatchedSandbox): void {
@@ -336,6 +348,7 @@ function watched(row: Row): WatchedSandbox {
     sandboxID: String(row.id),
     teamID: String(row.team_id),
     nodeID: String(row.node_id),
+    buildID: String(row.build_id),
     isStored: row.stored_at !== null,
     state: row.state as SandboxState,
     runID: String(row.run_id),

@@ -50,7 +50,7 @@ export async function explain(
 }
 
 /** As the command line takes them. */
-const optionsOf = ({ nodes, profile }: PlanOptions = {}): string =>
+export const optionsOf = ({ nodes, profile }: PlanOptions = {}): string =>
   `${nodes ? ` --nodes ${nodes}` : ''}${profile === undefined ? '' : ` --profile '${profile ?? 'usual'}'`}`
 
 export const openDatabase = () => SimulatedDatabase.open()

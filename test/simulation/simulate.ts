@@ -6,6 +6,7 @@ import { allProfiles, type PlanOptions } from './plan.ts'
 import { isOfCluster, planHistory } from './plan-history.ts'
 import { explain, openDatabase, search, seedsFrom } from './search.ts'
 import { survey } from './survey.ts'
+import { runInWorkers, work } from './workers.ts'
 
 const help = `npm run simulate                       runs 1,000 histories with new seeds
 npm run simulate -- --histories 5000   runs this number of histories
@@ -14,17 +15,19 @@ npm run simulate -- --from 7           begins with this seed
 npm run simulate -- --nodes 3          has a cluster of three nodes in every history
 npm run simulate -- --profile drains   has histories of this profile alone (profiles.ts)
 npm run simulate -- --survey           continues after a broken rule, and reports at the end how often each was broken
+npm run simulate -- --workers 16       runs them in this number of processes, and prints every broken rule with its seed
 npm run simulate -- --seed 7           replays one history and prints its trace
 npm run simulate -- --seed 7 --shrink  prints the trace of the smallest history that breaks the same rule`
 
 const values = readOptions()
-const database = await openDatabase()
 const plan = readPlan()
 const history = {
   ...(values['trusts-record'] && { trustsRecord: true }),
 }
 
-if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
+if (values.worker) await work({ plan, history })
+else if (values.seed !== undefined) process.exitCode = await replay(Number(values.seed))
+else if (values.workers !== undefined) process.exitCode = await goOnInWorkers(Number(values.workers))
 else process.exitCode = await goOn()
 
 function readOptions() {
@@ -39,6 +42,9 @@ function readOptions() {
         nodes: { type: 'string' },
         profile: { type: 'string' },
         survey: { type: 'boolean' },
+        workers: { type: 'string' },
+        // One of the processes that --workers starts.
+        worker: { type: 'boolean' },
         // Faults put back in by hand.
         'trusts-record': { type: 'boolean' },
         help: { type: 'boolean' },
@@ -68,6 +74,7 @@ function readPlan(): PlanOptions {
 }
 
 async function replay(seed: number): Promise<number> {
+  const database = await openDatabase()
   const { violations, trace } = await runHistory(database, planHistory(seed, plan), {
     ...history,
     trace: true,
@@ -82,10 +89,25 @@ async function replay(seed: number): Promise<number> {
   return violation ? 1 : 0
 }
 
-async function goOn(): Promise<number> {
+/** Which histories to go through: the first seed, how many, and for how long. */
+function readRange(): { first: number; histories: number; forMs: number | undefined } {
+  const forMs = values.for === undefined ? undefined : duration(values.for)
   const first = Number(values.from ?? Math.floor(Math.random() * 2 ** 31))
-  const count = Number(values.histories ?? (values.for ? Number.POSITIVE_INFINITY : 1000))
-  const until = values.for ? performance.now() + duration(values.for) : Number.POSITIVE_INFINITY
+  return { first, histories: Number(values.histories ?? (forMs ? Number.POSITIVE_INFINITY : 1000)), forMs }
+}
+
+async function goOnInWorkers(workers: number): Promise<number> {
+  const words = (['nodes', 'profile'] as const).flatMap((name) =>
+    values[name] === undefined ? [] : [`--${name}`, values[name]],
+  )
+  const alarms = await runInWorkers({ plan, history, workers, words, ...readRange() })
+  return alarms > 0 ? 1 : 0
+}
+
+async function goOn(): Promise<number> {
+  const database = await openDatabase()
+  const { first, histories: count, forMs } = readRange()
+  const until = performance.now() + (forMs ?? Number.POSITIVE_INFINITY)
   let histories = 0
   function* seeds() {
     for (const seed of seedsFrom(first, count)) {

@@ -9,25 +9,24 @@ import { AppError } from '../../src/lib/app-error.ts'
 
 /** Few, so that builds share them. */
 const layerNames = ['sha256:one', 'sha256:two']
+/** As of a machine whose layers no other can use. */
+const unstorable = 'sha256:unstorable'
 
 /** A build that uses one of the layers. */
-export const buildOnLayer = (pick: number): StartRequest => ({
-  from: { template: 'base' },
-  steps: [
-    {
-      type: 'RUN',
-      filesHash: null,
-      force: false,
-      args: [layerNames[Math.floor(pick * layerNames.length)]!],
-    },
-  ],
-  startCmd: null,
-  readyCmd: null,
-  force: false,
-})
+export function buildOnLayer(pick: number, hasUnstorableLayer: boolean): StartRequest {
+  const names = hasUnstorableLayer ? [...layerNames, unstorable] : layerNames
+  const args = [names[Math.floor(pick * names.length)]!]
+  return {
+    from: { template: 'base' },
+    steps: [{ type: 'RUN', filesHash: null, force: false, args }],
+    startCmd: null,
+    readyCmd: null,
+    force: false,
+  }
+}
 
 /** As the real one, it ends its sandbox whatever became of the step. */
-export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder => ({
+export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools, onDisk: Set<string>): Builder => ({
   async run({ build, steps }, _log, signal, onResult) {
     const sandbox = await buildSandboxes.open(build, signal)
     const [command] = steps[0]!.args
@@ -36,6 +35,7 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
     } finally {
       await sandbox.close()
     }
+    onDisk.add(command!)
     const result: BuildResult = {
       rootFolder: null,
       layers: [command!],
@@ -51,18 +51,21 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools): Builder =
   },
 })
 
-/** Layers are put into the object store once, as `PackedLayers` does; every machine has the disk for all of them. */
-export const newSimulatedLayers = (packs: PackStore): StoredLayers => ({
+/** Layers are put into the object store once, as `PackedLayers` does, and stay on the disk of each machine that has fetched them. */
+export const newSimulatedLayers = (packs: PackStore, onDisk: Set<string>): StoredLayers => ({
   sharedNames: async (layers) => [...layers],
   async store(layers, signal) {
     for (const layer of layers) {
+      if (layer === unstorable) throw new AppError('unprocessable', 'Only this machine can use this layer.')
       if (!(await packs.has(layerKey(layer), signal))) await packs.store(layerKey(layer), [], {}, signal)
     }
   },
   async fetch(layers, signal) {
     for (const layer of layers) {
+      if (onDisk.has(layer)) continue
       const found = await packs.fetch(layerKey(layer), () => ({ open: () => undefined }), signal)
       if (!found) throw new AppError('not_found', `The object store does not have the layer ${layer}.`)
+      onDisk.add(layer)
     }
   },
 })

@@ -16,10 +16,12 @@ import type { Clock } from '../../src/lib/clock.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
 import { generousAdmission } from '../support/domain.ts'
+import { FakeGate } from '../support/fake-gate.ts'
 import { noBuilds, noEgress } from '../support/no-builds.ts'
 import { notedLog } from './noted-log.ts'
 import type { Note, ParkedCalls } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
+import type { RateWatch } from './rate-watch.ts'
 import { noLoad, sameFacts } from './same-reports.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
@@ -39,8 +41,8 @@ const sendAtRestMs = 20_000
 const [lookEveryMs, lookAtRestMs] = [500, 5000]
 /** Less often than a real node, and often enough for its lease. */
 const signOfLifeEveryMs = 6000
-/** When nothing goes wrong any more, nobody asks who is away. */
-const signOfLifeAtRestMs = 60_000
+/** Less often than a real node: every round of it reads the rows of departures. */
+const drainAtRestMs = 30_000
 export const rootFolder = '/root'
 
 type Wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) => T
@@ -60,10 +62,13 @@ export class SimulatedNode {
   readonly memory: SimulatedMemory
   readonly #freeBytes: () => number
   readonly #note: Note
+  readonly #rates: RateWatch
   #driver: FakeDriver | undefined
   readonly #newProcess: () => number
   process = 0
   core: Core | undefined
+  /** Of the process that is there; undefined where no sandbox has rules by name. */
+  gate: FakeGate | undefined
   clock: ProcessClock | undefined
   /** Set once the boot is done: from then on it takes requests. */
   isUp = false
@@ -97,6 +102,8 @@ export class SimulatedNode {
   beginRound: () => void = () => {}
   readonly #packs: SimulatedPacks | undefined
   readonly #webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
+  /** The layers on its disk. */
+  readonly #layers = new Set<string>()
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -116,6 +123,7 @@ export class SimulatedNode {
     disks: SimulatedDisks
     freeBytes: () => number
     note: Note
+    rates: RateWatch
     newProcess: () => number
     /** How it offers sandboxes to the others. */
     handOverFrom: (node: SimulatedNode) => HandOver
@@ -140,6 +148,7 @@ export class SimulatedNode {
     this.memory = new SimulatedMemory(parts.world, parts.time)
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
+    this.#rates = parts.rates
     this.#newProcess = parts.newProcess
     this.#handOverFrom = parts.handOverFrom
     this.#askWhyUnfitFrom = parts.askWhyUnfitFrom
@@ -188,7 +197,7 @@ export class SimulatedNode {
       await round
     }
     this.beginRound = () => void attempt('reconcile', reconcile)
-    const soon = () => (this.isAtRest ? signOfLifeAtRestMs : signOfLifeEveryMs)
+    const drainEvery = () => (this.isAtRest ? drainAtRestMs : signOfLifeEveryMs)
     const lookEvery = () => (this.isAtRest ? lookAtRestMs : lookEveryMs)
     const sendEvery = () => (this.isAtRest ? sendAtRestMs : sendEveryMs)
     const start = async () => {
@@ -202,9 +211,14 @@ export class SimulatedNode {
       this.#onUp(this)
       repeat('reconcile', () => reconcileEveryMs, reconcile)
       if (this.#watchesMemory) repeat('look at the memory', lookEvery, () => memoryGuard.look())
-      if (membership) repeat('give a sign of life', soon, () => membership.renew())
+      if (membership)
+        repeat(
+          'give a sign of life',
+          () => signOfLifeEveryMs,
+          () => membership.renew(),
+        )
       if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
-      if (drainer) repeat('move sandboxes off this node', soon, () => drainer.run())
+      if (drainer) repeat('move sandboxes off this node', drainEvery, () => drainer.run())
     }
     void start()
   }
@@ -240,7 +254,8 @@ export class SimulatedNode {
   /** The domain as the server joins it, over parked calls. */
   wire(clock: Clock) {
     const { process, world, disks } = this
-    const [plan, packs] = [this.#plan, this.#packs]
+    const plan = this.#plan
+    const packs = this.wall.time.elapsedMs < plan.storeFromMs ? undefined : this.#packs
     const wrap: Wrap = (part, name, target, immediate) =>
       this.#calls.wrap(process, part, name, target, immediate)
     this.#driver = this.#newDriver(process)
@@ -256,12 +271,14 @@ export class SimulatedNode {
     const wrapped = Object.fromEntries(stores) as Stores
     disks.beforeReleased = () => this.#calls.parkOrFail(process, 'volumes')
     const routes = new RouteTable()
-    const log = notedLog(this.name, this.#note)
+    this.gate = plan.hasGate ? new FakeGate() : undefined
+    const log = notedLog(this.name, this.#note, this.#rates)
     const driver = wrap('driver', 'driver', this.#driver, ['endpoint', 'onExit', 'onAddressFree'])
     const domain = joinDomain(
       {
         ...noBuilds,
         ...noEgress,
+        gate: this.gate,
         routes,
         clock,
         log,
@@ -269,10 +286,10 @@ export class SimulatedNode {
         objectStorage: packs && {
           objects: wrap('objects', 'objects', packs, ['list']),
           packs: this.#packStore(wrap('objects', 'packs', packs, ['list']), wrap),
-          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list'])),
+          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list']), this.#layers),
         },
         driver,
-        createBuilder: newSimulatedBuilder,
+        createBuilder: (tools) => newSimulatedBuilder(tools, this.#layers),
         agent: wrap('agent', 'agent', newSimulatedAgent(world)),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
         volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),
@@ -338,7 +355,7 @@ export class SimulatedNode {
     return new Membership({
       nodes: stores.nodes,
       clock,
-      log: notedLog(this.name, this.#note),
+      log: notedLog(this.name, this.#note, this.#rates),
       self: { nodeID: this.name, runID: newNodeRunID(this.name), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: () => closeForgottenRoutes({ stores, routes }),

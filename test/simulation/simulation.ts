@@ -5,12 +5,14 @@ import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
 import { startDueSoon } from './due-soon.ts'
-import { mayMove, noteCall, noteChange, wasExitTold, writeEarly } from './entry-changes.ts'
+import { mayMove, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
 import { askWhyUnfitFrom, handOverFrom } from './hops.ts'
-import { Ledger } from './ledger.ts'
+import { writeEarly } from './kept-content.ts'
+import { type Ask, Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
 import { Random } from './random.ts'
+import { RateWatch } from './rate-watch.ts'
 import { RowWatch, type WatchedSandbox } from './row-watch.ts'
 import { SimulatedDisks } from './simulated-disks.ts'
 import { SimulatedNode } from './simulated-node.ts'
@@ -33,6 +35,9 @@ export type HistoryOptions = {
   trustsRecord?: boolean
 }
 
+/** How long it may take until a create that failed is taken back: a round of the reconciler. */
+const takenBackMs = 70_000
+
 export class Simulation {
   readonly plan: Plan
   readonly database: SimulatedDatabase
@@ -45,6 +50,9 @@ export class Simulation {
   readonly calls: ParkedCalls
   readonly nodes: SimulatedNode[]
   readonly packs: SimulatedPacks
+  /** What a node finds under another prefix. */
+  readonly otherPacks: SimulatedPacks
+  readonly rates: RateWatch
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
   readonly builds: BuildWatch
@@ -54,7 +62,8 @@ export class Simulation {
   step = 0
   /** The number of the next request that no plan has. */
   nextRush = 1000
-  hadOutage = false
+  /** When a node did not reach the store, in elapsed milliseconds. */
+  readonly #outages: { fromMs: number; untilMs: number }[] = []
   /** The nodes that the operator forgets at this moment. */
   readonly forgotten = new Set<string>()
   /** What is to happen when this step is done. */
@@ -87,6 +96,7 @@ export class Simulation {
       olderClients: false,
       limits: { ...defaultTeamLimits, ...limits },
     }))
+    this.rates = new RateWatch(this.time, (violation) => this.report(violation))
     this.watch = this.#newWatch()
     this.volumes = new VolumeWatch(this)
     this.builds = new BuildWatch(this)
@@ -99,6 +109,7 @@ export class Simulation {
     })
     this.calls = this.#newCalls()
     this.packs = new SimulatedPacks((key) => this.#checkPack(key))
+    this.otherPacks = new SimulatedPacks(() => {})
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
   }
 
@@ -125,6 +136,18 @@ export class Simulation {
   /** Called once so much time has elapsed. */
   onElapsed(atMs: number, action: () => void): void {
     this.#later.push({ atMs, action })
+  }
+
+  noteOutage(forMs: number): void {
+    const { elapsedMs } = this.time
+    this.#outages.push({ fromMs: elapsedMs, untilMs: elapsedMs + forMs })
+  }
+
+  /** A node did not reach the store while this request was carried out, or soon after, when it may have been taken back. */
+  metOutage({ askedMs, answeredMs = this.time.elapsedMs }: Ask): boolean {
+    return this.#outages.some(
+      ({ fromMs, untilMs }) => fromMs <= answeredMs + takenBackMs && untilMs >= askedMs - takenBackMs,
+    )
   }
 
   passTime(ms: number): void {
@@ -208,13 +231,16 @@ export class Simulation {
     return new ParkedCalls(this.time, {
       ...this.faults.policy,
       absence: (method) => (method in absent ? { value: absent[method] } : undefined),
-      onCall: (name, method, args) => noteCall(this, name, method, args),
+      onCall: (process, name, method, args) => {
+        this.rates.seeCall(process)
+        noteCall(this, name, method, args)
+      },
       note: this.note,
     })
   }
 
   #newNode(at: number): SimulatedNode {
-    const { plan, time, calls, note, database, watch, report, ledger } = this
+    const { plan, time, calls, note, rates, database, watch, report, ledger } = this
     const name = `node${at}`
     const isOwn = (row: WatchedSandbox) => this.isOn(name, row)
     return new SimulatedNode({
@@ -222,6 +248,7 @@ export class Simulation {
       time,
       calls,
       note,
+      rates,
       plan,
       stores: database.storesOf(this.#ownerName(at)),
       world: newWatchedWorld({
@@ -231,9 +258,10 @@ export class Simulation {
         report,
         note,
         routes: () => this.nodes?.[at]?.core?.routes,
+        gateClientOf: (address) => this.nodes?.[at]?.gate?.clients.get(address)?.sandboxID,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
-      packs: plan.isCluster ? this.packs : undefined,
+      packs: plan.isCluster ? (at === plan.otherPrefixNode ? this.otherPacks : this.packs) : undefined,
       webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),

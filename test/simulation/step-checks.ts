@@ -10,6 +10,7 @@ const mostLateMs = 10_000
 export function checkEachStep(simulation: Simulation): void {
   for (const happens of simulation.afterStep.splice(0)) happens()
   checkCopies(simulation)
+  checkKilled(simulation)
   checkSmall(simulation)
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
 }
@@ -39,6 +40,23 @@ function checkCopies({ plan, nodes, report }: Simulation): void {
       if (other)
         report(new Violation('one copy', `${shortID(sandboxID)} runs on ${other}, and on ${name} too`))
       seen.set(sandboxID, name)
+    }
+  }
+}
+
+/** What a client was told is killed never runs again. An operator who forgets a node that lives is warned of that. */
+function checkKilled({ ledger, nodes, report }: Simulation): void {
+  if (ledger.killTold.size === 0) return
+  for (const { name, world, oldCopies, isForgotten } of nodes) {
+    for (const [sandboxID, { running, frozen }] of world.sandboxes) {
+      if (!running || frozen || isForgotten || oldCopies.has(sandboxID) || !ledger.killTold.has(sandboxID))
+        continue
+      report(
+        new Violation(
+          'killed',
+          `${shortID(sandboxID)} runs on ${name}, and a client was told that it is killed`,
+        ),
+      )
     }
   }
 }

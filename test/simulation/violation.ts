@@ -41,6 +41,9 @@ export const rules = [
   'admission',
   'webhooks',
   'neighbour',
+  'killed',
+  'name kept',
+  'rate',
 ] as const
 
 export type Rule = (typeof rules)[number]

@@ -56,7 +56,7 @@ export class VolumeWatch {
   }
 
   checkAtRest(): void {
-    const { nodes, ledger, report, hadOutage } = this.#simulation
+    const { nodes, ledger, report } = this.#simulation
     const say = (text: string) => report(new Violation('volume needed', text))
     for (const { volumeID, name, state, nodeID, madeBy } of this.volumes.values()) {
       const node = nodes.find((one) => one.name === nodeID)
@@ -64,7 +64,7 @@ export class VolumeWatch {
       if (state !== 'ready') say(`the volume ${name} is ${state} at rest`)
       else if (!node.disks.disks.has(volumeID)) say(`the volume ${name} is ready and has no disk`)
       // When the store is away for long, a volume cannot be taken back.
-      if (madeBy && ledger.failedVolumes.has(madeBy.number) && !hadOutage)
+      if (madeBy && ledger.failedVolumes.has(madeBy.number) && !this.#simulation.metOutage(madeBy))
         say(`the name ${name} is taken, and its client was told that the volume could not be made`)
     }
     for (const { core, disks } of nodes) {

@@ -17,6 +17,8 @@ export type WatchedWorldParts = {
   isOwn: (row: WatchedSandbox) => boolean
   /** The routes of the process that is there. */
   routes: () => RouteTable | undefined
+  /** The sandbox that the gate knows by this address. */
+  gateClientOf: (address: string) => string | undefined
   report: (violation: Violation) => void
   note: Note
 }
@@ -26,6 +28,7 @@ export function newWatchedWorld({
   watch,
   isOwn,
   routes,
+  gateClientOf,
   report,
   note,
 }: WatchedWorldParts): FakeWorld {
@@ -56,6 +59,11 @@ export function newWatchedWorld({
           const text = `what is sent to ${shortID(route.sandboxID)} goes to ${shortID(sandboxID)}, which has its address now`
           report(new Violation('route', text))
         }
+      }
+      const admitted = gateClientOf(String(sandbox.handle.data.address))
+      if (admitted !== undefined && admitted !== sandboxID) {
+        const text = `the gate lets ${shortID(sandboxID)} out as ${shortID(admitted)}, which had its address before`
+        report(new Violation('route', text))
       }
       return super.set(sandboxID, sandbox)
     }

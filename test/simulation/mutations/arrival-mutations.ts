@@ -16,7 +16,6 @@ export const arrivalMutations: Mutation[] = [
     ],
     search,
     finds: /^pack needed: .* still reads it, is removed/,
-    seed: 2,
   },
   {
     name: 'returned in a new run',
@@ -31,7 +30,6 @@ export const arrivalMutations: Mutation[] = [
     ],
     search,
     finds: /^pack needed: .* is marked/,
-    seed: 10,
   },
   {
     name: 'lost while it arrived',
@@ -45,7 +43,6 @@ export const arrivalMutations: Mutation[] = [
     ],
     search,
     finds: /^pack needed: .* though the object store has it/,
-    seed: 10,
   },
   {
     name: 'paused before it arrived',
@@ -59,6 +56,5 @@ export const arrivalMutations: Mutation[] = [
     ],
     search,
     finds: /had not arrived/,
-    seed: 2,
   },
 ]

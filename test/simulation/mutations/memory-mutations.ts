@@ -16,7 +16,6 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /^neighbour/,
-    seed: 1,
   },
   {
     name: 'frozen for ever',
@@ -35,7 +34,6 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /is frozen/,
-    seed: 5,
   },
   {
     name: 'route held for ever',
@@ -49,6 +47,5 @@ export const memoryMutations: Mutation[] = [
     ],
     search,
     finds: /is recorded as frozen/,
-    seed: 384,
   },
 ]

@@ -6,9 +6,11 @@ export type Mutation = {
   /** What went wrong with it. */
   fault: string
   edits?: { file: string; from: string; to: string }[]
+  /**
+   * The histories in which it is searched for: those of the profile that makes its conditions frequent, so that some dozen are
+   * enough, whatever the course of each seed is.
+   */
   search?: SearchOptions
   /** The violation that it leads to. */
   finds: RegExp
-  /** A history that leads to it, tried before any other. Code that changes the course of the seeds makes it another. */
-  seed: number
 }

@@ -1,10 +1,8 @@
 /**
  * The faults of acting on what was true a moment ago, and of taking a lost answer for a call that did not happen, put back
- * in by hand. None of the searches is narrowed down: these are found in the histories that every run goes through.
+ * in by hand.
  */
 import type { Mutation } from './mutation.ts'
-
-const inCluster = { plan: { nodes: 3 } }
 
 export const staleMutations: Mutation[] = [
   {
@@ -23,8 +21,8 @@ export const staleMutations: Mutation[] = [
         to: '(await store.find(sandbox.sandboxID)) !== undefined',
       },
     ],
+    search: { plan: { profile: 'burst in an outage' } },
     finds: /^(answer true|own sandbox|.*already_exists)|another team|exists already|variables/,
-    seed: 5,
   },
   {
     name: 'row from the list',
@@ -36,8 +34,8 @@ export const staleMutations: Mutation[] = [
         to: 'await this.#reconcileInTurn(seen, found, new AbortController().signal)',
       },
     ],
+    search: { plan: { profile: 'overlapping rounds' } },
     finds: /./,
-    seed: 966,
   },
   {
     name: 'policy proved by a wish',
@@ -45,12 +43,12 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/network/egress.ts',
-        from: 'this.#proved.delete(keyOf(handle))\n    if (canLimitEgress',
+        from: 'this.#proved.delete(startOf(handle))\n    if (canLimitEgress',
         to: 'this.noteRules(handle, rules)\n    if (canLimitEgress',
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /^egress policy/,
-    seed: 294,
   },
   {
     name: 'policy of a frozen sandbox',
@@ -67,8 +65,8 @@ export const staleMutations: Mutation[] = [
         to: 'const route',
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /^egress policy/,
-    seed: 130,
   },
   {
     name: 'route before the turn',
@@ -81,8 +79,8 @@ export const staleMutations: Mutation[] = [
     else await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))`,
       },
     ],
+    search: { plan: { profile: 'egress policies' } },
     finds: /route|egress policy/,
-    seed: 42719,
   },
   {
     name: 'kills behind pauses',
@@ -94,8 +92,8 @@ export const staleMutations: Mutation[] = [
         to: 'next = await this.#pauseDue()\n      if (next < Number.POSITIVE_INFINITY) next = Math.min(next, await this.#killDue())\n      else next = clock.now() + 50',
       },
     ],
+    search: { plan: { profile: 'many due' } },
     finds: /^overdue/,
-    seed: 128,
   },
   {
     name: 'row without a turn',
@@ -107,8 +105,8 @@ export const staleMutations: Mutation[] = [
         to: 'const outcome = ((work: (signal: AbortSignal) => ReturnType<SandboxCreator["start"]>) => work(new AbortController().signal))((signal) =>',
       },
     ],
+    search: { plan: { profile: 'overlapping rounds' } },
     finds: /./,
-    seed: 39,
   },
   {
     name: 'exit while busy',
@@ -120,8 +118,8 @@ export const staleMutations: Mutation[] = [
         to: 'await this.#parts.turns.takeIfFree(sandboxID, ({ row, signal }) =>',
       },
     ],
+    search: { plan: { profile: 'deaths in rounds' } },
     finds: /lost/,
-    seed: 51,
   },
   {
     name: 'volume from the list',
@@ -133,8 +131,8 @@ export const staleMutations: Mutation[] = [
         to: "for (const { volumeID, ...rest } of inDoubt as Volume[]) {\n      if (rest.state === 'creating') await this.#parts.disks.remove(volumeID)\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))",
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /volume|disk/,
-    seed: 80,
   },
   {
     name: 'volume undone',
@@ -146,8 +144,8 @@ export const staleMutations: Mutation[] = [
         to: 'return disks.remove(volumeID).then(() => Promise.reject(perhapsCreated(name, error)))',
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /volume|disk/,
-    seed: 70,
   },
   {
     name: 'failed release of a disk',
@@ -159,8 +157,8 @@ export const staleMutations: Mutation[] = [
         to: 'throw error\n',
       },
     ],
+    search: { plan: { profile: 'volumes' } },
     finds: /./,
-    seed: 1201,
   },
   {
     name: 'drain without a mark',
@@ -173,9 +171,8 @@ export const staleMutations: Mutation[] = [
         to: '{}',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'drains' } },
     finds: /drain|runs? again|stays paused/,
-    seed: 10,
   },
   {
     name: 'drain without the end',
@@ -192,9 +189,8 @@ export const staleMutations: Mutation[] = [
         to: "row?.state === 'running' && row.runID === seen.runID\n        ? this.#pauser.pause({ ...row, endAt: seen.endAt }, options, signal)",
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'drains' } },
     finds: /^lifetime|told/,
-    seed: 2296,
   },
   {
     name: 'volume that moves',
@@ -202,13 +198,12 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/store/sandbox-queries.ts',
-        from: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null), hasNoVolume(where)])",
-        to: "where.and([where('state', '=', 'paused'), where('stored_at', 'is not', null)])",
+        from: '    hasStoredBuild(where),\n    hasNoVolume(where),\n',
+        to: '    hasStoredBuild(where),\n',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'volumes of a cluster' } },
     finds: /volume/,
-    seed: 98,
   },
   {
     name: 'stranger who moves a row',
@@ -220,9 +215,8 @@ export const staleMutations: Mutation[] = [
         to: "if (course.kind === 'take over') {\n      await this.takeOver(what.id, { memory: true })\n      return 'here'\n    }",
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'strangers' } },
     finds: /stranger|nobody of its team/,
-    seed: 32,
   },
   {
     name: 'layer swept in use',
@@ -239,9 +233,8 @@ export const staleMutations: Mutation[] = [
         to: 'const unneeded = needed && [...keys]\n    const settled: ObjectKey[] = []',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'layers' } },
     finds: /layer/,
-    seed: 705,
   },
   {
     name: 'old copy by name',
@@ -253,9 +246,8 @@ export const staleMutations: Mutation[] = [
         to: 'rows.take(paused, paused.snapshotName)',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'failed resumes' } },
     finds: /^content kept/,
-    seed: 26,
   },
   {
     name: 'quarantine without turns',
@@ -272,9 +264,8 @@ export const staleMutations: Mutation[] = [
         to: 'async remove(snapshotName: string): Promise<void> {\n    const row = await this.#parts.entries.find(snapshotName)\n    this.#ours(snapshotName, row as never)\n    await this.#parts.snapshots.remove(snapshotName)\n    await this.#parts.entries.remove(snapshotName)',
       },
     ],
-    search: inCluster,
+    search: { plan: { nodes: 3, profile: 'quarantine' } },
     finds: /^snapshot needed|^reason told|^content kept/,
-    seed: 4119,
   },
   {
     name: 'admission fails open',
@@ -292,8 +283,8 @@ export const staleMutations: Mutation[] = [
     ]).catch(() => [{ cpuCount: 0, memoryMB: 0 }, Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY] as const)`,
       },
     ],
+    search: { plan: { profile: 'full machine' } },
     finds: /full/,
-    seed: 8,
   },
   {
     name: 'build sandbox kept',
@@ -310,8 +301,8 @@ export const staleMutations: Mutation[] = [
         to: "{ this.#parts.log.warn({ sandboxID, err: error }, 'not stopped'); throw error },\n      ).then(() => this.#onEnd())",
       },
     ],
+    search: { plan: { profile: 'builds' } },
     finds: /./,
-    seed: 812,
   },
   {
     name: 'sent again from the list',
@@ -319,12 +310,12 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/webhook/dispatcher.ts',
-        from: 'if (this.#recordedLately.has(delivery.deliveryID)) return\n',
-        to: '',
+        from: 'if (this.#recordedLately.has(deliveryID) || this.#unrecorded',
+        to: 'if (this.#unrecorded',
       },
     ],
+    search: { plan: { profile: 'webhooks' } },
     finds: /is sent again/,
-    seed: 65,
   },
   {
     name: 'sent without the lease',
@@ -336,8 +327,8 @@ export const staleMutations: Mutation[] = [
         to: '',
       },
     ],
+    search: { plan: { nodes: 3, profile: 'webhooks of a cluster' } },
     finds: /sends without the lease/,
-    seed: 400,
   },
   {
     name: 'delivered before it is sent',
@@ -352,14 +343,13 @@ export const staleMutations: Mutation[] = [
     const outcome = await this.#attempt(delivery)\n`,
       },
     ],
+    search: { plan: { profile: 'webhooks' } },
     finds: /has not said so/,
-    seed: 35,
   },
   {
     name: 'record taken for the kernel',
     fault: 'The driver treats recorded rules as applied rules, and reports a retried change as done.',
-    search: { history: { trustsRecord: true } },
+    search: { plan: { profile: 'egress policies' }, history: { trustsRecord: true } },
     finds: /^egress policy/,
-    seed: 842,
   },
 ]

@@ -1,0 +1,111 @@
+/** Faults in which a name, an address or an answer is taken for the thing: what was lost, or came twice, because of them. */
+import type { Mutation } from './mutation.ts'
+
+const inProfile = <Name extends string>(profile: Name) => ({ plan: { nodes: 3, profile } }) as const
+
+export const ownerMutations: Mutation[] = [
+  {
+    name: 'memory that the store has',
+    fault:
+      'A resume that failed after its start goes back to the used files, although the object store has the snapshot.',
+    edits: [
+      {
+        file: 'src/core/sandbox/snapshots/snapshot-sources.ts',
+        from: 'const stored = await fetcher?.storedOf(row)',
+        to: 'const stored = copy ? undefined : await fetcher?.storedOf(row)',
+      },
+    ],
+    search: inProfile('failed resumes'),
+    finds: /^content kept/,
+  },
+  {
+    name: 'files under the name of a snapshot',
+    fault: 'Files that were fetched for a resume without memory, which was rejected, count as the snapshot.',
+    edits: [
+      {
+        file: 'src/core/sandbox/snapshots/snapshot-sources.ts',
+        from: 'const hasMemory = !memory || !row.snapshot.memory || copy?.memory === true',
+        to: 'const hasMemory = true',
+      },
+    ],
+    search: inProfile('rejected resumes'),
+    finds: /^content kept/,
+  },
+  {
+    name: 'left and came back',
+    fault: 'A resume goes on with the snapshot that it read, although the row was on another node meanwhile.',
+    edits: [
+      {
+        file: 'src/store/sandbox-queries.ts',
+        from: "    .where('version', '=', at.version)\n",
+        to: '',
+      },
+      {
+        file: 'src/core/object-storage/mover.ts',
+        from: 'return turns.takeView(sandboxID, findPaused, async ({ row: paused }) => {',
+        to: 'return ((_: unknown, find: typeof findPaused, work: (view: { row: Awaited<ReturnType<typeof findPaused>> }) => Promise<boolean>) => find().then((row) => work({ row })))(turns, findPaused, async ({ row: paused }) => {',
+      },
+    ],
+    search: inProfile('left and came back'),
+    finds: /^(reason told|content kept|snapshot needed|row and reality)/,
+  },
+  {
+    name: 'movable without its template',
+    fault: 'A node takes over a paused sandbox whose template only its builder has.',
+    edits: [{ file: 'src/store/sandbox-queries.ts', from: '    hasStoredBuild(where),\n', to: '' }],
+    search: inProfile('late store'),
+    finds: /^content kept/,
+  },
+  {
+    name: 'try again, and it runs',
+    fault: 'A create whose answer was lost is told to try again, and its sandbox runs.',
+    edits: [
+      {
+        file: 'src/core/cluster/placer.ts',
+        from: "if (outcome === 'not reached') return 'failed'",
+        to: "if (outcome === 'not reached' || outcome === 'lost') return 'failed'",
+      },
+    ],
+    search: inProfile('lost creates'),
+    finds: /^(failed create|idempotency)/,
+  },
+  {
+    name: 'template without its bytes',
+    fault: 'The snapshot of a build that is not there yet is removed, and then the build appears.',
+    edits: [
+      {
+        file: 'src/core/sandbox/verbs/copier.ts',
+        from: 'if (!mayAppear || isNotDone(error)) await this.#removeSnapshot(buildID)',
+        to: 'if (!mayAppear || isNotDone(error) || !(await templates.findBuild(buildID))) await this.#removeSnapshot(buildID)',
+      },
+    ],
+    search: { plan: { profile: 'late commits' } },
+    finds: /^(snapshot needed|name kept)/,
+  },
+  {
+    name: 'gate by address',
+    fault: 'A late kill closes the gate for the sandbox that has the address by now.',
+    edits: [
+      {
+        file: 'test/support/fake-gate.ts',
+        from: 'if (this.clients.get(address)?.start === start) this.clients.delete(address)',
+        to: 'if (start) this.clients.delete(address)',
+      },
+    ],
+    search: { plan: { profile: 'addresses' } },
+    finds: /^egress policy: .* for those of nobody/,
+  },
+  {
+    name: 'killed, and told as lost',
+    fault: 'Forgetting a node says that a sandbox was lost which its client had killed.',
+    edits: [
+      {
+        file: 'src/store/node-forgetting.ts',
+        from: "const endReason = isLost ? 'lost' : (row.end_reason ?? 'killed')",
+        to: "const endReason = 'lost'",
+      },
+    ],
+    search: { plan: { nodes: 3, mishaps: ['forgotten', 'unreadable'] } },
+    finds: /^reason told: .* with its node as lost/,
+  },
+]
