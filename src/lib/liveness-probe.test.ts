@@ -37,6 +37,17 @@ test('connections to a machine that has vanished end', async () => {
   assert.equal(connection.ended, 'the other side is silent')
 })
 
+test('a silence that is found for one connection ends those that came before the question, too', async () => {
+  const { world, probe, advance, connect } = setUp()
+  const [early, late] = [connect(), connect()]
+  probe.watch(early)
+  await advance(2000)
+  world.isThere = false
+  probe.watch(late)
+  await advance(1000)
+  assert.deepEqual([early.ended, late.ended], ['the other side is silent', 'the other side is silent'])
+})
+
 test('a connection that is watched only for a moment is not probed', async () => {
   const { world, probe, advance, connect } = setUp()
   for (let count = 0; count < 10; count++) {

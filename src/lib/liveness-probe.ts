@@ -53,12 +53,12 @@ export class LivenessProbe {
     const { clock, isThere } = this.#parts
     this.#isTicking = !this.isIdle
     if (this.isIdle) return
-    const startedBefore = clock.now() - tryEveryMs
-    const waiting = [...this.#watched].filter(([, since]) => since <= startedBefore)
-    if (waiting.length > 0 && !(await isThere())) {
-      for (const [connection, since] of waiting) {
-        if (this.#watched.get(connection) === since) connection.destroy(new Error('the other side is silent'))
-      }
+    const askedAt = clock.now()
+    const isDue = [...this.#watched.values()].some((since) => since <= askedAt - tryEveryMs)
+    if (isDue && !(await isThere())) {
+      // Whoever came before the question has waited for as long as the answer to it.
+      for (const [connection, since] of [...this.#watched])
+        if (since <= askedAt) connection.destroy(new Error('the other side is silent'))
     }
     this.#tickSoon()
   }
