@@ -86,13 +86,6 @@ export const clientBreaks: Break[] = [
     title: 'gets nothing without a token, with a wrong one, or with that of another sandbox',
   },
   {
-    name: 'debugger by a signal',
-    fault: 'Root inside opens the debugger of the agent.',
-    edits: [{ file: 'src/agent/node-flags.ts', from: "  '--disable-sigusr1',\n", to: '' }],
-    file: 'test/security/agent-takeover.test.ts',
-    title: 'opens no debugger by a signal, and the agent keeps working',
-  },
-  {
     name: 'traced agent',
     fault: 'Root under gVisor traces the agent.',
     edits: [

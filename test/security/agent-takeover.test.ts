@@ -46,6 +46,7 @@ addresses = [line.split()[1] for name in ('tcp', 'tcp6') for line in open(f'/pro
 print(json.dumps([agent, *(any(address.endswith(port) for address in addresses) for port in (':240E', ':240D'))]))`
       assert.deepEqual(await python(mine(), listening, 'root'), [pid, true, false])
       await mine().shell(`kill ${otherPid}`, 'root')
+      assert.match(await mine().shell(`tr '\\0' ' ' < /proc/${pid}/cmdline`), / --disable-sigusr1 /)
     })
 
     it('traces neither the agent nor init, and reads neither memory nor environment', async () => {
