@@ -88,7 +88,7 @@ function begunResume(simulation: Simulation, before: WatchedSandbox, entry: Ledg
 
 /** It runs again, with all that it had. */
 function noteRunning(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
-  if (entry.isContentUnknown) return adoptContent(simulation, row, entry)
+  if (entry.isContentUnknown) adoptContent(simulation, row, entry)
   const { resume } = entry
   const there = simulation.inWorld(row.sandboxID)
   const isDead = simulation.ledger.died.has(row.startedRunID)

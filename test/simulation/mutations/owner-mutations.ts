@@ -45,9 +45,14 @@ export const ownerMutations: Mutation[] = [
         from: 'return turns.takeView(sandboxID, findPaused, async ({ row: paused }) => {',
         to: 'return ((_: unknown, find: typeof findPaused, work: (view: { row: Awaited<ReturnType<typeof findPaused>> }) => Promise<boolean>) => find().then((row) => work({ row })))(turns, findPaused, async ({ row: paused }) => {',
       },
+      {
+        file: 'src/core/sandbox/snapshots/snapshot-sources.ts',
+        from: 'const stored = await fetcher?.storedOf(row)',
+        to: "const stored = row.state === 'resuming' ? undefined : await fetcher?.storedOf(row)",
+      },
     ],
     search: inProfile('left and came back'),
-    finds: /^(reason told|content kept|snapshot needed|row and reality)/,
+    finds: /ended as lost/,
   },
   {
     name: 'movable without its template',
