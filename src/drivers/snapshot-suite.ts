@@ -292,7 +292,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const first = await startFrom({ keep: false })
       // The sandbox writes to the snapshot's disk, so the size of that disk changes.
       const { bytes, ...found } = (await bench.driver.findSnapshot(folder))!
-      assert.deepEqual({ ...found, bytes: taken.bytes }, { ...taken, memory: false })
+      assert.deepEqual({ ...found, bytes: taken.bytes }, { ...taken, memory: false, used: true })
       assert.ok(bytes > 0)
       await bench.remember(first, 'later', 'later')
       await bench.driver.stop(first)

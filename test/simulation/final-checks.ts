@@ -66,13 +66,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   if (row.state === 'paused' && row.snapshot?.frozen && there?.running && !there.frozen) {
     say('row and reality', `${name} should be frozen, and runs`)
   }
-  // When the store is away for long, a create cannot be taken back: its sandbox runs until its time is over.
-  if (
-    madeBy &&
-    ledger.failedCreates.has(madeBy.number) &&
-    row.state !== 'ended' &&
-    !simulation.metOutage(madeBy)
-  ) {
+  if (madeBy && ledger.failedCreates.has(madeBy.number) && row.state !== 'ended') {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
   }
 }

@@ -42,6 +42,8 @@ export type WatchParts = {
   /** The latest time that the clock of the sandbox's machine told. */
   now: (sandboxID: string) => number
   wasKillAsked: (sandboxID: string) => boolean
+  /** No client was told that it was made, so it may be taken back. */
+  isUntold: (row: WatchedSandbox) => boolean
   /** A client's request for a pause of it is under way. */
   /** It took more memory than its share. */
   isHog: (sandboxID: string) => boolean
@@ -295,6 +297,8 @@ export class RowWatch {
     const { hasDied, report, wasKillAsked } = this.#parts
     const { endBegan: began, endReason: reason } = ended
     if (wasKillAsked(ended.sandboxID) || !began || this.#parts.isForgotten(ended.nodeID)) return
+    // Its processes go before its row can be ended, and a round may find that first.
+    if (reason === 'lost' && this.#parts.isUntold(ended)) return
     const from = `${name(ended)} was ${began.from}`
     if (reason === 'timeout') {
       if (began.from !== 'running')
@@ -308,7 +312,7 @@ export class RowWatch {
         )
       }
     } else if (reason === 'create_failed') {
-      if (began.from !== 'creating')
+      if (began.from !== 'creating' && !this.#parts.isUntold(ended))
         report(new Violation('reason told', `${from} and ended as create_failed`))
     } else if (reason === 'memory_full') {
       if (!this.#parts.isHog(ended.sandboxID))

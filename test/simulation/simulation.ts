@@ -285,6 +285,11 @@ export class Simulation {
       limits: new Map(this.teams.map(({ teamID, limits }) => [teamID, limits])),
       now: (sandboxID) => this.ownerOf(sandboxID).wall.latest(),
       wasKillAsked: (sandboxID) => ledger.killAsked.has(sandboxID),
+      isUntold: ({ sandboxID, teamID }) => {
+        const { madeBy } = ledger.entries.get(sandboxID) ?? {}
+        if (!madeBy) return !ledger.known.get(teamID)?.includes(sandboxID)
+        return madeBy.answeredMs === undefined || ledger.failedCreates.has(madeBy.number)
+      },
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||
         ledger.drained.has(this.ownerOf(sandboxID).name) ||

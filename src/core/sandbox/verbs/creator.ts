@@ -267,7 +267,10 @@ export class SandboxCreator {
     const end = async (failures: number): Promise<void> => {
       await sleep(clock, delayAfter(failures, endAgain), this.#closing.signal)
       const ended = turns.take(sandboxID, async ({ row }) => {
-        if (row?.runID === runID && row.state !== 'ended') await ender.endInTurn(row, 'create_failed')
+        if (row?.runID !== runID || row.state === 'ended') return
+        // The row may lack the handle of a sandbox that could not be stopped before.
+        if (!row.handle) await turns.saveHandle(row, handle)
+        await ender.endInTurn({ ...row, handle }, 'create_failed')
       })
       await ended.catch(() => end(failures + 1))
     }
