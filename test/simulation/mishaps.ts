@@ -270,6 +270,7 @@ function end(simulation: Simulation, node: SimulatedNode, pick: number): void {
   const { process } = node
   abandonRequests(simulation, process, node.crash())
   for (const sandboxID of node.starting) {
+    noteUsedUp(simulation, sandboxID)
     const sandbox = node.world.sandboxes.get(sandboxID)
     if (sandbox && pick < 0.5) sandbox.running = true
   }
@@ -288,8 +289,15 @@ function reboot(simulation: Simulation, node: SimulatedNode): void {
     if (entry) entry.keepsMemory = false
   }
   node.world.sandboxes.clear()
+  for (const sandboxID of node.starting) noteUsedUp(simulation, sandboxID)
   node.starting.clear()
   node.boot()
+}
+
+/** The files of a snapshot are in use from the beginning of a start on. */
+function noteUsedUp({ ledger }: Simulation, sandboxID: string): void {
+  const resume = ledger.entries.get(sandboxID)?.resume
+  if (resume) resume.hasStarted = true
 }
 
 function death(simulation: Simulation, node: SimulatedNode, pick: number): void {

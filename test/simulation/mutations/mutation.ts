@@ -11,6 +11,8 @@ export type Mutation = {
    * enough, whatever the course of each seed is.
    */
   search?: SearchOptions
+  /** Histories to search at most; 400 by default. */
+  histories?: number
   /** The violation that it leads to. */
   finds: RegExp
 }

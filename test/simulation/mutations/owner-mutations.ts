@@ -75,19 +75,6 @@ export const ownerMutations: Mutation[] = [
     finds: /^(failed create|idempotency)/,
   },
   {
-    name: 'template without its bytes',
-    fault: 'The snapshot of a build that is not there yet is removed, and then the build appears.',
-    edits: [
-      {
-        file: 'src/core/sandbox/verbs/copier.ts',
-        from: 'if (!mayAppear || isNotDone(error)) await this.#removeSnapshot(buildID)',
-        to: 'if (!mayAppear || isNotDone(error) || !(await templates.findBuild(buildID))) await this.#removeSnapshot(buildID)',
-      },
-    ],
-    search: { plan: { profile: 'late commits' } },
-    finds: /^(snapshot needed|name kept)/,
-  },
-  {
     name: 'gate by address',
     fault: 'A late kill closes the gate for the sandbox that has the address by now.',
     edits: [
@@ -99,18 +86,5 @@ export const ownerMutations: Mutation[] = [
     ],
     search: { plan: { profile: 'addresses' } },
     finds: /^egress policy: .* for those of nobody/,
-  },
-  {
-    name: 'killed, and told as lost',
-    fault: 'Forgetting a node says that a sandbox was lost which its client had killed.',
-    edits: [
-      {
-        file: 'src/store/node-forgetting.ts',
-        from: "const endReason = isLost ? 'lost' : (row.end_reason ?? 'killed')",
-        to: "const endReason = 'lost'",
-      },
-    ],
-    search: { plan: { nodes: 3, mishaps: ['forgotten', 'unreadable'] } },
-    finds: /^reason told: .* with its node as lost/,
   },
 ]

@@ -80,6 +80,7 @@ export const staleMutations: Mutation[] = [
       },
     ],
     search: { plan: { profile: 'egress policies' } },
+    histories: 1500,
     finds: /route|egress policy/,
   },
   {
