@@ -44,7 +44,8 @@ export function followContent(
   if (move === 'resuming running') noteRunning(simulation, after, entry)
   const arrivedFrom = before?.snapshot?.arrivesFrom
   const isBack = arrivedFrom !== undefined && after.runID === arrivedFrom.runID
-  if (isBack || move === 'resuming paused') goBack(entry, isBack)
+  if (isBack || move === 'resuming paused')
+    goBack(entry, { isReturned: isBack, isDead: simulation.ledger.died.has(before!.startedRunID) })
   else if (arrivedFrom && !after.snapshot?.arrivesFrom && after.state === 'running')
     checkArrived(simulation, after, entry)
   if (after.state === 'paused') checkPausedRow(simulation, after, entry)
@@ -106,7 +107,7 @@ function noteRunning(simulation: Simulation, row: WatchedSandbox, entry: LedgerE
 }
 
 /** The resume failed, or the sandbox was gone before its memory had arrived: it has again what it had before. */
-function goBack(entry: LedgerEntry, isReturned: boolean): void {
+function goBack(entry: LedgerEntry, { isReturned, isDead }: { isReturned: boolean; isDead: boolean }): void {
   const { resume } = entry
   if (!resume) return
   const { written, inMemory, isStored, hasStarted, mayDropMemory, wasFrozen } = resume
@@ -114,7 +115,7 @@ function goBack(entry: LedgerEntry, isReturned: boolean): void {
   const isUsedUp = hasStarted && !isStored && !isReturned
   if (!isUsedUp) Object.assign(entry, { written, inMemory })
   // To boot a frozen sandbox from its files, it is ended first.
-  const isEnded = wasFrozen && mayDropMemory
+  const isEnded = wasFrozen && (mayDropMemory || isDead)
   entry.keepsMemory = resume.keepsMemory && !isUsedUp && !isEnded
 }
 

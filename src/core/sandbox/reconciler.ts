@@ -81,6 +81,7 @@ export class Reconciler {
   async #runRound(): Promise<void> {
     const { driver, sandboxes, service, templates, quarantine } = this.#parts
     this.#attempted = new Set()
+    const exitsBefore = [...this.#exits.keys()]
     // The list is read before the rows, so that a sandbox made in between has its row and is not seen as unowned.
     const found = await driver.list()
     const rows = await sandboxes.listUnended()
@@ -95,15 +96,15 @@ export class Reconciler {
     await this.#attempt('warm pool', () => this.#dropWarmOfDeleted())
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())
     await this.#attempt('quarantine', () => quarantine.reconcile(() => templates.listSnapshotNames()))
-    this.#forgetAllBut(owned)
+    this.#forgetAllBut(owned, exitsBefore)
     await service.armExpiry()
   }
 
-  /** Forgets what no round will attempt again, and exits of sandboxes whose rows have ended otherwise. */
-  #forgetAllBut(owned: ReadonlySet<string>): void {
+  /** Forgets what no round will attempt again, and exits of sandboxes that had no row any more when this round read the rows. */
+  #forgetAllBut(owned: ReadonlySet<string>, exitsBefore: readonly string[]): void {
     for (const subject of this.#problems.keys())
       if (!this.#attempted.has(subject)) this.#problems.delete(subject)
-    for (const sandboxID of this.#exits.keys())
+    for (const sandboxID of exitsBefore)
       if (!owned.has(sandboxID) && !this.#parts.turns.has(sandboxID)) this.#exits.delete(sandboxID)
   }
 

@@ -61,6 +61,9 @@ type NotInserted = Exclude<Awaited<ReturnType<SandboxTurns['insert']>>, { insert
 /** `isPooled`: the warm pool serves sandboxes of this kind. */
 type StartOptions = LaunchOptions & { isPooled?: boolean }
 
+/** `isKeyed`: the client has a key by which it finds the sandbox of an unknown outcome, so that stays. */
+type KeyedOptions = LaunchOptions & { isKeyed: boolean }
+
 /** `admit` waits until the machine has capacity for a boot. */
 type LaunchWork = { signal: AbortSignal; admit: () => Promise<void> }
 
@@ -156,7 +159,8 @@ export class SandboxCreator {
     }
     if (isPooled) pool.recordCreate(build, warm !== undefined)
     try {
-      const running = await this.#launch(result.row, build, { ...options, warm }, signal)
+      const isKeyed = claim !== undefined && claim.key !== claim.attemptKey
+      const running = await this.#launch(result.row, build, { ...options, warm, isKeyed }, signal)
       this.counts.successes++
       return running
     } catch (error) {
@@ -181,7 +185,7 @@ export class SandboxCreator {
   async #launch(
     row: SandboxInTurn,
     build: TemplateBuild,
-    options: LaunchOptions,
+    options: KeyedOptions,
     signal: AbortSignal,
   ): Promise<Sandbox> {
     let leave = () => {}
@@ -194,7 +198,7 @@ export class SandboxCreator {
   async #launchAdmitted(
     row: SandboxInTurn,
     build: TemplateBuild,
-    options: LaunchOptions,
+    options: KeyedOptions,
     work: LaunchWork,
   ): Promise<Sandbox> {
     const { signal } = work
@@ -212,7 +216,7 @@ export class SandboxCreator {
     const startedAt = clock.now()
     const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
     const running = await turns.move(row, 'running', changes).catch(async (error) => {
-      await this.#takeBack(row, handle)
+      if (!options.isKeyed) await this.#takeBack(row, handle)
       throw error
     })
     if (!running) {

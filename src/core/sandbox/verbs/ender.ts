@@ -40,7 +40,10 @@ export class SandboxEnder {
   end(sandboxID: string, reason: EndReason): Promise<void> {
     return this.#ending.run(sandboxID, async () => {
       const { sandboxes } = this.#parts
-      for (let row = await sandboxes.find(sandboxID); row; row = await sandboxes.find(sandboxID)) {
+      for (;;) {
+        const row = await sandboxes.find(sandboxID)
+        // Another node has taken the sandbox since the caller saw it here: it is not ended.
+        if (!row) throw errors.sandboxNotFound(sandboxID)
         if (row.state === 'ended') return
         // Moves from the state that was read, because that state decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
