@@ -42,7 +42,7 @@ export const sandboxAnswers = {
         new Violation('idempotency', `${known} stands for ${shortID(earlier)} and for ${shortID(sandboxID)}`),
       )
     }
-    simulation.ledger.keyed.set(known, sandboxID)
+    if (stillHeard(asked)) simulation.ledger.keyed.set(known, sandboxID)
     return words
   },
 

@@ -118,6 +118,7 @@ export const machineProfiles = [
   'webhooks',
   'used-up memory',
   'addresses',
+  'late commits',
 ] as const
 export const clusterProfiles = [
   'drains',
@@ -133,10 +134,9 @@ export const clusterProfiles = [
   'lost creates',
 ] as const
 /** They find faults that are not cured yet, so that no seed chooses them: only `--profile` does (docs/simulation.md). */
-export const openMachineProfiles = ['late commits'] as const
 export const openClusterProfiles = ['left and came back', 'other prefix'] as const
 export const drawnProfiles = [...machineProfiles, ...clusterProfiles] as const
-export const allProfiles = [...drawnProfiles, ...openMachineProfiles, ...openClusterProfiles] as const
+export const allProfiles = [...drawnProfiles, ...openClusterProfiles] as const
 export type ProfileName = (typeof allProfiles)[number]
 
 /** What a receiver does with an event that it gets, where it does not take it. */
