@@ -4,6 +4,7 @@ import test from 'node:test'
 import { holds, openObjectCluster, paused, storedSoon, timed } from '../../../test/support/object-cluster.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
+import { openRules } from '../ports/egress.ts'
 import { sandboxKey } from './keys.ts'
 
 for (const memory of [true, false]) {
@@ -99,4 +100,17 @@ test('an object that is not the one that was stored is not taken for the snapsho
   objects.objects.set(key!, whole)
   await other.service.connect(other.team, mine, timed)
   assert.deepEqual(holds(other, mine), ['memory', 'file'])
+})
+
+test('a resume that meets what a forgotten run has left ends it, before another node may start the sandbox', async (t) => {
+  const { one, other } = await openObjectCluster(t)
+  const sandboxID = await paused(one)
+  await storedSoon(one, sandboxID)
+  const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
+  await one.driver.start({ sandboxID, runID: 'forgotten', rootFolder: '/root', ...sizes })
+  await assert.rejects(one.service.connect(one.team, sandboxID, timed), /still paused/)
+  assert.equal(one.driver.world.sandboxes.size, 0)
+  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
+  await other.service.connect(other.team, sandboxID, timed)
+  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
 })

@@ -260,18 +260,32 @@ export class Resumer {
 
   /** Stops the started sandbox and returns to its snapshot. False if there is none any more. */
   async #goBack(row: SandboxInTurn, before: Times, why: string): Promise<boolean> {
-    const { launcher, arrivals } = this.#parts
+    const { arrivals } = this.#parts
     const source = await this.#sources.find(row, { memory: true })
     if (source.kind === 'none') return false
+    await this.#stopAll(row)
     if (source.kind === 'store') {
       await arrivals.returnToStored(row, source.stored, why)
       return true
     }
-    if (row.handle) await launcher.stop(row.handle)
     const remaining = this.#remaining(row, source, why)
     if (remaining) await this.#backToPaused(row, remaining, before)
     else await this.#backToPaused(row, row.snapshot!, before, row.snapshot!.storedFrom)
     return true
+  }
+
+  /**
+   * Stops what runs of the sandbox on this machine, also in a run that the row has forgotten, as the rows of a forgotten node do. Once the row says
+   * `paused`, another node may start the sandbox.
+   */
+  async #stopAll({ sandboxID, handle }: SandboxInTurn): Promise<void> {
+    const { driver, launcher } = this.#parts
+    if (handle) await launcher.stop(handle)
+    for (const found of await driver.list()) {
+      if (found.sandboxID !== sandboxID) continue
+      if (found.unreadable) throw found.unreadable
+      await launcher.stop(found.handle)
+    }
   }
 
   /** `stored`: the snapshot is as it was before the resume, and the object store has it too. */
