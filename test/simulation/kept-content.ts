@@ -129,6 +129,11 @@ function checkArrived(simulation: Simulation, row: WatchedSandbox, { resume, inM
 /** A row that forgets the memory makes everybody forget it. */
 function checkPausedRow(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
   if (!entry.keepsMemory || row.snapshot?.memory !== false) return
+  // A client's pause of what a drain has paused lets it stay paused as the client wants it.
+  if (asksFor(simulation, row, 'pause').some(({ memory }) => !memory)) {
+    entry.keepsMemory = false
+    return
+  }
   report(simulation, row, 'is paused without memory by its row, and nobody asked for that')
 }
 
