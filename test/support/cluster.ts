@@ -23,7 +23,7 @@ export type ClusterMember = {
    * release stays in use.
    */
   restart(signal: 'stop' | 'crash', program?: string): Promise<void>
-  /** Starts the stopped node with these settings, which it keeps from then on. */
+  /** Starts the stopped node with these settings, which it keeps if it starts. */
   startWith(settings: Record<string, string>): Promise<void>
   /** As if the power of its machine failed: what runs there is gone, what is on its disk stays. */
   losePower(): Promise<void>
@@ -124,7 +124,7 @@ async function startMember(
   let later: Record<string, string> = {}
   const machine = await network.addMachine(index)
   const database = await openLink({ path: socket }, network.hostAddress)
-  const start = (keep: boolean) =>
+  const start = (keep: boolean, more = later) =>
     startWarren(isolation, {
       keep,
       name: `node-${index}`,
@@ -134,7 +134,7 @@ async function startMember(
         WARREN_DATABASE_URL: `postgres://warren@${network.hostAddress}:${database.port}/${name}`,
         WARREN_PEER_ADDRESS: `${machine.address}:7443`,
         ...settings,
-        ...later,
+        ...more,
       },
     })
   const warren = await start(false).catch((error) => {
@@ -154,8 +154,8 @@ async function startMember(
       member.warren = await start(true)
     },
     async startWith(more) {
+      member.warren = await start(true, { ...later, ...more })
       later = { ...later, ...more }
-      member.warren = await start(true)
     },
     async losePower() {
       await member.warren.crash()
