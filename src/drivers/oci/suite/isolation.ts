@@ -91,6 +91,11 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
     })
 
     it('its namespaces are its own, and under gVisor its kernel too', async () => {
+      const version = (await run('cat /proc/version')).trim()
+      const isHosts = version === (await readFile('/proc/version', 'utf8')).trim()
+      assert.equal(isHosts, !isFullRoot, version)
+      // Numbers of namespaces are those of the kernel that gives them.
+      if (!isHosts) return
       const kinds = ['cgroup', 'ipc', 'mnt', 'net', 'pid', 'user', 'uts']
       const inside = (await run(`cd /proc/self/ns && readlink ${kinds.join(' ')}`)).trim().split('\n')
       const outside = kinds.map((kind) => readlinkSync(`/proc/self/ns/${kind}`))
@@ -99,9 +104,6 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
         inside.filter((name) => outside.includes(name)),
         [],
       )
-      const version = (await run('cat /proc/version')).trim()
-      const isHosts = version === (await readFile('/proc/version', 'utf8')).trim()
-      assert.equal(isHosts, !isFullRoot, version)
     })
 
     it('setuid programs work, and so do chown, useradd and su', async () => {
