@@ -114,6 +114,7 @@ export const pruneReport = [
 export const machineReport = [
   'version* startedAt* isolation* sandboxes* warmPool* warmPool.ready* warmPool.booting*',
   `creates* ${under('creates.', 'perSecond* succeeded* failed* p50Ms* p99Ms*')}`,
+  `objectStore ${under('objectStore.', 'waitingTemplates* waitingSandboxes* onlyHere*')}`,
   `problems* ${under('problems[].', 'at* level* message* cause* count*')}`,
 ].join(' ')
 export const doctorReport = `examinedAt* canRun* checks* ${under('checks[].', 'name* status* text* remedy')}`

@@ -67,7 +67,8 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     say('row and reality', `${name} should be frozen, and runs`)
   }
   // With a key, a client that asks again gets the sandbox of an unknown outcome.
-  const isToldFailed = madeBy && ledger.failedCreates.has(madeBy.number) && madeBy.key === undefined
+  const isToldFailed =
+    madeBy && ledger.failedCreates.has(madeBy.number) && madeBy.verb !== 'create with a key'
   if (isToldFailed && row.state !== 'ended') {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
   }

@@ -128,8 +128,8 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/volume/service.ts',
-        from: 'for (const { volumeID } of inDoubt) {\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))',
-        to: "for (const { volumeID, ...rest } of inDoubt as Volume[]) {\n      if (rest.state === 'creating') await this.#parts.disks.remove(volumeID)\n      await this.#turns\n        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))",
+        from: 'for (const volumeID of doubted) {\n      await this.#turns\n',
+        to: "for (const volumeID of doubted) {\n      const listed = (inDoubt as Volume[]).find((one) => one.volumeID === volumeID)\n      if (listed?.state === 'creating') await this.#parts.disks.remove(volumeID)\n      await this.#turns\n",
       },
     ],
     search: { plan: { profile: 'volumes' } },
@@ -236,19 +236,6 @@ export const staleMutations: Mutation[] = [
     ],
     search: { plan: { nodes: 3, profile: 'layers' } },
     finds: /layer/,
-  },
-  {
-    name: 'old copy by name',
-    fault: 'A node that takes a sandbox over resumes the older files that it has under the same name.',
-    edits: [
-      {
-        file: 'src/core/object-storage/mover.ts',
-        from: 'rows.take(paused, newTakenSnapshotName(paused))',
-        to: 'rows.take(paused, paused.snapshotName)',
-      },
-    ],
-    search: { plan: { nodes: 3, profile: 'failed resumes' } },
-    finds: /^content kept/,
   },
   {
     name: 'quarantine without turns',
