@@ -69,7 +69,9 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   // With a key, a client that asks again gets the sandbox of an unknown outcome.
   const isToldFailed =
     madeBy && ledger.failedCreates.has(madeBy.number) && madeBy.verb !== 'create with a key'
-  if (isToldFailed && row.state !== 'ended') {
+  // A door that could not ask the database says that the outcome is unknown.
+  const isToldUnknown = madeBy?.isPlaced && simulation.metOutage(madeBy)
+  if (isToldFailed && !isToldUnknown && row.state !== 'ended') {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
   }
 }
