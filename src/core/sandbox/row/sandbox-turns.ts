@@ -7,7 +7,7 @@ import type { AppError } from '../../../lib/app-error.ts'
 import { type InTurn, Turns } from '../../../lib/turns.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
 import type { TeamLimits } from '../../team/team.ts'
-import { createGivenUp, killedWhile, timeWasOver } from './errors.ts'
+import { killedWhile, timeWasOver } from './errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
 import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from './sandbox-store.ts'
 
@@ -50,7 +50,6 @@ export class SandboxTurns extends Turns<Sandbox> {
   /** The error for a caller whose move came too late, because the sandbox was ended meanwhile. */
   async overtaken({ sandboxID }: SandboxInTurn, doing: string): Promise<AppError> {
     const row = await this.read(sandboxID)
-    if (row?.endReason === 'create_failed') return createGivenUp()
     return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
   }
 
