@@ -184,6 +184,7 @@ class Scheduler {
           ...nodes.map(({ clock }) => clock?.nextAt() ?? Number.POSITIVE_INFINITY),
           calls.nextAt() ?? Number.POSITIVE_INFINITY,
           time.elapsedMs < until ? until : Number.POSITIVE_INFINITY,
+          this.#simulation.nextLaterAt(),
         )
         await this.#advance(Math.max(0, next - time.elapsedMs))
       }
