@@ -27,7 +27,15 @@ import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
 import { holdQuarantined } from './quarantine.ts'
-import { countByState, countInStates, sumOfTeam, type Usage, usageIn, usageOfNode } from './sandbox-counts.ts'
+import {
+  countByState,
+  countInStates,
+  sumOfTeam,
+  type Usage,
+  usageIn,
+  usageOfNode,
+  usageOfTeams,
+} from './sandbox-counts.ts'
 import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
@@ -38,6 +46,8 @@ import { nothingStored } from './stored-columns.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
+
+const idsPerQuery = 500
 
 /** A move to one of these states ends a departure: it clears `runUntil`. */
 const forgetsDeparture: readonly SandboxState[] = ['running', 'killing', 'ended']
@@ -99,6 +109,23 @@ export class SqlSandboxStore implements SandboxStore {
 
   sumActive(): Promise<Usage> {
     return usageOfNode(this.#db, this.#nodeID)
+  }
+
+  sumActiveByTeam(): Promise<(Usage & { teamID: string })[]> {
+    return usageOfTeams(this.#db, this.#nodeID)
+  }
+
+  async teamsOf(sandboxIDs: readonly string[]): Promise<Map<string, string>> {
+    const teams = new Map<string, string>()
+    for (let start = 0; start < sandboxIDs.length; start += idsPerQuery) {
+      const rows = await this.#db
+        .selectFrom('sandboxes')
+        .select(['id', 'team_id'])
+        .where('id', 'in', sandboxIDs.slice(start, start + idsPerQuery))
+        .execute()
+      for (const { id, team_id } of rows) teams.set(id, team_id)
+    }
+    return teams
   }
 
   countByState(): Promise<{ state: SandboxState; count: number }[]> {
