@@ -3,5 +3,12 @@ import { clientBreaks } from './client-breaks.ts'
 import { outsideBreaks } from './outside-breaks.ts'
 import { sandboxBreaks } from './sandbox-breaks.ts'
 import { unitBreaks } from './unit-breaks.ts'
+import { wallBreaks } from './wall-breaks.ts'
 
-export const breaks: Break[] = [...unitBreaks, ...outsideBreaks, ...sandboxBreaks, ...clientBreaks]
+export const breaks: Break[] = [
+  ...unitBreaks,
+  ...outsideBreaks,
+  ...sandboxBreaks,
+  ...clientBreaks,
+  ...wallBreaks,
+]
