@@ -1,5 +1,6 @@
 import type { Break } from './break.ts'
 import { clientBreaks } from './client-breaks.ts'
+import { hostBreaks } from './host-breaks.ts'
 import { outsideBreaks } from './outside-breaks.ts'
 import { sandboxBreaks } from './sandbox-breaks.ts'
 import { unitBreaks } from './unit-breaks.ts'
@@ -11,4 +12,5 @@ export const breaks: Break[] = [
   ...sandboxBreaks,
   ...clientBreaks,
   ...wallBreaks,
+  ...hostBreaks,
 ]
