@@ -76,8 +76,8 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: containerSpec,
-        from: "bindMount(agentSource, agentMount, ['rbind', 'ro', 'nosuid', 'nodev'])",
-        to: "bindMount(agentSource, agentMount, ['rbind', 'rw', 'nosuid', 'nodev'])",
+        from: "bindMount(layout.kitMount, agentMount, ['rbind', 'ro', 'nosuid', 'nodev'])",
+        to: "bindMount(layout.kitMount, agentMount, ['rbind', 'rw', 'nosuid', 'nodev'])",
       },
     ],
     ...isolation,
@@ -90,8 +90,8 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: gvisor,
-        from: '        bindMount(bootIDFile(input), bootIDPath),\n',
-        to: '        bindMount(bootIDFile(input), bootIDPath),\n        bindMount(input.layout.data, input.layout.data),\n',
+        from: '        bindMount(ownBootID(input.layout), bootIDPath),\n',
+        to: '        bindMount(ownBootID(input.layout), bootIDPath),\n        bindMount(input.layout.data, input.layout.data),\n',
       },
     ],
     ...fullRoot,
