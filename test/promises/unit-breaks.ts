@@ -21,8 +21,13 @@ export const unitBreaks: Break[] = [
     edits: [
       {
         file: 'src/core/sandbox/row/usable-rows.ts',
-        from: 'if (!row || row.teamID !== team.teamID || !isVisible(row.state))',
-        to: 'if (!row || !isVisible(row.state))',
+        from: 'if (row.teamID !== team.teamID || !isVisible(row.state))',
+        to: 'if (!isVisible(row.state))',
+      },
+      {
+        file: 'src/core/sandbox/row/usable-rows.ts',
+        from: "if (row.teamID !== team.teamID || row.state === 'ended')",
+        to: "if (row.state === 'ended')",
       },
     ],
     file: 'src/api/strangers.test.ts',
