@@ -37,7 +37,7 @@ import {
   usageOfTeams,
 } from './sandbox-counts.ts'
 import { insertWithinLimits } from './sandbox-insert.ts'
-import { listPage, unendedInParts } from './sandbox-list.ts'
+import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
@@ -46,8 +46,6 @@ import { nothingStored } from './stored-columns.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
-
-const idsPerQuery = 500
 
 /** A move to one of these states ends a departure: it clears `runUntil`. */
 const forgetsDeparture: readonly SandboxState[] = ['running', 'killing', 'ended']
@@ -115,17 +113,8 @@ export class SqlSandboxStore implements SandboxStore {
     return usageOfTeams(this.#db, this.#nodeID)
   }
 
-  async teamsOf(sandboxIDs: readonly string[]): Promise<Map<string, string>> {
-    const teams = new Map<string, string>()
-    for (let start = 0; start < sandboxIDs.length; start += idsPerQuery) {
-      const rows = await this.#db
-        .selectFrom('sandboxes')
-        .select(['id', 'team_id'])
-        .where('id', 'in', sandboxIDs.slice(start, start + idsPerQuery))
-        .execute()
-      for (const { id, team_id } of rows) teams.set(id, team_id)
-    }
-    return teams
+  teamsOf(sandboxIDs: readonly string[]): Promise<Map<string, string>> {
+    return teamsOfSandboxes(this.#db, sandboxIDs)
   }
 
   countByState(): Promise<{ state: SandboxState; count: number }[]> {
