@@ -146,7 +146,7 @@ for (const isolation of isolations) {
     it('a team that fills the disk and stops keeps no other team from writing, creating and pausing', async () => {
       const attacker = await createAttacker()
       // Down to what is left above the level at which writers are frozen.
-      const megabytes = disk.freeMB() - 400
+      const megabytes = Math.floor(disk.freeMB() - 400)
       await attacker.commands.run(`head -c ${megabytes}M /dev/zero > /tmp/big; sync /tmp/big`, {
         timeoutMs: 0,
       })
