@@ -104,7 +104,7 @@ export const wallBreaks: Break[] = [
       {
         file: gvisor,
         from: "    '--net-raw',\n",
-        to: "    '--net-raw',\n    '--TESTONLY-allow-packet-endpoint-write=true',\n",
+        to: "    '--net-raw',\n    '--allow-packet-socket-write',\n",
       },
     ],
     ...fullRoot,
