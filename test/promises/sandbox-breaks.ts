@@ -117,20 +117,6 @@ export const sandboxBreaks: Break[] = [
     title: 'reaches no denied address or range, and reaches all others',
   },
   {
-    name: 'rules of the sandbox before',
-    fault: 'The next sandbox at an address gets the rules of the one before it.',
-    edits: [
-      {
-        file: 'src/drivers/oci/network/firewall.ts',
-        from: '  async forget({ address, egress }: Limited): Promise<void> {\n',
-        to: '  async forget({ address, egress }: Limited): Promise<void> {\n    if (address !== String(egress)) return\n',
-      },
-    ],
-    file: 'src/drivers/oci/suite/slot-reuse.ts',
-    run: network.run,
-    title: 'sees no file, block, memory, message, socket, datagram or rule of the sandbox before it',
-  },
-  {
     name: 'shared namespaces',
     fault: 'A container shares a namespace with the machine.',
     edits: [
