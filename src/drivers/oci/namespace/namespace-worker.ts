@@ -10,7 +10,7 @@ import { checkMountPoints, type MountPointsTask } from './mount-points.ts'
 import { moveMounts } from './move-mounts.ts'
 import { inNamespace } from './namespace-calls.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
-import { makeNetwork } from './slot-network.ts'
+import { makeNetwork, narrowLinks } from './slot-network.ts'
 import { makeUsers } from './slot-users.ts'
 import { startRuntime } from './start-runtime.ts'
 
@@ -23,6 +23,7 @@ function perform(task: NamespaceTask): NamespaceReply['given'] {
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('checkMountPoints' in task) checkInNamespace(task.checkMountPoints)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
+  else if ('narrowLinks' in task) narrowLinks(task.narrowLinks)
   else makeNetwork(task.makeNetwork)
   return []
 }
