@@ -69,7 +69,7 @@ export function createContext(options: OciDriverOptions): OciContext {
       namespaces,
       log,
       disks: new Disks(layout, uidBase, namespaces),
-      forgetFlows: flowForgetter(log),
+      forgetFlows: flowForgetter(log, (address) => namespaces.do({ forgetFlows: address })),
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,
     }),

@@ -25,6 +25,8 @@ export type NamespaceTask =
   | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
   | { narrowLinks: readonly LinkTask[] }
+  /** The address of a sandbox that has ended. */
+  | { forgetFlows: string }
   | { makeUsers: UsersTask }
   | { startRuntime: RuntimeTask }
 

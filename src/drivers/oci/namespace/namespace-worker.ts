@@ -4,6 +4,7 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'
+import { type FlowTable, openFlowTable } from '../network/flow-table.ts'
 import { coverFolders } from './cover-folders.ts'
 import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
 import { checkMountPoints, type MountPointsTask } from './mount-points.ts'
@@ -14,6 +15,13 @@ import { makeNetwork, narrowLinks } from './slot-network.ts'
 import { makeUsers } from './slot-users.ts'
 import { startRuntime } from './start-runtime.ts'
 
+let openedFlows: FlowTable | undefined
+
+function flows(): FlowTable {
+  openedFlows ??= openFlowTable()
+  return openedFlows
+}
+
 function perform(task: NamespaceTask): NamespaceReply['given'] {
   if ('startRuntime' in task) return [startRuntime(task.startRuntime)]
   if ('makeUsers' in task) return makeUsers(task.makeUsers)
@@ -23,6 +31,7 @@ function perform(task: NamespaceTask): NamespaceReply['given'] {
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('checkMountPoints' in task) checkInNamespace(task.checkMountPoints)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
+  else if ('forgetFlows' in task) flows().forget(task.forgetFlows)
   else if ('narrowLinks' in task) narrowLinks(task.narrowLinks)
   else makeNetwork(task.makeNetwork)
   return []

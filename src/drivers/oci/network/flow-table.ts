@@ -41,19 +41,18 @@ export function openFlowTable(): FlowTable {
  */
 export function flowForgetter(
   log: (message: string, cause?: unknown) => void,
-  open: () => FlowTable = openFlowTable,
-): (address: string) => void {
-  let table: FlowTable | undefined
+  forget: (address: string) => Promise<void>,
+): (address: string) => Promise<void> {
   let hasFailed = false
-  return (address) => {
+  return async (address) => {
     try {
-      table ??= open()
-      table.forget(address)
+      await forget(address)
       hasFailed = false
     } catch (error) {
       if (!hasFailed)
         log(
-          'Connections of an ended sandbox may reach the next one at its address until they time out',
+          'Connections of an ended sandbox stay in the table of the machine, and may reach the next one at its address, ' +
+            'until they time out',
           error,
         )
       hasFailed = true

@@ -30,7 +30,7 @@ export type SlotPoolOptions = {
   /** The disk size to expect until the first sandbox asks for another. */
   diskMB: number
   /** Ends the remaining connections of the sandbox that had an address. */
-  forgetFlows: (address: string) => void
+  forgetFlows: (address: string) => Promise<void>
   log: (message: string, cause?: unknown) => void
 }
 
@@ -253,11 +253,11 @@ async function foundSlots(layout: Layout): Promise<number[]> {
  * Connections are forgotten when nothing can send any more, and before the last file by which a later process would find
  * the slot again.
  */
-async function removeSlot(layout: Layout, number: number, forgetFlows: () => void): Promise<void> {
+async function removeSlot(layout: Layout, number: number, forgetFlows: () => Promise<void>): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
   // Both may be incomplete or unmounted already; unlink fails as long as a mount is on top.
   await unmountIfMounted(namespaces)
-  forgetFlows()
+  await forgetFlows()
   for (const path of namespaces) rmSync(path, { force: true })
   await rm(layout.slotDisk(number), { force: true })
 }
