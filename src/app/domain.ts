@@ -45,6 +45,7 @@ import { TemplateService } from '../core/template/service.ts'
 import { VolumeService } from '../core/volume/service.ts'
 import { VolumeTokens } from '../core/volume/tokens.ts'
 import { AppError } from '../lib/app-error.ts'
+import { retryPassing } from '../lib/retry-passing.ts'
 import { noTracer } from '../lib/tracer.ts'
 import type { Stores } from '../store/stores.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
@@ -237,7 +238,10 @@ function joinSandboxes(
     warm,
     turns,
     held,
-    copies: objectStorage && ports.stores.storedBytes,
+    copies: objectStorage && {
+      listElsewhere: (sandboxIDs) =>
+        retryPassing(clock, () => ports.stores.storedBytes.listElsewhere(sandboxIDs)),
+    },
     clock,
     log,
   })

@@ -216,9 +216,9 @@ export const sandboxBreaks: Break[] = [
     fault: 'The mounts of a container show where the agent lies on the machine.',
     edits: [
       {
-        file: 'src/drivers/oci/runtime/container-spec.ts',
-        from: 'flavour.showsOwnMachine ? record.agentFolder : layout.agentMount(record.agentFolder)',
-        to: 'record.agentFolder',
+        file: 'src/drivers/oci/lifecycle/shown-folders.ts',
+        from: 'showsOwnMachine ? agentFolder : layout.agentMount(agentFolder)',
+        to: 'agentFolder',
       },
     ],
     ...isolation,

@@ -132,9 +132,10 @@ export const clusterProfiles = [
   'rejected resumes',
   'late store',
   'lost creates',
+  'left and came back',
 ] as const
 /** They find faults that are not cured yet, so that no seed chooses them: only `--profile` does (docs/simulation.md). */
-export const openClusterProfiles = ['left and came back', 'other prefix'] as const
+export const openClusterProfiles = ['other prefix'] as const
 export const drawnProfiles = [...machineProfiles, ...clusterProfiles] as const
 export const allProfiles = [...drawnProfiles, ...openClusterProfiles] as const
 export type ProfileName = (typeof allProfiles)[number]

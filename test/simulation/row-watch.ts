@@ -243,7 +243,10 @@ export class RowWatch {
     const isBound = before.options.volumeMounts?.length
     if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
-    const reason = before.state === 'killing' ? before.endReason : 'lost'
+    const reasons = { killing: before.endReason, creating: 'create_failed' } as Partial<
+      Record<SandboxState, string | null>
+    >
+    const reason = before.state in reasons ? reasons[before.state] : 'lost'
     if (after.endReason !== reason)
       report(
         new Violation(

@@ -104,6 +104,8 @@ export class SimulatedNode {
   readonly #webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
   /** The layers on its disk. */
   readonly #layers = new Set<string>()
+  /** By run: how often it was started. A warm sandbox that could not be used is started again under the same name. */
+  readonly #starts = new Map<string, number>()
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -358,7 +360,10 @@ export class SimulatedNode {
       log: notedLog(this.name, this.#note, this.#rates),
       self: { nodeID: this.name, runID: newNodeRunID(this.name), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
-      onForgotten: () => closeForgottenRoutes({ stores, routes }),
+      onForgotten: async () => {
+        await closeForgottenRoutes({ stores, routes })
+        this.beginRound()
+      },
       // Each node has one process at a time.
       onReplaced: (problem) => {
         throw problem
@@ -385,14 +390,16 @@ export class SimulatedNode {
     driver.onExit = (listener) => {
       const isReconciler = this.#isWatchingExits
       return onExit((exit) => {
+        const start = this.#starts.get(exit.runID)
         void park().then(() => {
-          if (isReconciler) this.#onExitTold(exit.runID, process)
+          if (isReconciler && this.#starts.get(exit.runID) === start) this.#onExitTold(exit.runID, process)
           listener(exit)
         })
       })
     }
     const start = driver.start.bind(driver)
     driver.start = async (spec, signal) => {
+      this.#starts.set(spec.runID, (this.#starts.get(spec.runID) ?? 0) + 1)
       const handle = await start(spec, signal)
       this.#onStarted(spec.sandboxID)
       return handle

@@ -150,6 +150,11 @@ export class Simulation {
     )
   }
 
+  /** When the next of those is to be called, in elapsed milliseconds. */
+  nextLaterAt(): number {
+    return Math.min(...this.#later.map(({ atMs }) => atMs), Number.POSITIVE_INFINITY)
+  }
+
   passTime(ms: number): void {
     this.time.advance(ms)
     const isDue = ({ atMs }: { atMs: number }) => atMs <= this.time.elapsedMs

@@ -224,7 +224,7 @@ export class SlotPool {
       this.#next = number + 1
       if (this.#used.has(number)) continue
       this.#used.add(number)
-      writeFileSync(layout.nextSlot, String(this.#next))
+      writeFileSync(layout.nextSlot, String(this.#next), { mode: 0o600 })
       return number
     }
     throw new AppError(
