@@ -90,8 +90,8 @@ export const sandboxBreaks: Break[] = [
     edits: [
       {
         file: slotNetwork,
-        from: 'peer: address,\n  bits: hostPrefixBits,',
-        to: 'peer: gateway,\n  bits: prefixBits,',
+        from: 'addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)',
+        to: 'addAddress(routes, gatewayOn(task, prefixBits), create | exclusive)',
       },
     ],
     ...ownAddress,
@@ -115,7 +115,7 @@ export const sandboxBreaks: Break[] = [
     fault: 'The machine remembers every sender that asks for a gateway.',
     edits: [{ file: slotNetwork, from: "'ipv4/arp_filter': 1", to: "'ipv4/arp_filter': 0" }],
     ...ownAddress,
-    title: 'is the only one that the host remembers on its link, whatever senders ask for the gateway',
+    title: 'is the only one that the host answers and remembers on its link, whoever asks for the gateway',
   },
   {
     name: 'connections of ended sandboxes',

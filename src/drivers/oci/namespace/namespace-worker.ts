@@ -4,8 +4,8 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'
-import { type FlowTable, openFlowTable } from '../network/flow-table.ts'
 import { coverFolders } from './cover-folders.ts'
+import { type FlowTable, openFlowTable } from './flow-table.ts'
 import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
 import { checkMountPoints, type MountPointsTask } from './mount-points.ts'
 import { moveMounts } from './move-mounts.ts'

@@ -28,10 +28,12 @@ const [isUp, create, exclusive, replace] = [1, 0x400, 0x200, 0x100]
 const messages = { newLink: 16, newAddress: 20, deleteAddress: 21, newRoute: 24 } as const
 /** IFLA_IFNAME, IFLA_LINKINFO, IFLA_NET_NS_FD; IFLA_INFO_KIND, IFLA_INFO_DATA; VETH_INFO_PEER. */
 const linkAttributes = { name: 3, info: 18, namespace: 28, kind: 1, data: 2, peer: 1 } as const
-/** IFA_ADDRESS and IFA_LOCAL; RTA_GATEWAY. */
-const [addressOf, ownAddress, gatewayOf] = [1, 2, 5]
-/** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST. */
+/** IFA_ADDRESS and IFA_LOCAL; RTA_DST, RTA_OIF, RTA_GATEWAY and RTA_PREFSRC. */
+const [addressOf, ownAddress] = [1, 2]
+const [targetOf, outputOf, gatewayOf, sourceOf] = [1, 4, 5, 7]
+/** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST; and to one address, with RT_SCOPE_LINK. */
 const plainRoute = Buffer.from([internetFamily, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+const linkRoute = Buffer.from([internetFamily, hostPrefixBits, 0, 0, 254, 3, 253, 1, 0, 0, 0, 0])
 
 const numberOf = kernelCall('int if_nametoindex(const char *name)')
 
@@ -54,8 +56,9 @@ export function makeNetwork(task: NetworkTask, holder?: number): void {
   }
   closeLink(link)
   withRoutes((routes) => {
-    addAddress(routes, hostEnd(task), create | exclusive)
+    addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)
     raise(routes, link)
+    addRoute(routes, task, create | exclusive)
   })
 }
 
@@ -73,19 +76,26 @@ export function narrowLinks(tasks: readonly LinkTask[]): void {
 }
 
 function narrow(routes: Netlink, task: LinkTask): void {
-  const { link, gateway } = task
-  closeLink(link)
-  addAddress(routes, hostEnd(task), create | replace)
-  const older = addressBody({ link, address: gateway, peer: gateway, bits: prefixBits })
-  routes.ask(`older address of ${link}`, messages.deleteAddress, older)
+  closeLink(task.link)
+  addAddress(routes, gatewayOn(task, hostPrefixBits), create | replace)
+  addRoute(routes, task, create | replace)
+  const older = addressBody(gatewayOn(task, prefixBits))
+  routes.ask(`older address of ${task.link}`, messages.deleteAddress, older)
 }
 
-const hostEnd = ({ link, gateway, address }: LinkTask): LinkAddress => ({
+const gatewayOn = ({ link, gateway }: LinkTask, bits: number): LinkAddress => ({
   link,
   address: gateway,
-  peer: address,
-  bits: hostPrefixBits,
+  bits,
 })
+
+/** The only route over the link. */
+function addRoute(routes: Netlink, { link, gateway, address }: LinkTask, flags: number): void {
+  const output = numberAttribute(outputOf, linkNumber(link))
+  const [to, from] = [attribute(targetOf, addressBytes(address)), attribute(sourceOf, addressBytes(gateway))]
+  const body = Buffer.concat([linkRoute, to, from, output])
+  routes.ask(`route to ${address}`, messages.newRoute, body, flags)
+}
 
 /** With `arp_filter` the kernel neither answers nor remembers a sender to whom no route leads over this link. */
 function closeLink(link: string): void {
@@ -103,7 +113,7 @@ function configureInside({ link, address, gateway }: NetworkTask): void {
     writeFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', '0')
     writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 2147483647')
     raise(routes, 'lo', loopback)
-    addAddress(routes, { link: 'eth0', address, peer: address, bits: prefixBits }, create | exclusive)
+    addAddress(routes, { link: 'eth0', address, bits: prefixBits }, create | exclusive)
     raise(routes, 'eth0')
     const via = attribute(gatewayOf, addressBytes(gateway))
     routes.ask('default route', messages.newRoute, Buffer.concat([plainRoute, via]), create | exclusive)
@@ -166,7 +176,7 @@ function linkHead(number: number, flags: number): Buffer {
   return head
 }
 
-type LinkAddress = { link: string; address: string; peer: string; bits: number }
+type LinkAddress = { link: string; address: string; bits: number }
 
 function addAddress(routes: Netlink, address: LinkAddress, flags: number): void {
   routes.ask(
@@ -177,14 +187,11 @@ function addAddress(routes: Netlink, address: LinkAddress, flags: number): void 
   )
 }
 
-function addressBody({ link, address, peer, bits }: LinkAddress): Buffer {
+function addressBody({ link, address, bits }: LinkAddress): Buffer {
   const head = Buffer.from([internetFamily, bits, 0, 0, 0, 0, 0, 0])
   head.writeUInt32LE(linkNumber(link), 4)
-  const [own, other] = [
-    attribute(ownAddress, addressBytes(address)),
-    attribute(addressOf, addressBytes(peer)),
-  ]
-  return Buffer.concat([head, own, other])
+  const bytes = addressBytes(address)
+  return Buffer.concat([head, attribute(ownAddress, bytes), attribute(addressOf, bytes)])
 }
 
 function addressBytes(address: string): Buffer {

@@ -98,15 +98,21 @@ export const ownAddressSuite: OciSuite = (runtime, open) => {
     it('is the only sender of packets that leave, whatever other addresses root gives to its link', () =>
       assertOnlySender())
 
-    it('is the only one that the host remembers on its link, whatever senders ask for the gateway', async () => {
+    it('is the only one that the host answers and remembers on its link, whoever asks for the gateway', async () => {
       const own = addressToNumber(addressOf(mine))!
-      await inItsNetwork(`
+      const { stdout: answered } = await inItsNetwork(`
 import socket, struct
-link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(('eth0', 0))
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x806)); link.bind(('eth0', 0x806)); link.settimeout(1)
 own = link.getsockname()[4]
 for number in range(2000):
     sender = struct.pack('>I', ${own} - 3 + number)
-    link.send(b'\\xff' * 6 + own + struct.pack('>HHHBBH', 0x806, 1, 0x800, 6, 4, 1) + own + sender + bytes(6) + struct.pack('>I', ${own - 1}))`)
+    link.send(b'\\xff' * 6 + own + struct.pack('>HHHBBH', 0x806, 1, 0x800, 6, 4, 1) + own + sender + bytes(6) + struct.pack('>I', ${own - 1}))
+try:
+    while True:
+        data, where = link.recvfrom(100)
+        if where[2] != 4 and data[21] == 2: print(socket.inet_ntoa(data[38:42]))
+except TimeoutError: pass`)
+      assert.equal(answered, `${addressOf(mine)}\n`)
       const { stdout } = await runCommand('ip', ['neighbour', 'show', 'dev', layout().link(slotOf(mine))])
       assert.deepEqual(stdout.match(/^[\d.]+/gm), [addressOf(mine)])
     })
@@ -114,8 +120,9 @@ for number in range(2000):
     it('is the only sender too of a sandbox that an earlier release started', async () => {
       const link = layout().link(slotOf(mine))
       const gateway = numberToAddress(addressToNumber(addressOf(mine))! - 1)
-      await runCommand('ip', ['address', 'flush', 'dev', link])
       await runCommand('ip', ['address', 'add', `${gateway}/30`, 'dev', link])
+      await runCommand('ip', ['address', 'del', `${gateway}/32`, 'dev', link])
+      await runCommand('ip', ['route', 'del', addressOf(mine), 'dev', link])
       const open = connect(49983, addressOf(mine))
       await once(open, 'connect')
       await bench.driver.close()

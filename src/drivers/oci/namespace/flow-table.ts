@@ -4,7 +4,7 @@
  * ended sandbox for days.
  */
 import { addressToNumber } from '../../../lib/ipv4.ts'
-import { attribute, nested, numberAttribute, openNetlink } from '../namespace/netlink.ts'
+import { attribute, nested, numberAttribute, openNetlink } from './netlink.ts'
 
 export type FlowTable = {
   /** Ends all connections that were opened from this address or to it. Takes about a millisecond. */
@@ -32,31 +32,6 @@ export function openFlowTable(): FlowTable {
       for (const direction of directions)
         flows.ask('connections by their address', deleteFlows, forgetRequest(address, direction))
     },
-  }
-}
-
-/**
- * Ends connections by their address. Where that fails, connections end when they time out. One failure says nothing about the
- * next address, so each is tried; a kernel that can never do it is logged once.
- */
-export function flowForgetter(
-  log: (message: string, cause?: unknown) => void,
-  forget: (address: string) => Promise<void>,
-): (address: string) => Promise<void> {
-  let hasFailed = false
-  return async (address) => {
-    try {
-      await forget(address)
-      hasFailed = false
-    } catch (error) {
-      if (!hasFailed)
-        log(
-          'Connections of an ended sandbox stay in the table of the machine, and may reach the next one at its address, ' +
-            'until they time out',
-          error,
-        )
-      hasFailed = true
-    }
   }
 }
 

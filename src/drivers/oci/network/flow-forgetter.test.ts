@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { flowForgetter } from './flow-table.ts'
+import { flowForgetter } from './flow-forgetter.ts'
 
 it('connections of later sandboxes are ended although it failed once, and a lasting failure is logged once', async () => {
   const [forgotten, logged]: [string[], string[]] = [[], []]
