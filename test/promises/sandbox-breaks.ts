@@ -12,6 +12,16 @@ const unboundSender = {
   from: '    ip saddr != ${subnet.cidr} drop\n    fib saddr . iif oif missing drop\n',
   to: '',
 }
+const wholeNetwork = {
+  file: slotNetwork,
+  from: 'addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)',
+  to: 'addAddress(routes, gatewayOn(task, prefixBits), create | exclusive)',
+}
+const wire = {
+  file: 'test/security/promises/wire.test.ts',
+  isolation: 'gvisor' as const,
+  title: 'carries only what the policy allows, and only from the sandbox’s own address',
+}
 const ownAddress = { file: 'src/drivers/oci/suite/own-address.ts', run: network.run }
 
 const gpuMemory = {
@@ -87,15 +97,27 @@ export const sandboxBreaks: Break[] = [
     name: 'other addresses of a link',
     fault:
       'The host routes the whole network of a slot to its sandbox, so that root there has four addresses.',
-    edits: [
-      {
-        file: slotNetwork,
-        from: 'addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)',
-        to: 'addAddress(routes, gatewayOn(task, prefixBits), create | exclusive)',
-      },
-    ],
+    edits: [wholeNetwork],
     ...ownAddress,
     title: 'is the only sender of packets that leave, whatever other addresses root gives to its link',
+  },
+  {
+    name: 'other addresses on the wire',
+    fault: 'The host routes the whole network of a slot to its sandbox.',
+    edits: [wholeNetwork],
+    ...wire,
+  },
+  {
+    name: 'a policy that other protocols pass',
+    fault: 'A policy denies TCP, UDP and ICMP, and no other protocol of IP.',
+    edits: [
+      {
+        file: ruleset,
+        from: '    ip saddr . ip daddr @denied jump refused\n',
+        to: '    ip saddr . ip daddr @denied meta l4proto { tcp, udp, icmp } jump refused\n',
+      },
+    ],
+    ...wire,
   },
   {
     name: 'links of an earlier release',
@@ -103,8 +125,8 @@ export const sandboxBreaks: Break[] = [
     edits: [
       {
         file: slotNetwork,
-        from: 'routes.ask(`older address of ${link}`',
-        to: "if (link === '') routes.ask(`none`",
+        from: 'routes.ask(`older address of ${task.link}`',
+        to: "if (task.link === '') routes.ask(`none`",
       },
     ],
     ...ownAddress,
