@@ -124,6 +124,7 @@ export class SimulatedNode {
     trustsRecord: boolean
     disks: SimulatedDisks
     freeBytes: () => number
+    teamOf: (sandboxID: string) => string | undefined
     note: Note
     rates: RateWatch
     newProcess: () => number
@@ -147,7 +148,7 @@ export class SimulatedNode {
     this.#plan = parts.plan
     this.#trustsRecord = parts.trustsRecord
     this.disks = parts.disks
-    this.memory = new SimulatedMemory(parts.world, parts.time)
+    this.memory = new SimulatedMemory(parts.world, parts.time, parts.teamOf)
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
     this.#rates = parts.rates

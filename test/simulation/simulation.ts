@@ -271,6 +271,7 @@ export class Simulation {
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),
       askWhyUnfitFrom: (node) => askWhyUnfitFrom(this, node),
+      teamOf: (sandboxID) => watch.sandboxes.get(sandboxID)?.teamID,
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),
       onUp: (node) => checkCopiesOf(this, node),
       onStarted: (sandboxID) => writeEarly(this, sandboxID),
@@ -298,8 +299,8 @@ export class Simulation {
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||
         ledger.drained.has(this.ownerOf(sandboxID).name) ||
-        this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
-      isHog: (sandboxID) => this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
+        this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
+      isAboveShare: (sandboxID) => this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
       hasPack: (row) => this.packs.keeps(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),
