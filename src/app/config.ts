@@ -40,17 +40,6 @@ export function clientVariables(env: Record<string, string | undefined> = proces
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
 }
 
-/**
- * systemd sets this variable for a service whose output it records, and shells that a service has started
- * inherit it.
- */
-export function isKeptByJournal(
-  isTerminal: boolean,
-  env: Record<string, string | undefined> = process.env,
-): boolean {
-  return env.JOURNAL_STREAM !== undefined && !isTerminal
-}
-
 /** What systemd calls the first descriptor that it hands over. */
 const firstInherited = 3
 

@@ -154,8 +154,8 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: 'src/drivers/oci/slot/slots.ts',
-        from: '      forgetFlows(subnet.sandbox(number))\n',
-        to: '      if (number < 0) forgetFlows(subnet.sandbox(number))\n',
+        from: '  await forgetFlows()\n',
+        to: '  if (number < 0) await forgetFlows()\n',
       },
     ],
     file: 'src/drivers/oci/suite/slot-reuse.ts',

@@ -78,6 +78,8 @@ for (const isolation of isolations) {
       const open = Object.entries(shown).filter(([path, text]) => closed.test(path) && text !== '')
       assert.deepEqual(open, [])
       const { seed } = JSON.parse(readFileSync(join(warren.dataFolder, 'secrets.json'), 'utf8'))
+      // Where it prints is no terminal, and others may read it.
+      assert.ok(!readFileSync(warren.logFile, 'utf8').includes(warren.apiKey))
       for (const text of [secret, warren.apiKey, warren.adminToken, seed]) {
         const told = Object.entries(shown).filter(([, content]) => content.includes(text))
         assert.deepEqual(
