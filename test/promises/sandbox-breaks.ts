@@ -108,18 +108,6 @@ export const sandboxBreaks: Break[] = [
     ...wire,
   },
   {
-    name: 'a policy that other protocols pass',
-    fault: 'A policy denies TCP, UDP and ICMP, and no other protocol of IP.',
-    edits: [
-      {
-        file: ruleset,
-        from: '    ip saddr . ip daddr @denied jump refused\n',
-        to: '    ip saddr . ip daddr @denied meta l4proto { tcp, udp, icmp } jump refused\n',
-      },
-    ],
-    ...wire,
-  },
-  {
     name: 'links of an earlier release',
     fault: 'Sandboxes that an earlier release started keep four addresses.',
     edits: [
@@ -189,20 +177,6 @@ export const sandboxBreaks: Break[] = [
     file: 'src/drivers/oci/suite/egress.ts',
     run: network.run,
     title: 'reaches no denied address or range, and reaches all others',
-  },
-  {
-    name: 'rules of the sandbox before',
-    fault: 'The next sandbox at an address gets the rules of the one before it.',
-    edits: [
-      {
-        file: 'src/drivers/oci/network/firewall.ts',
-        from: '  async forget({ address, egress }: Limited): Promise<void> {\n',
-        to: '  async forget({ address, egress }: Limited): Promise<void> {\n    if (address !== String(egress)) return\n',
-      },
-    ],
-    file: 'src/drivers/oci/suite/slot-reuse.ts',
-    run: network.run,
-    title: 'sees no file, block, memory, message, socket, datagram or rule of the sandbox before it',
   },
   {
     name: 'shared namespaces',
