@@ -23,7 +23,7 @@ export async function explainMissing(
     if (what.kind === 'sandbox') await sandboxes.show(team, what.id)
     else if (!(await volumes.list(team)).some(({ volumeID }) => volumeID === what.id)) return error
     await loneNode?.requireReachable(what)
-    return (await cluster?.forwarder.whyMissing(what)) ?? error
+    return (await cluster?.forwarder.whyMissing(what, error)) ?? error
   } catch (cause) {
     if (isAppError(cause, 'misdirected')) return cause
   }

@@ -1,8 +1,11 @@
 import { AppError } from '../lib/app-error.ts'
 
-/** The parameters of a request for the log, without the client ID of a sandbox: it may stand for a token. */
+/**
+ * The parameters of a request for the log, without the client ID of a sandbox: it may stand for a token. So may any part of
+ * a path that no route has named.
+ */
 export function loggedParams(params: unknown): object {
-  const all = params as Record<string, unknown>
+  const { '*': _, ...all } = params as Record<string, unknown>
   const { sandboxID } = all
   return typeof sandboxID === 'string' ? { ...all, sandboxID: sandboxID.split('-', 1)[0] } : all
 }

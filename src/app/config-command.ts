@@ -2,6 +2,7 @@
 import { asksForHelp, unknownArgument } from '../cli/arguments.ts'
 import { asJson, table } from '../cli/output.ts'
 import { loadConfig, type ShownSetting, showSettings } from './config.ts'
+import { topics } from './setting-topics.ts'
 
 const command = 'warren config'
 const usage = `Usage:
@@ -28,18 +29,23 @@ function row({ name, value, from, unit, help }: ShownSetting): string[] {
 }
 
 export function settingsPage(settings: readonly ShownSetting[]): string {
-  const lines = settings.map(({ name, default: fallback, unit, allowed, help }) => {
-    const amount = fallback ? `\`${fallback}\`${unit ? ` ${unit}` : ''}` : 'not set'
-    return `| \`${name}\` | ${amount} | ${help} | ${allowed} |`
-  })
   return [
     '# Settings',
     '',
     'Set these environment variables before you start Warren, which reads them once. A start with another variable whose name',
     'begins with `WARREN_` fails. `bin/warren config` prints the current values; `bin/warren config --markdown` writes this page.',
-    '',
-    '| setting | default | what it is | allowed |',
-    '|---|---|---|---|',
-    ...lines,
+    ...topics.flatMap((topic) => [
+      '',
+      `## ${topic}`,
+      '',
+      '| setting | default | what it is | allowed |',
+      '|---|---|---|---|',
+      ...settings.filter((setting) => setting.topic === topic).map(line),
+    ]),
   ].join('\n')
+}
+
+function line({ name, default: fallback, unit, allowed, help }: ShownSetting): string {
+  const amount = fallback ? `\`${fallback}\`${unit ? ` ${unit}` : ''}` : 'not set'
+  return `| \`${name}\` | ${amount} | ${help} | ${allowed} |`
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { isKeptByJournal, loadConfig, showSettings } from './config.ts'
+import { loadConfig, showSettings } from './config.ts'
 
 const refusal = (env: Record<string, string>) => {
   try {
@@ -112,10 +112,4 @@ test('the settings command shows the origin of a value and hides passwords', () 
     )
   }
   assert.equal(shown.find((one) => one.name === 'WARREN_PORT')!.from, 'default')
-})
-
-test('the output of a service is distinguished from a terminal that a service has opened', () => {
-  assert.equal(isKeptByJournal(false, { JOURNAL_STREAM: '8:1' }), true)
-  assert.equal(isKeptByJournal(true, { JOURNAL_STREAM: '8:1' }), false)
-  assert.equal(isKeptByJournal(false, {}), false)
 })

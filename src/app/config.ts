@@ -4,6 +4,7 @@
  */
 import { AppError } from '../lib/app-error.ts'
 import { schema } from './setting-schema.ts'
+import { type Topic, topicOf } from './setting-topics.ts'
 import type { Setting } from './settings.ts'
 
 type Schema = typeof schema
@@ -37,17 +38,6 @@ export function trustFiles(env: Record<string, string | undefined> = process.env
 export function clientVariables(env: Record<string, string | undefined> = process.env) {
   const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
   return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
-}
-
-/**
- * systemd sets this variable for a service whose output it records, and shells that a service has started
- * inherit it.
- */
-export function isKeptByJournal(
-  isTerminal: boolean,
-  env: Record<string, string | undefined> = process.env,
-): boolean {
-  return env.JOURNAL_STREAM !== undefined && !isTerminal
 }
 
 /** What systemd calls the first descriptor that it hands over. */
@@ -160,6 +150,7 @@ export function givenSettings(env: Record<string, string | undefined> = process.
 
 export type ShownSetting = {
   name: string
+  topic: Topic
   value: string
   from: 'environment' | 'default'
   unit: string
@@ -170,11 +161,21 @@ export type ShownSetting = {
 
 /** Every setting as a person wants to see it; passwords in the database URL and of mirrors are hidden. */
 export function showSettings(env: Record<string, string | undefined> = process.env): ShownSetting[] {
-  return settings.map(({ name, default: fallback, unit, allowed, help }) => {
+  return Object.entries(schema).map(([key, { name, default: fallback, unit, allowed, help }]) => {
+    const topic = topicOf[key as keyof typeof schema]
     const given = env[name]?.trim()
     const value = (given || fallback)
       .replace(/(:\/\/[^:/@]*):[^@]*@/, '$1:***@')
       .replace(/(=[^:/@,]*):[^,]*@/g, '$1:***@')
-    return { name, value, from: given ? 'environment' : 'default', unit, allowed, default: fallback, help }
+    return {
+      name,
+      topic,
+      value,
+      from: given ? 'environment' : 'default',
+      unit,
+      allowed,
+      default: fallback,
+      help,
+    }
   })
 }

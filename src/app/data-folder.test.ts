@@ -34,10 +34,14 @@ function folderFor(t: TestContext): string {
 
 const modeOf = (path: string) => statSync(path).mode & 0o777
 
-test('the data folder can be passed through but not listed, and its secrets are for its owner alone', async (t) => {
-  const paths = await openDataFolder(folderFor(t))
+test('the data folder and its secrets are for root alone, also where an earlier release left them open', async (t) => {
+  const folder = folderFor(t)
+  const paths = await openDataFolder(folder)
+  const folders = [paths.root, paths.templates, paths.sandboxes, paths.runtimes, paths.snapshots]
+  for (const each of folders) chmodSync(each, 0o711)
+  await openDataFolder(folder)
+  for (const each of folders) assert.equal(modeOf(each), 0o700, each)
   const secrets = await loadSecrets(paths)
-  assert.equal(modeOf(paths.root), 0o711)
   assert.equal(modeOf(paths.secrets), 0o600)
   assert.match(secrets.seed, /^[0-9a-f]{64}$/)
   assert.notEqual(secrets.seed, secrets.adminToken)

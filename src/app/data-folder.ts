@@ -1,5 +1,5 @@
 /** The data folder: what lies where, who may read it, and the small files that the commands share. */
-import { chmod, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { chmod, lstat, mkdir, readFile, realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -18,6 +18,7 @@ export type DataPaths = Readonly<{
   sandboxes: string
   snapshots: string
   volumes: string
+  objectStoreID: string
 }>
 
 /** Made once at the first start. Whoever reads these controls every sandbox. */
@@ -57,22 +58,22 @@ export function dataPaths(root: string, secretsFolder = root): DataPaths {
     sandboxes: join(root, 'sandboxes'),
     snapshots: join(root, 'saved'),
     volumes: join(root, 'volumes'),
+    objectStoreID: join(root, 'object-store-id'),
   })
 }
 
 /**
- * Others may pass through but not list: the processes of a sandbox are unprivileged on this machine and must
- * reach their root filesystem below. Every file with a secret has mode 0600.
+ * For root alone: in the folder are the files of all sandboxes and templates, some of which run with the rights of their
+ * owners. What the users of a sandbox need of it is mounted for them.
  */
 export async function openDataFolder(root: string, secretsFolder?: string): Promise<DataPaths> {
   const paths = dataPaths(root)
   try {
-    for (const folder of [root, paths.runtimes, paths.templates, paths.sandboxes]) {
-      await mkdir(folder, { recursive: true, mode: 0o711 })
-      await chmod(folder, 0o711)
+    for (const folder of [root, paths.runtimes, paths.templates, paths.sandboxes, paths.snapshots]) {
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      // A folder that lies elsewhere is the operator's to close.
+      if (folder === root || !(await lstat(folder)).isSymbolicLink()) await chmod(folder, 0o700)
     }
-    // Only root may read this folder: the memory of sandboxes contains their secrets.
-    await mkdir(paths.snapshots, { recursive: true, mode: 0o700 })
     // Links, mounts and cgroups are named after the folder, so every path to it must give the same name.
     return dataPaths(await realpath(root), secretsFolder)
   } catch (error) {

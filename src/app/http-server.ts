@@ -6,7 +6,8 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ClientConnections } from './client-connections.ts'
-import { alpnProtocols, type Http2Connections, openHttp2 } from './http2.ts'
+import { alpnProtocols, openHttp2 } from './http2.ts'
+import type { Http2Sessions } from './http2-sessions.ts'
 import { portProblem } from './port.ts'
 import { StartRefusal } from './start-refusal.ts'
 import type { TlsPair } from './tls-files.ts'
@@ -54,7 +55,7 @@ function mostOpenFiles(): number {
   return Number(found?.[1] ?? 1024)
 }
 
-function listenerOf(server: Server, mostConnections: number, http2?: Http2Connections): Listener {
+function listenerOf(server: Server, mostConnections: number, http2?: Http2Sessions): Listener {
   server.maxConnections = mostConnections
   const closeSilent = watchSilent(server)
   const connections = new ClientConnections(server, systemClock)
@@ -65,7 +66,7 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
   // A connection over the limit is rejected; idle ones are closed for the next.
   server.on('drop', () => {
     server.closeIdleConnections()
-    http2?.closeIdle()
+    http2?.endIdle()
     closeSilent()
   })
   return {
@@ -74,18 +75,17 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Connec
     listen: (host, port, inherited) => listen(server, host, port, inherited),
     askToLeave,
     async letLeave(quietMs) {
-      askToLeave()
-      await connections.letLeave(quietMs)
+      await Promise.all([connections.letLeave(quietMs), http2?.letLeave(quietMs)])
     },
-    isInUse: (quietMs) => connections.isInUse(quietMs),
+    isInUse: (quietMs) => connections.isInUse(quietMs) || (http2?.isInUse(quietMs) ?? false),
     async close({ quietMs = 0, ...closing }) {
       askToLeave()
       // A connection on which streams follow each other without a pause ends by itself only if its client is told.
-      const last = setTimeout(() => http2?.close(), closing.graceMs / 2)
+      const last = setTimeout(() => http2?.hold(), closing.graceMs / 2)
       await closeGently(server, {
         ...closing,
         closeIdle: () => void connections.closeQuiet(quietMs),
-        cut: () => http2?.destroy(),
+        cut: () => http2?.cut(),
       })
       clearTimeout(last)
     },

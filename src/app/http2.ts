@@ -4,39 +4,25 @@
  * so clients use HTTP/1.1 for them.
  */
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
-import { constants, createServer, type Http2Session, type ServerHttp2Stream } from 'node:http2'
+import { constants, createServer, type ServerHttp2Stream } from 'node:http2'
 import type { Server as HttpsServer } from 'node:https'
 import { type Duplex, duplexPair } from 'node:stream'
 import type { TLSSocket } from 'node:tls'
 import { systemClock } from '../lib/clock.ts'
 import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
 import { takeHttp1Parser } from '../lib/node-internals/http1-listener.ts'
+import { Http2Sessions } from './http2-sessions.ts'
 
 export const alpnProtocols = ['h2', 'http/1.1']
 
 const idleSessionMs = 310_000
-const quietSessionMs = 250
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
 /** Every head that was accepted must also fit here: the encoder counts twelve extra bytes for each header. */
 const mostAnswerHeadBytes = 8 * maxHeaderBytes
 
-export type Http2Connections = {
-  /**
-   * Ends each connection once it was quiet for a moment. Not right after an answer: a client that is sending its next
-   * request, or still reading, would take the end for a failure.
-   */
-  askToLeave(): void
-  /** Rejects new streams; open ones may end. */
-  close(): void
-  /** Ends connections without a stream. */
-  closeIdle(): void
-  /** Cuts all connections. */
-  destroy(): void
-}
-
 /** Takes over the connections of a server that chose HTTP/2. */
-export function openHttp2(server: HttpsServer): Http2Connections {
+export function openHttp2(server: HttpsServer): Http2Sessions {
   const accept = takeHttp1Parser(server)
   const http2 = createServer({
     maxHeaderListPairs: 600,
@@ -45,57 +31,27 @@ export function openHttp2(server: HttpsServer): Http2Connections {
     strictSingleValueFields: false,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
-  const sessions = new Map<Http2Session, SessionStreams>()
-  let closeAfterMs = idleSessionMs
+  const sessions = new Http2Sessions(systemClock)
   http2.on('session', (session) => {
-    const streams: SessionStreams = { open: 0, waiting: [] }
-    sessions.set(session, streams)
-    session.once('close', () => sessions.delete(session))
+    sessions.add(session)
     session.on('error', () => {})
     session.setLocalWindowSize(4 * 1024 * 1024)
-    session.on('timeout', () => streams.open === 0 && session.close())
-    session.setTimeout(closeAfterMs)
+    session.on('timeout', () => sessions.endIdle(session))
+    session.setTimeout(idleSessionMs)
   })
   http2.on('stream', (stream, _headers, _flags, rawHeaders) => {
-    const streams = sessions.get(stream.session!)
-    if (!streams) return stream.destroy()
-    streams.open += 1
-    stream.once('close', () => {
-      streams.open -= 1
-    })
+    const { session } = stream
+    if (!session || session.destroyed) return stream.destroy()
     stream.on('error', () => {})
     // The type is wrong: it is a list in which names and values alternate.
-    const begin = () => stream.destroyed || carry(stream, rawHeaders as unknown as string[], accept)
-    if (streams.waiting.push(begin) === 1) setImmediate(beginNext, streams.waiting)
+    const head = rawHeaders as unknown as string[]
+    sessions.begin(session, stream, () => stream.destroyed || carry(stream, head, accept))
   })
   server.on('secureConnection', (socket: TLSSocket) => {
     if (socket.alpnProtocol === 'h2') http2.emit('connection', socket)
     else accept(socket)
   })
-  return {
-    askToLeave: () => {
-      closeAfterMs = quietSessionMs
-      sessions.forEach((_, session) => void session.setTimeout(closeAfterMs))
-    },
-    close: () => sessions.forEach((_, session) => void session.close()),
-    closeIdle: () => sessions.forEach(({ open }, session) => void (open === 0 && session.close())),
-    destroy: () => sessions.forEach((_, session) => void session.destroy(new Error('Warren is closing'))),
-  }
-}
-
-type SessionStreams = {
-  open: number
-  /** Streams that were opened and have not begun. */
-  waiting: (() => void)[]
-}
-
-/**
- * Begins one stream in each turn of the event loop, so that a session that opens hundreds at once blocks
- * nobody else.
- */
-function beginNext(waiting: (() => void)[]): void {
-  waiting.shift()?.()
-  if (waiting.length > 0) setImmediate(beginNext, waiting)
+  return sessions
 }
 
 function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket: Duplex) => void): void {

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import { projectFolder } from './project-folder.ts'
 
 test('an error that quotes a sandbox is printed without its control sequences', async () => {
-  const message = 'Build failed: \x1b[2J\x1b]0;title\x07'
+  const message = 'Build failed: \x1b[2J\x1b]0;title\x07 gnp.\u202eexe'
   const server = http.createServer((_, response) => response.writeHead(400).end(JSON.stringify({ message })))
   await once(server.listen(0, '127.0.0.1'), 'listening')
   try {
@@ -24,7 +24,7 @@ test('an error that quotes a sandbox is printed without its control sequences', 
       () => assert.fail('it succeeded'),
       (error) => error,
     )
-    assert.deepEqual({ code, stderr }, { code: 1, stderr: 'Build failed: ?]0;title?\n' })
+    assert.deepEqual({ code, stderr }, { code: 1, stderr: 'Build failed: ?]0;title? gnp.?exe\n' })
   } finally {
     server.close()
   }

@@ -9,7 +9,7 @@ import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '..
 import { envCommand } from '../cli/env.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
-import { asJson, plainLines } from '../cli/output.ts'
+import { asJson, plainLines, withoutDirections } from '../cli/output.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
 import { CommandFailure } from '../cli/remote-process.ts'
@@ -183,11 +183,11 @@ function versionCommand(args: string[]): string {
 }
 
 function print(line: string): void {
-  process.stdout.write(`${line}\n`)
+  process.stdout.write(`${withoutDirections(line)}\n`)
 }
 
 function printAside(line: string): void {
-  process.stderr.write(`${line}\n`)
+  process.stderr.write(`${withoutDirections(line)}\n`)
 }
 
 const runParts = (): RunParts => ({
@@ -240,7 +240,7 @@ async function main([word = 'help', ...args]: string[]): Promise<number> {
 function report(error: unknown): number {
   const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
   if (wantsStacks())
-    process.stderr.write(`${detail}\n${error instanceof Error ? String(error.cause ?? '') : ''}\n`)
+    printAside(plainLines(`${detail}\n${error instanceof Error ? String(error.cause ?? '') : ''}`))
   // A message may quote a sandbox.
   else if (error instanceof AppError) printAside(plainLines(error.message))
   else {

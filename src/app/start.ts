@@ -10,7 +10,7 @@ import { raisePriority, restorePriority } from '../lib/priority.ts'
 import { currentRequestID } from '../lib/request-id.ts'
 import { startProgramsInThread } from '../lib/run-command.ts'
 import { buildAgentKit } from './agent-kit.ts'
-import { type Config, inheritedSockets, isKeptByJournal } from './config.ts'
+import { type Config, inheritedSockets } from './config.ts'
 import { openDashboard } from './dashboard-bundle.ts'
 import { type DataPaths, openDataFolder } from './data-folder.ts'
 import { lockDataFolder } from './data-lock.ts'
@@ -128,7 +128,8 @@ async function bringUp(
   const running = await serve({ ...node, config, paths, isolation, baseRootFolder, openDashboard, log })
   const { url, domain } = running.server
   const { apiKey } = running.credentials
-  const told = isKeptByJournal(process.stdout.isTTY) ? serviceLine : banner
+  // Others may read a file or a journal, so the key goes to a terminal only.
+  const told = process.stdout.isTTY ? banner : serviceLine
   process.stdout.write(told({ url, domain, apiKey }, describe(isolation)))
   if (isolation.warning !== undefined) process.stdout.write(`\nWARNING: ${isolation.warning}\n`)
   return running

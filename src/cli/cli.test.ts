@@ -7,7 +7,7 @@ import { UsageError } from './arguments.ts'
 import { banner, clientEnvironment, envCommand, serviceLine, shellExports } from './env.ts'
 import { keyVerbs } from './key.ts'
 import { nodeVerbs } from './node.ts'
-import { table } from './output.ts'
+import { asJson, listing, plainLines, table, withoutDirections } from './output.ts'
 import { pruneCommand } from './prune.ts'
 import { recoverCommand } from './recover.ts'
 import { teamVerbs } from './team.ts'
@@ -294,7 +294,7 @@ test('the banner contains the lines to paste', () => {
   }
 })
 
-test('a service does not write its key to the journal', () => {
+test('a start that no terminal shows does not write the key', () => {
   const text = serviceLine({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
   assert.match(text, /serves at .*bin\/warren env/)
   assert.ok(!text.includes('e2b_1'))
@@ -302,6 +302,20 @@ test('a service does not write its key to the journal', () => {
 
 test('a name with control characters cannot break the table', () => {
   assert.equal(table(['A', 'B'], [['x\n\x1b[31m', 'y']]), 'A        B\nx??[31m  y')
+})
+
+const turned = ['\u202e', '\u2066', '\u200f', '\u061c', '\u2028']
+
+test('characters that change the direction of a text are shown as question marks, and escaped in JSON', () => {
+  for (const mark of turned) {
+    const text = `gnp.${mark}exe`
+    const shown = [table(['A'], [[text]]), listing({ a: text }), plainLines(text), withoutDirections(text)]
+    for (const each of shown) assert.ok(each.includes('gnp.?exe'), JSON.stringify(each))
+    const json = asJson({ [text]: [text] })
+    assert.ok(!json.includes(mark))
+    assert.deepEqual(JSON.parse(json), { [text]: [text] })
+  }
+  assert.equal(withoutDirections('שלום, 👩‍💻, \x1b[32mgreen\x1b[0m'), 'שלום, 👩‍💻, \x1b[32mgreen\x1b[0m')
 })
 
 test('volume lists the volumes that were lost with nodes, and gives one back by its name or id', async () => {

@@ -65,7 +65,7 @@ The dashboard is at ${location.url}/dashboard; log in with the key above.
 `
 }
 
-/** The line that a service prints when it serves. It has no key, because many people may read the journal. */
+/** The line that a start prints elsewhere than in a terminal. It has no key, because others may read a journal or a file. */
 export const serviceLine = ({ url }: ServerLocation, isolation: string): string =>
   `Warren serves at ${url} (${isolation}). \`bin/warren env\` prints the key; the dashboard is at ${url}/dashboard.\n`
 

@@ -1,6 +1,18 @@
+/**
+ * Characters that reverse or isolate the direction of what follows, and separators of lines: with them a text from a sandbox or
+ * a server could show something else than it says.
+ */
+const directions = /[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** For everything that the command line prints, except the output of a user's own command. */
+export const withoutDirections = (text: string): string => text.replace(directions, '?')
+
 /** Columns for people. A cell never breaks its row, whatever it contains. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [headings, ...rows.map((row) => row.map((cell) => cell.replace(/\p{Cc}/gu, '?')))]
+  const lines = [
+    headings,
+    ...rows.map((row) => row.map((cell) => withoutDirections(cell.replace(/\p{Cc}/gu, '?')))),
+  ]
   const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
   return lines
     .map((line) => line.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '))
@@ -34,11 +46,13 @@ export function duration(ms: number): string {
   return `${Math.round(seconds / 86_400)} days`
 }
 
-export const asJson = (value: unknown): string => JSON.stringify(value, null, 2)
+export const asJson = (value: unknown): string => JSON.stringify(value, null, 2).replace(directions, escaped)
+
+const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 
 /** Removes control sequences that would move the cursor or change colours from a program's output. */
 export function plainLines(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is to be removed
   const plain = text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '')
-  return plain.trimEnd().replace(/(?![\t\n])\p{Cc}/gu, '?')
+  return withoutDirections(plain.trimEnd().replace(/(?![\t\n])\p{Cc}/gu, '?'))
 }

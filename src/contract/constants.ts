@@ -1,5 +1,7 @@
 /** Names and numbers that are the same for every part that speaks the wire. */
 export const envdPort = 49983
+/** The port of the code interpreter's server in its template. */
+export const interpreterPort = 49_999
 /** The agent version we report: every client feature gate is at or below it. */
 export const envdVersion = '0.6.13'
 /** Deprecated on the wire, constant since. */

@@ -50,7 +50,7 @@ export class DocsSite {
     if (name === 'search.json')
       return { status: 200, type: fileTypes['.json']!, body: await this.#searchIndex() }
     if (name === 'api') return this.#framed('api', renderApi(this.#readApi()))
-    if (name === 'decisions') return this.#framed(name, this.#decisions())
+    if (name === 'decisions') return this.#framed(name, await this.page('decisions/README'))
     if (this.titles().has(name)) return this.#framed(name, await this.page(name))
     const file = await this.#file(name)
     if (file) return file
@@ -84,13 +84,6 @@ export class DocsSite {
     return stdout
   }
 
-  /** The folder as a page, since pages link to it. */
-  #decisions(): RenderedPage {
-    const inFolder = [...this.titles()].filter(([name]) => name.startsWith('decisions/')).sort()
-    const items = inFolder.map(([name, title]) => `- [${title}](${name.replace('decisions/', '')}.md)`)
-    return renderMarkdown(`# Why things are as they are\n\n${items.join('\n')}`, 'decisions/index')
-  }
-
   #framed(name: string, page: RenderedPage): SiteAnswer {
     return { status: 200, type: html, body: framedPage(name, page, this.titles()) }
   }
@@ -101,7 +94,7 @@ export class DocsSite {
         .filter((file) => file.endsWith('.md'))
         .map((file) => posix.join(folder, file.slice(0, -'.md'.length)))
     const atRoot = rootPages.filter((name) => existsSync(join(this.#folder, `${name}.md`)))
-    return [...inDocs(''), ...inDocs('decisions'), ...atRoot]
+    return [...inDocs(''), ...inDocs('decisions'), ...inDocs('measurements'), ...atRoot]
   }
 
   #read(name: string): string {

@@ -48,7 +48,10 @@ function headOf({ request, run, destination, awaitsContinue, upgrade }: SandboxE
   const { ownHost, port } = destination
   const maskHost = run.maskHost(port)
   const agentToken = tokenInHost(request, destination, run.route)
-  return headForSandbox(request, { ownHost, maskHost, agentToken, awaitsContinue, upgrade: upgrade !== null })
+  const { route } = run
+  const ownTokens = [route.agentToken, route.trafficToken].filter((token) => token !== null)
+  const told = { ownHost, port, maskHost, agentToken, ownTokens, hostToken: route.hostToken }
+  return headForSandbox(request, { ...told, awaitsContinue, upgrade: upgrade !== null })
 }
 
 function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {

@@ -1,10 +1,10 @@
 /** The headers that the edge writes, keeps to itself, or removes from a sandbox's answers. */
 import type { IncomingMessage } from 'node:http'
-import { header, hopHeader } from '../contract/constants.ts'
-import { isAccessTokenShaped, isAdminTokenShaped, isApiKeyShaped } from '../core/team/team.ts'
+import { clientID, envdPort, header, hopHeader, interpreterPort } from '../contract/constants.ts'
 import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
+import { withoutOwnCredentials } from './own-credentials.ts'
 
 /** Set or checked by the edge, so never copied from a client. */
 export const ownedByEdge: ReadonlySet<string> = new Set([
@@ -33,6 +33,11 @@ const droppedOnSharedHost = new Set([
 
 export type ForwardOptions = {
   ownHost: string | null
+  port: number
+  /** The tokens of the sandbox, which only Warren's own programs in it get from a client. */
+  ownTokens?: readonly string[] | undefined
+  /** The client ID that stands for the agent's token in host names. */
+  hostToken?: string | undefined
   /** The Host that the service sees instead of the client's. */
   maskHost?: string | undefined
   /** The token that the edge shows the agent in the client's place. */
@@ -41,36 +46,26 @@ export type ForwardOptions = {
   upgrade: boolean
 }
 
-/**
- * Recognizes Warren's own credentials by their form: a service may use the same header names for its own
- * keys, and gets those. Otherwise a client that sends its Warren key with every request would reveal it to
- * whatever runs in the sandbox.
- */
-const isOwnCredential: Record<string, (value: string) => boolean> = {
-  [header.apiKey]: isApiKeyShaped,
-  [header.adminToken]: isAdminTokenShaped,
-  authorization: (value) => isAccessTokenShaped(value.replace(/^bearer +/i, '')),
-}
-
-function withoutOwnCredentials(headers: string[]): string[] {
-  return headers.filter((_, at) => {
-    const pair = at - (at % 2)
-    return !isOwnCredential[headers[pair]!.toLowerCase()]?.(headers[pair + 1]!.trim())
-  })
-}
+/** Ports of Warren's own programs in a sandbox, which check its token. */
+const takesOwnToken = (port: number): boolean => port === envdPort || port === interpreterPort
 
 /** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForSandbox(request: IncomingMessage, options: ForwardOptions): OutgoingHead {
-  const { awaitsContinue, upgrade, ownHost, maskHost, agentToken } = options
+  const { awaitsContinue, upgrade, ownHost, maskHost, agentToken, port, ownTokens = [] } = options
   const own = ownHost === null ? ownedOnSharedHost : ownedByEdge
   const head = outgoingHead(request, { own, awaitsContinue, upgrade, trailers: true })
-  const { host = '', authorization, [header.apiKey]: key, [header.adminToken]: admin } = request.headers
-  if (authorization ?? key ?? admin) head.headers = withoutOwnCredentials(head.headers)
+  head.headers = withoutOwnCredentials(head.headers, takesOwnToken(port) ? [] : ownTokens)
+  const host = hostFor(request, options)
   const { address, protocol } = originOf(request)
   head.headers.push('Host', maskHost ?? host, 'X-Forwarded-For', address)
   head.headers.push('X-Forwarded-Proto', protocol, 'X-Forwarded-Host', host)
   if (agentToken !== undefined) head.headers.push(header.accessToken, agentToken)
   return head
+}
+
+/** The client's Host. A service must not learn the client ID that stands for the agent's token. */
+function hostFor({ headers: { host = '' } }: IncomingMessage, { port, hostToken }: ForwardOptions): string {
+  return hostToken === undefined || port === envdPort ? host : host.replace(`-${hostToken}.`, `-${clientID}.`)
 }
 
 export type AnswerOptions = { ownHost: string | null; keepsTrailers: boolean; requestID: string }

@@ -50,7 +50,7 @@ export class LayerStore {
 
   static async open(options: LayerStoreOptions): Promise<LayerStore> {
     const store = new LayerStore(options)
-    mkdirSync(store.#layers, { recursive: true, mode: 0o711 })
+    mkdirSync(store.#layers, { recursive: true, mode: 0o700 })
     await Promise.all(readdirSync(store.#layers).map((name) => store.#takeOver(name)))
     await store.sync()
     return store
@@ -130,7 +130,7 @@ export class LayerStore {
     const linked = await ifPresent(readlink(join(folder, 'root')).catch(notALink))
     if (linked === rootFolder && this.#read(nameOf(diffID))) return
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
-    await mkdir(partial, { mode: 0o711 })
+    await mkdir(partial, { mode: 0o700 })
     await symlink(rootFolder, join(partial, 'root'))
     const layer: StoredLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
     await writeRecord(partial, layer)

@@ -1,5 +1,6 @@
 /** Runs a cell in the code interpreter of a sandbox, and limits the size of its results. */
 import type { IncomingMessage } from 'node:http'
+import { interpreterPort } from '../contract/constants.ts'
 import { AppError } from '../lib/app-error.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
@@ -16,7 +17,6 @@ export type CodeOutcome = {
   failed: boolean
 }
 
-const interpreterPort = 49_999
 const shownCharacters = 30_000
 const mostBytes = 32 * 1024 * 1024
 const mostImages = 4

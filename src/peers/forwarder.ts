@@ -114,8 +114,8 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     return this.#parts.router.takeOver(sandboxID, options)
   }
 
-  whyMissing(what: Owned): Promise<AppError | undefined> {
-    return this.#parts.router.whyMissing(what)
+  whyMissing(what: Owned, error: AppError): Promise<AppError | undefined> {
+    return this.#parts.router.whyMissing(what, error)
   }
 
   async send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome> {

@@ -1,4 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
+import { listIsFull, listLimits } from '../core/team/list-limits.ts'
 import type { Template, TemplateBuild, TemplateName } from '../core/template/template.ts'
 import type { BuildLimit, FreshTemplate } from '../core/template/template-store.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -12,6 +13,7 @@ export async function insertTemplate(
   template: Template,
   names: readonly TemplateName[],
 ): Promise<void> {
+  if (template.teamID !== null) await refuseFullTeam(transaction, template.teamID)
   await transaction.insertInto('templates').values(templateRow(template)).execute()
   for (const [position, { namespace, alias }] of names.entries()) {
     const row = { namespace: namespace ?? '', alias, template_id: template.templateID, position }
@@ -23,6 +25,21 @@ export async function insertTemplate(
         throw isAppError(cause, 'already_exists') ? nameIsTaken({ namespace, alias }, cause) : cause
       })
   }
+}
+
+/** Locks the team, so that concurrent requests cannot exceed the limit together. */
+async function refuseFullTeam(transaction: Transaction<Tables>, teamID: string): Promise<void> {
+  await lockTeam(transaction, teamID)
+  const { total } = await transaction
+    .selectFrom('templates')
+    .select(({ fn }) => fn.countAll<number>().as('total'))
+    .where('team_id', '=', teamID)
+    .executeTakeFirstOrThrow()
+  const { templatesPerTeam } = listLimits
+  if (total < templatesPerTeam) return
+  throw listIsFull(
+    `A team can have at most ${templatesPerTeam} templates and snapshots: delete those it does not need`,
+  )
 }
 
 export async function insertBuild(
@@ -37,6 +54,26 @@ export async function insertBuild(
     .values({ ...buildRow(build), node_id: nodeID })
     .execute()
   await insertAssignments(transaction, build.templateID, build.buildID, tags, build.createdAt)
+  await forgetFailedBuilds(transaction, build.templateID)
+}
+
+/** Requests that supersede each other leave a failed build each. */
+async function forgetFailedBuilds(transaction: Transaction<Tables>, templateID: string): Promise<void> {
+  await transaction
+    .deleteFrom('template_builds')
+    .where('id', 'in', (where) =>
+      where
+        .selectFrom('template_builds as failed')
+        .select('failed.id')
+        .where('failed.template_id', '=', templateID)
+        .where('failed.status', '=', 'error')
+        .orderBy('failed.created_at', 'desc')
+        .orderBy('failed.id')
+        // All that follow: SQLite has no offset without a limit.
+        .limit(1_000_000)
+        .offset(listLimits.keptFailedBuildsPerTemplate),
+    )
+    .execute()
 }
 
 export type LimitedBuild = {

@@ -15,7 +15,7 @@ import { allKeepArriving } from './keeps-arriving.ts'
 import { loseVolumes } from './lost-volumes.ts'
 import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
 import { changedColumns, sandboxOf } from './sandbox-row.ts'
-import { type RowUpdate, updateAndTell } from './sandbox-update.ts'
+import { nextVersion, type RowUpdate, updateAndTell } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 
 const withNode = 'The node of this build was forgotten. Build the template again.'
@@ -34,12 +34,23 @@ export function forgetNode(
       .executeTakeFirst()
     if (!gone) return undefined
     await disownCondemned(transaction, nodeID)
+    await renewVersions(transaction, nodeID)
     return {
       sandboxes: await loseSandboxes(transaction, vault, nodeID, at),
       builds: await failBuilds(transaction, nodeID, at),
       volumes: await loseVolumes(transaction, nodeID, at),
     }
   })
+}
+
+/** A statement that the node sent before it went down, and that takes effect from now on, finds no row that it may change. */
+async function renewVersions(transaction: Transaction<Tables>, nodeID: string): Promise<void> {
+  await transaction
+    .updateTable('sandboxes')
+    .set(nextVersion)
+    .where('node_id', '=', nodeID)
+    .where('state', '=', 'paused')
+    .execute()
 }
 
 async function loseSandboxes(
@@ -69,8 +80,10 @@ async function loseSandboxes(
       continue
     }
     const type = eventOfMove(state, 'killing')
-    const isLost = state !== 'killing'
-    const endReason = isLost ? 'lost' : (row.end_reason ?? 'killed')
+    // Its team never saw it, and may create it again with the same key.
+    const isNew = state === 'creating'
+    const isLost = state !== 'killing' && !isNew
+    const endReason = isNew ? 'create_failed' : isLost ? 'lost' : (row.end_reason ?? 'killed')
     const update = {
       // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
@@ -79,6 +92,8 @@ async function loseSandboxes(
       news: type && { type },
     }
     const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+    if (isEnded && isNew)
+      await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
     if (isEnded && isLost) lost++
   }
   return lost

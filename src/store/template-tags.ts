@@ -1,4 +1,5 @@
 import type { Kysely, Transaction } from 'kysely'
+import { listIsFull, listLimits } from '../core/team/list-limits.ts'
 import type { TagAssignment, TemplateName } from '../core/template/template.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Tables } from './tables.ts'
@@ -122,9 +123,9 @@ export async function insertAssignments(
   at: number,
 ): Promise<void> {
   if (tags.length === 0) return
-  const { last } = await transaction
+  const { last, before } = await transaction
     .selectFrom('template_tags')
-    .select((select) => select.fn.max('sequence').as('last'))
+    .select(({ fn }) => [fn.max('sequence').as('last'), fn.count<number>('tag').distinct().as('before')])
     .where('template_id', '=', templateID)
     .executeTakeFirstOrThrow()
   const assignments = tags.map((tag, index) => ({
@@ -135,6 +136,49 @@ export async function insertAssignments(
     assigned_at: at,
   }))
   await transaction.insertInto('template_tags').values(assignments).execute()
+  const { after } = await transaction
+    .selectFrom('template_tags')
+    .select(({ fn }) => fn.count<number>('tag').distinct().as('after'))
+    .where('template_id', '=', templateID)
+    .executeTakeFirstOrThrow()
+  const { tagsPerTemplate } = listLimits
+  if (after > tagsPerTemplate && after > before) {
+    throw listIsFull(
+      `A template can have at most ${tagsPerTemplate} tags: remove those that are no longer used`,
+    )
+  }
+  await forgetOldAssignments(transaction, templateID, tags)
+}
+
+/** An assignment to a ready build counts only until the next one. A few are kept for nodes that lack the newest build. */
+async function forgetOldAssignments(
+  transaction: Transaction<Tables>,
+  templateID: string,
+  tags: readonly string[],
+): Promise<void> {
+  const ranked = transaction
+    .selectFrom('template_tags as assigned')
+    .innerJoin('template_builds as built', 'built.id', 'assigned.build_id')
+    .select(({ fn }) => [
+      'assigned.sequence',
+      fn
+        .agg<number>('row_number')
+        .over((over) => over.partitionBy('assigned.tag').orderBy('assigned.sequence', 'desc'))
+        .as('rank'),
+    ])
+    .where('assigned.template_id', '=', templateID)
+    .where('assigned.tag', 'in', tags)
+    .where('built.status', '=', 'ready')
+  await transaction
+    .deleteFrom('template_tags')
+    .where('template_id', '=', templateID)
+    .where('sequence', 'in', (where) =>
+      where
+        .selectFrom(ranked.as('ranked'))
+        .select('ranked.sequence')
+        .where('ranked.rank', '>', listLimits.keptAssignmentsPerTag),
+    )
+    .execute()
 }
 
 export async function removeTags(

@@ -28,6 +28,8 @@ export type BenchMachine = {
   isolations: readonly Isolation[]
   signal: AbortSignal
   warren(isolation: Isolation, mode?: WarrenMode): Promise<Warren>
+  /** One of another checkout, started by that one's launcher. */
+  earlierWarren(isolation: Isolation, program: string, mode?: 'cold'): Promise<Warren>
   /** One that remembers nothing and has made nothing ahead, for as long as the work takes. One of them at a time. */
   withNewWarren<T>(isolation: Isolation, work: (warren: Warren) => Promise<T>): Promise<T>
   /** The root folder of the base template. */
@@ -52,7 +54,7 @@ const subnetOf = (isolation: Isolation, number: number): string =>
 
 /** A server of its own for each mode, which starts with nothing in its database. */
 const modes: Record<
-  'warm' | 'new' | WarrenMode,
+  'warm' | 'new' | 'earlier' | 'earlier-cold' | WarrenMode,
   { name: string; number: number; settings?: () => Settings }
 > = {
   warm: { name: 'bench', number: 219 },
@@ -61,6 +63,9 @@ const modes: Record<
   new: { name: 'bench-new', number: 222 },
   work: { name: workWarren, number: 218, settings: workSettings },
   gpu: { name: 'bench-gpu', number: 223, settings: gpuSettings },
+  // With numbers of modes that no benchmark uses beside them.
+  earlier: { name: 'bench-earlier', number: 222 },
+  'earlier-cold': { name: 'bench-earlier-cold', number: 223, settings: () => noWarmPool },
 }
 
 function gpuSettings(): Settings {
@@ -77,12 +82,13 @@ function gpuSettings(): Settings {
   }
 }
 
-function startFor(isolation: Isolation, mode: keyof typeof modes): Promise<Warren> {
+function startFor(isolation: Isolation, mode: keyof typeof modes, program?: string): Promise<Warren> {
   const { name, number, settings } = modes[mode]
   if (mode === 'work') shareTemplates(isolation)
   return startWarren(isolation, {
     name,
     portOffset: number - 169,
+    ...(program !== undefined && { program }),
     settings: {
       // The benchmark of templates has its registry there.
       WARREN_PRIVATE_REGISTRIES: '127.0.0.1',
@@ -121,6 +127,10 @@ export function openBenchMachine(options: BenchMachineOptions): BenchMachine {
     warren: (isolation, mode) => {
       const name = `Warren (${[isolation, mode].filter(Boolean).join(', ')})`
       return once(name, () => startFor(isolation, mode ?? 'warm'), stopWarren)
+    },
+    earlierWarren: (isolation, program, mode) => {
+      const kind = mode === 'cold' ? 'earlier-cold' : 'earlier'
+      return once(`Warren (${isolation}, ${kind})`, () => startFor(isolation, kind, program), stopWarren)
     },
     async withNewWarren(isolation, work) {
       const warren = await startFor(isolation, 'new')

@@ -1,6 +1,6 @@
 /**
  * `npm run bench [-- name …] [--long] [--rounds 5] [--count 20] [--isolation container] [--no-docker]
- * [--nodes 1000] [--sandboxes 10000]`
+ * [--nodes 1000] [--sandboxes 10000] [--before FOLDER]`
  * Runs the named benchmarks; where none is named, those that take some ten minutes together, or with --long all of them,
  * with more rounds. Prints what each found, and keeps it at once as JSON and as a chart; `publish.ts` puts that into the
  * project's pages. Root only.
@@ -12,6 +12,7 @@ import { type Isolation, isolations } from '../support/warren.ts'
 import { type BenchMachine, openBenchMachine } from './bench-machine.ts'
 import { cluster } from './benchmarks/cluster.ts'
 import { commands } from './benchmarks/commands.ts'
+import { commits } from './benchmarks/commits.ts'
 import { controlPlane } from './benchmarks/control-plane.ts'
 import { cpu } from './benchmarks/cpu.ts'
 import { edge } from './benchmarks/edge.ts'
@@ -35,8 +36,8 @@ import { chartSvg } from './chart.ts'
 import { beOnlyRun } from './only-run.ts'
 import { newRun, previousReport, type Report, reportText, saveRun, targetsText } from './report.ts'
 
-/** `nodes` and `sandboxes`: of the cluster that is not real. */
-type Sizes = { rounds: number; count: number; nodes: number; sandboxes: number }
+/** `nodes` and `sandboxes`: of the cluster that is not real. `before`: the checkout that this one is compared with. */
+type Sizes = { rounds: number; count: number; nodes: number; sandboxes: number; before: string | undefined }
 type Benchmark = (machine: BenchMachine, sizes: Sizes) => Promise<Report>
 
 /** In this order: memory wants a server that has done nothing yet. */
@@ -65,8 +66,8 @@ const benchmarks: Record<string, Benchmark> = {
   cluster,
   work,
 }
-/** Only by name: they need a machine that few have. */
-const byName: Record<string, Benchmark> = { ...benchmarks, gpu }
+/** Only by name: they need what few machines have, a GPU or a second checkout. */
+const byName: Record<string, Benchmark> = { ...benchmarks, gpu, commits }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -79,6 +80,7 @@ const { values, positionals } = parseArgs({
     docker: { type: 'boolean', default: true },
     nodes: { type: 'string', default: '1000' },
     sandboxes: { type: 'string', default: '10000' },
+    before: { type: 'string' },
   },
 })
 
@@ -98,6 +100,7 @@ async function main(): Promise<number> {
     count: positive('count', values.count ?? (long ? '100' : '20')),
     nodes: positive('nodes', values.nodes),
     sandboxes: positive('sandboxes', values.sandboxes),
+    before: values.before,
   }
   const letNextBegin = beOnlyRun()
   const interrupt = new AbortController()

@@ -1,64 +1,34 @@
 /** One Warren whose port stays open while it restarts, as systemd keeps it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readlinkSync } from 'node:fs'
 import { Agent, get, type IncomingMessage } from 'node:http'
-import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, type TestContext, test } from 'node:test'
+import { after, before, test } from 'node:test'
 import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
-import { spawnBound } from '../support/spawn-bound.ts'
-import {
-  anyIsolation,
-  noWarmPool,
-  portOf,
-  repoFolder,
-  seat,
-  startWarren,
-  type Warren,
-} from '../support/warren.ts'
+import { type KeptPort, keepBusy, keepPort } from '../support/kept-port.ts'
+import { anyIsolation, noWarmPool, portOf, seat, startWarren, type Warren } from '../support/warren.ts'
 
-const keeperProgram = join(repoFolder, 'test/support/socket-keeper.py')
-const folder = mkdtempSync(join(tmpdir(), 'warren-port-'))
 const port = portOf(anyIsolation, seat)
-let keeper: ReturnType<typeof spawnBound>
+let kept: KeptPort
 let warren: Warren
 
 before(async () => {
-  const path = join(folder, 'keeper')
-  const args = [keeperProgram, 'keep', '127.0.0.1', String(port), path]
-  keeper = spawnBound('python3', args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  await once(keeper.stdout!, 'data')
-  const launcher = join(folder, 'warren')
-  const command = `exec python3 ${keeperProgram} start ${path} ${join(repoFolder, 'bin/warren')} "$@"`
-  writeFileSync(launcher, `#!/bin/sh\n${command}\n`)
-  chmodSync(launcher, 0o755)
+  kept = await keepPort(port)
   warren = await start(false, 0)
 })
 after(async () => {
   await warren?.stop()
-  keeper?.kill()
-  rmSync(folder, { recursive: true, force: true })
+  kept?.close()
 })
 
 const start = (keep: boolean, stopDelaySeconds: number) =>
   startWarren(anyIsolation, {
     keep,
     name: 'restarting',
-    program: join(folder, 'warren'),
+    program: kept.launcher,
     settings: { ...noWarmPool, WARREN_STOP_DELAY_SECONDS: String(stopDelaySeconds) },
   })
-
-/** Keeps the machine so busy that this process and Warren often wait for a CPU; the kernel ends it with this process. */
-function keepBusy(context: TestContext): void {
-  const spinning = Array.from({ length: 4 * availableParallelism() }, () =>
-    spawnBound('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' }),
-  )
-  context.after(() => {
-    for (const child of spinning) child.kill('SIGKILL')
-  })
-}
 
 test('clients that go on while Warren restarts on a busy machine see slow requests and no error', async (context) => {
   const sandbox = await Sandbox.create(warren.client)
@@ -101,7 +71,7 @@ test('no program that Warren starts has the port', async () => {
   const own = readlinkSync(`/proc/${warren.pid}/fd/3`)
   assert.match(own, /^socket:/)
   const holders = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && has(pid, own))
-  assert.deepEqual(new Set(holders), new Set([String(warren.pid), String(keeper.pid)]))
+  assert.deepEqual(new Set(holders), new Set([String(warren.pid), String(kept.pid)]))
   await sandbox.kill()
 })
 

@@ -56,10 +56,12 @@ function failureOf(
     WARREN_TEST_REQUIRE: '1',
   }
   const { stdout, stderr } = spawnSync('timeout', args, { cwd: folder, env, encoding: 'utf8' })
-  const named = new RegExp(`^ *(not )?ok \\d+ - ${pattern}$(?!.*# SKIP)`, 'm').exec(stdout)
-  if (!named) throw new Error(`'${title}' did not run in ${run}:\n${stdout}${stderr}`)
-  if (!named[1]) return undefined
-  const reason = /^ *error: (?:\|-\n *)?(.*(?:\n.*){0,3})/m.exec(stdout.slice(named.index))?.[1]
+  // A title that is composed of values names several tests.
+  const named = [...stdout.matchAll(new RegExp(`^ *(not )?ok \\d+ - ${pattern}$(?!.*# SKIP)`, 'gm'))]
+  if (named.length === 0) throw new Error(`'${title}' did not run in ${run}:\n${stdout}${stderr}`)
+  const failed = named.find(([, not]) => not)
+  if (!failed) return undefined
+  const reason = /^ *error: (?:\|-\n *)?(.*(?:\n.*){0,3})/m.exec(stdout.slice(failed.index))?.[1]
   return reason?.replaceAll(/\s+/g, ' ') ?? 'no reason'
 }
 

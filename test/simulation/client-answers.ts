@@ -8,7 +8,7 @@ import type { WatchedSandbox } from './row-watch.ts'
 import { writtenKey } from './simulated-agent.ts'
 import type { Core } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
-import { type Asked, create, made, nowAt, resumed, stillHeard, tellEnd, wishOf } from './told.ts'
+import { type Asked, create, earliestFromNow, made, resumed, stillHeard, tellEnd, wishOf } from './told.ts'
 import { Violation } from './violation.ts'
 
 const shortestRefreshMs = 15_000
@@ -88,21 +88,21 @@ export const sandboxAnswers = {
 
   async 'set-timeout'(asked) {
     const { core, team, ask, simulation } = asked
-    const before = nowAt(asked)
+    const earliest = earliestFromNow(asked)
     await core.service.setTimeout(team, ask.sandboxID!, ask.timeoutMs)
     if (!stillHeard(asked)) return ''
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
     entry.toldEnds = []
     // From the next step on: this request itself is no reason for an earlier end.
-    tellEnd(asked, Math.min(before, nowAt(asked)) + ask.timeoutMs, simulation.step + 1)
+    tellEnd(asked, earliest() + ask.timeoutMs, simulation.step + 1)
     return 'done'
   },
 
   async refresh(asked) {
     const { core, team, ask } = asked
-    const before = nowAt(asked)
+    const earliest = earliestFromNow(asked)
     await core.service.refresh(team, ask.sandboxID!, ask.timeoutMs)
-    tellEnd(asked, Math.min(before, nowAt(asked)) + Math.max(ask.timeoutMs, shortestRefreshMs))
+    tellEnd(asked, earliest() + Math.max(ask.timeoutMs, shortestRefreshMs))
     return 'done'
   },
 

@@ -78,8 +78,9 @@ async function passOn(asked: Asked): Promise<string> {
   const answerer = await answererFor(asked, { node: nodes[ask.node]!, core })
   return answer({ ...asked, core: answerer.core }).catch(async (error) => {
     // As src/api does: another node may have it by now.
-    const id = isAppError(error, 'not_found') ? ask.sandboxID : undefined
-    throw (id !== undefined && (await answerer.core.router.whyMissing({ kind: 'sandbox', id }))) || error
+    const id = ask.sandboxID
+    if (id === undefined || !isAppError(error, 'not_found')) throw error
+    throw (await answerer.core.router.whyMissing({ kind: 'sandbox', id }, error)) ?? error
   })
 }
 
@@ -225,10 +226,8 @@ function checkWhy({ simulation, ask }: Asked, error: unknown): void {
   const isKilled =
     isAppError(error, 'conflict') && /was killed while it was being created/.test(error.message)
   if (!isKilled) return
-  for (const { sandboxID, metadata, endReason } of watch.sandboxes.values()) {
+  for (const { sandboxID, metadata } of watch.sandboxes.values()) {
     if (metadata.ask !== String(ask.number) || ledger.killAsked.has(sandboxID)) continue
-    // Its node was forgotten meanwhile.
-    if (endReason === 'lost') continue
     const text = `${describeRequest(ask)} was told that ${shortID(sandboxID)} was killed, and nobody asked for that`
     report(new Violation('answer true', text))
   }

@@ -81,9 +81,10 @@ function checkToldEnds(
   }
 }
 
-/** What has ended by its row has no processes any more, unless the row ended because its node was forgotten. */
+/** What has ended by its row has no processes any more, unless its node was forgotten while it lived. */
 function checkNothingRuns(simulation: Simulation, { sandboxID, endReason, nodeID }: WatchedSandbox): void {
   if (!simulation.inWorld(sandboxID)?.running || simulation.forgotten.has(nodeID)) return
+  if (simulation.ownerOf(sandboxID).oldCopies.has(sandboxID)) return
   simulation.report(new Violation('no orphan', `${shortID(sandboxID)} has ended (${endReason}), and runs on`))
 }
 

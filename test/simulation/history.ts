@@ -9,11 +9,14 @@ import type { Action, Plan } from './plan.ts'
 import { Random } from './random.ts'
 import { type HistoryOptions, Simulation } from './simulation.ts'
 import { checkEachStep } from './step-checks.ts'
+import { countTurnsWaitedFor } from './turns-waited-for.ts'
 import { Violation } from './violation.ts'
 
 const mostSteps = 20_000
 const restMs = 130_000
 const closeMs = 5000
+/** As long as a round takes at rest. */
+const roundMs = 5000
 /** Maximum time of a sandbox without a row: two rounds of the reconciler more than its grace. */
 const unownedGraceMs = 420_000
 /** Longer than the lease of the process that sends to webhooks. */
@@ -86,7 +89,7 @@ class Scheduler {
       () => checkAtRest(this.#simulation),
       () => checkContent(this.#simulation, () => this.#rest(1000)),
       // What the last take-overs left on the disks of the nodes before.
-      async () => this.#simulation.plan.isCluster && this.#rest(),
+      async () => this.#simulation.plan.isCluster && this.#goRound(),
       () => this.#restForWebhooks(),
       () => checkAtRest(this.#simulation),
       () => checkClose(this.#simulation, () => this.#rest(closeMs)),
@@ -181,10 +184,19 @@ class Scheduler {
           ...nodes.map(({ clock }) => clock?.nextAt() ?? Number.POSITIVE_INFINITY),
           calls.nextAt() ?? Number.POSITIVE_INFINITY,
           time.elapsedMs < until ? until : Number.POSITIVE_INFINITY,
+          this.#simulation.nextLaterAt(),
         )
         await this.#advance(Math.max(0, next - time.elapsedMs))
       }
       await this.#drain()
+    }
+  }
+
+  /** Two rounds of all reconcilers, without the time between them. */
+  async #goRound(): Promise<void> {
+    for (let rounds = 2; rounds > 0; rounds--) {
+      for (const node of this.#simulation.nodes) if (!node.isGone) node.beginRound()
+      await this.#rest(roundMs)
     }
   }
 
@@ -199,9 +211,9 @@ class Scheduler {
     }
   }
 
-  /** Until every promise that could go on has; the second turn is for loops that give the event loop one themselves. */
+  /** Until every promise that could go on has. */
   async #drain(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve))
-    await new Promise((resolve) => setImmediate(resolve))
+    do await new Promise((resolve) => setImmediate(resolve))
+    while (countTurnsWaitedFor() > 0)
   }
 }

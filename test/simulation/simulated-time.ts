@@ -26,6 +26,8 @@ export class WallClock {
   readonly time: SimulatedTime
   skewMs = 0
   #latest = 0
+  /** After each jump: when it was, and the time that it told then. */
+  readonly #jumps: { elapsedMs: number; at: number }[] = []
 
   constructor(time: SimulatedTime) {
     this.time = time
@@ -34,6 +36,13 @@ export class WallClock {
   jump(ms: number): void {
     this.#latest = this.latest()
     this.skewMs += ms
+    this.#jumps.push({ elapsedMs: this.time.elapsedMs, at: this.now() })
+  }
+
+  /** The earliest time that it has told since then. */
+  earliestSince({ elapsedMs, at }: { elapsedMs: number; at: number }): number {
+    const jumped = this.#jumps.filter((jump) => jump.elapsedMs >= elapsedMs)
+    return Math.min(at, this.now(), ...jumped.map((jump) => jump.at))
   }
 
   /** The latest time that it ever told: what was decided before a jump back may take effect after it. */

@@ -8,9 +8,10 @@ import { suite, test } from 'node:test'
 import { countOf } from '../support/count-of.ts'
 import { commitSeed } from './commit-seed.ts'
 import { runHistory } from './history.ts'
-import { allProfiles, drawnProfiles } from './plan.ts'
+import { drawnProfiles } from './plan.ts'
 import { isOfCluster, planHistory } from './plan-history.ts'
 import { openDatabase } from './search.ts'
+import { nodeOptions } from './workers.ts'
 
 const script = join(import.meta.dirname, 'simulate.ts')
 const knownHistories = countOf({ short: 1500, long: 2000 })
@@ -23,7 +24,7 @@ const newHistories = countOf({ short: 0, long: 20_000 })
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
     const database = await openDatabase()
-    const inProfiles = allProfiles.map(
+    const inProfiles = drawnProfiles.map(
       (profile) => [5, { profile, ...(isOfCluster(profile) && { nodes: 3 }) }] as const,
     )
     for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }], ...inProfiles] as const) {
@@ -82,7 +83,7 @@ async function keepsEveryRule(first: number, count: number, options: string[] = 
 
 /** In a process of its own, where node:test does not watch every promise: that takes a third longer. */
 async function run(first: number, count: number, options: string[]): Promise<void> {
-  const words = [script, '--from', String(first), '--histories', String(count), ...options]
+  const words = [...nodeOptions, script, '--from', String(first), '--histories', String(count), ...options]
   const child = spawn(process.execPath, words, { stdio: ['ignore', 'pipe', 'inherit'] })
   const [said, [code]] = await Promise.all([text(child.stdout), once(child, 'close')])
   assert.equal(code, 0, said)

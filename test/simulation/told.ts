@@ -18,6 +18,13 @@ export const wishOf = ({ timeoutMs, memory }: Ask) => ({ timeoutMs: timeoutMs ||
 export const stillHeard = ({ simulation, ask }: Asked): boolean => simulation.ledger.underway.has(ask)
 export const nowAt = ({ simulation, ask }: Asked): number => simulation.nodes[ask.node]!.wall.now()
 
+/** The returned function tells the earliest time that the clock of the node has told since this call. */
+export function earliestFromNow({ simulation, ask }: Asked): () => number {
+  const [{ wall }, { elapsedMs }] = [simulation.nodes[ask.node]!, simulation.time]
+  const at = wall.now()
+  return () => wall.earliestSince({ elapsedMs, at })
+}
+
 /** Only this name, so that every connection goes to the gate. */
 const byName = { allowOut: ['allowed.test'], denyOut: ['0.0.0.0/0'] }
 

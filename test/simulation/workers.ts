@@ -22,6 +22,8 @@ type Alarm = { seed: number; profile: string; message: string }
 type Report = Batch & { alarms: Alarm[]; steps: number }
 
 const seedsPerBatch = 20
+/** A history makes many objects that live for a moment. */
+export const nodeOptions = ['--max-semi-space-size=64']
 const progressEveryMs = 30_000
 /** A process that takes longer for one batch is taken for an alarm: its history never comes to an end. */
 const mostBatchMs = 300_000
@@ -97,7 +99,7 @@ async function runWorker(
 ): Promise<void> {
   let child: ChildProcess | undefined
   for (let batch = nextBatch(); batch; batch = nextBatch()) {
-    child ??= fork(process.argv[1]!, ['--worker', ...words])
+    child ??= fork(process.argv[1]!, ['--worker', ...words], { execArgv: nodeOptions })
     const report = await ask(child, batch)
     if (report) note(report)
     else {

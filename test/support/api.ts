@@ -103,7 +103,11 @@ export async function openApi(options: OpenApiOptions = {}) {
     onAnswered: options.onAnswered ?? (() => {}),
     log: options.log ?? silentLog,
   })
-  const ask = async (method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE', url: string, more: Ask = {}) => {
+  const ask = async (
+    method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS',
+    url: string,
+    more: Ask = {},
+  ) => {
     const given = { host: '127.0.0.1:3000', 'x-api-key': key, ...more.headers }
     const headers = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined))
     const payload = more.body === undefined ? {} : { payload: JSON.stringify(more.body) }

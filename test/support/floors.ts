@@ -76,7 +76,17 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
       'context',
       'snapshot',
     ],
-    machine: ['record', 'device', 'process', 'disk', 'network', 'runtime', 'context', 'lifecycle'],
+    machine: [
+      'namespace',
+      'record',
+      'device',
+      'process',
+      'disk',
+      'network',
+      'runtime',
+      'context',
+      'lifecycle',
+    ],
     '.': [
       'record',
       'device',

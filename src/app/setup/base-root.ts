@@ -70,10 +70,10 @@ export async function makeBaseRoot(
   const hash = 'folder' in wanted ? await folderHash(wanted.folder) : recipe.recipeHash(wanted.recipe)
   const folder = join(parent, `base-${hash}`)
   if (existsSync(folder)) return { folder, hash }
-  await mkdir(parent, { recursive: true, mode: 0o711 })
+  await mkdir(parent, { recursive: true, mode: 0o700 })
   await removeLeftovers(parent)
   const partial = await mkdtemp(join(parent, `${partialPrefix}${hash}-`))
-  // apt drops its rights while it downloads, and must still get in.
+  // The folder becomes `/` for apt, which drops its rights while it downloads.
   await chmod(partial, 0o755)
   try {
     if (await fetchBase?.(basename(folder), partial, progress)) await rename(partial, folder)

@@ -27,7 +27,7 @@ export interface Forwarder<Exchange extends DoorExchange> {
    * Explains why this node did not find the object of a request that it was chosen to answer: another node
    * has it by now. Call it for an authorized client only. Undefined if no other node has it.
    */
-  whyMissing(what: Owned): Promise<AppError | undefined>
+  whyMissing(what: Owned, error: AppError): Promise<AppError | undefined>
   /**
    * The CPU and memory that the request needs, if the peer that passed it on can try other nodes when this
    * one is full.

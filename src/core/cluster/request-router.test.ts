@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { SandboxNotHere, sandboxNotFound } from '../sandbox/row/errors.ts'
 import type { ClusterNode } from './node.ts'
 import type { Owned, Owner } from './owner-store.ts'
 import { Owners } from './owners.ts'
@@ -104,4 +105,17 @@ test('a sandbox that its returned owner or another node has by now is not taken 
   nodes[0]!.silentMs = 0
   assert.equal(await router.takeOver('a', { memory: true }), false)
   assert.deepEqual(state.taken, [])
+})
+
+test('a row that came back to this node while a request looked for it is told as moving, and not as missing', async () => {
+  const row = { owner: { nodeID: 'one', isMovable: true } }
+  const { router } = newRouter(row, [])
+  assert.equal(
+    await router.whyMissing(sandbox, sandboxNotFound('a')),
+    undefined,
+    'such as one that is paused',
+  )
+  assert.equal((await router.whyMissing(sandbox, new SandboxNotHere('a')))?.code, 'unavailable')
+  row.owner = { nodeID: 'other', isMovable: true }
+  assert.equal((await router.whyMissing(sandbox, sandboxNotFound('a')))?.code, 'unavailable')
 })

@@ -3,6 +3,7 @@
  * Sends nothing: src/peers does that, and asks again if a peer reports that it is not the owner.
  */
 import { AppError, isAppError } from '../../lib/app-error.ts'
+import { SandboxNotHere } from '../sandbox/row/errors.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { awayAfterMs, type ClusterNode, isAway } from './node.ts'
@@ -145,11 +146,15 @@ export class RequestRouter {
     return true
   }
 
-  /** Another node may have taken the sandbox after `route` chose this node and before it answered. */
-  async whyMissing(what: Owned): Promise<AppError | undefined> {
+  /**
+   * After `route` chose this node and before it answered, another node may have taken the sandbox. If `error` says that there was no row
+   * here, a row that is here by now has come back meanwhile.
+   */
+  async whyMissing(what: Owned, error: AppError): Promise<AppError | undefined> {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
-    return owner && owner.nodeID !== membership.nodeID ? isMoving(what) : undefined
+    const isElsewhere = owner && owner.nodeID !== membership.nodeID
+    return isElsewhere || (owner && error instanceof SandboxNotHere) ? isMoving(what) : undefined
   }
 
   /** Finds the owner after a peer reported that it is not. The owner may be this node. */

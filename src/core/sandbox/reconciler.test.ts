@@ -307,6 +307,24 @@ describe('a sandbox that dies', () => {
   })
 })
 
+it('a death that is reported while an earlier one is looked at ends the sandbox with its own reason', async () => {
+  await using fixture = await openFixture()
+  const { service, team, driver, stores } = fixture
+  const { sandboxID } = await service.create(team, request())
+  const recover = driver.recover.bind(driver)
+  driver.recover = async (handle) => {
+    driver.recover = recover
+    // As a warm sandbox that could not be used and was started again.
+    driver.world.sandboxes.get(sandboxID)!.running = true
+    const there = await recover(handle)
+    driver.crash(sandboxID, { reason: 'out_of_memory' })
+    return there
+  }
+  driver.crash(sandboxID)
+  await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+  assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, 'out_of_memory')
+})
+
 it('a problem and an exit are forgotten when their sandbox is gone', async () => {
   await using fixture = await openFixture()
   const { service, team, driver, reconciler, faults } = fixture

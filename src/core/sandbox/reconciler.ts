@@ -127,12 +127,14 @@ export class Reconciler {
     await snapshots.sweep(inUse, { deleted: names })
   }
 
-  async #reconcileExit({ sandboxID }: SandboxExit): Promise<void> {
+  async #reconcileExit(exit: SandboxExit): Promise<void> {
+    const { sandboxID } = exit
     // An operation in progress notices the death by itself; wait for it, and reconcile the row that it leaves.
     await this.#parts.turns.take(sandboxID, ({ row, signal }) =>
       this.#reconcileInTurn(row, undefined, signal),
     )
-    this.#exits.delete(sandboxID)
+    // If this was an earlier start of the sandbox, the present one may have died meanwhile.
+    if (this.#exits.get(sandboxID) === exit) this.#exits.delete(sandboxID)
   }
 
   /** `seen` and `found` may be outdated: they only show whether to take the turn, which then looks again. */

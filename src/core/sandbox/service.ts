@@ -199,7 +199,7 @@ export class SandboxService {
         now.state === 'running'
           ? await this.#pauser.pause(now, { ...options, isAutomatic: false }, signal)
           : now
-      if (!paused) throw errors.killedWhile(sandboxID, 'paused')
+      if (!paused) throw await this.#turns.overtaken(now, 'paused')
       if (paused.state !== 'paused') throw errors.cannotPause(sandboxID, paused.state)
       // A pause that was joined may have taken a snapshot of another kind than this request asks for.
       if (paused.snapshot?.memory !== options.memory) throw errors.alreadyPaused(sandboxID)

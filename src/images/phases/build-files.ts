@@ -6,6 +6,7 @@ import { rmSync, type Stats, statSync, utimesSync } from 'node:fs'
 import { mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { listIsFull, listLimits } from '../../core/team/list-limits.ts'
 import type { BuildFiles, UploadedFiles } from '../../core/template/builder.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
@@ -17,6 +18,8 @@ import { UploadChecks } from './upload-checks.ts'
 const hashForm = /^[0-9a-f]{64}$/
 /** Maximum number of files, folders and links in the archive of one COPY. */
 const mostEntries = 1_000_000
+/** A build may still be about to use an archive for so long. */
+const inUseMs = 3_600_000
 
 /**
  * In whole milliseconds, never earlier than the time that `has` or `write` set: the file system stores
@@ -26,10 +29,12 @@ const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
   readonly #folder: string
+  readonly #mostFiles: number
   readonly #checks = new UploadChecks()
 
-  constructor(folder: string) {
+  constructor(folder: string, mostFiles: number = listLimits.uploadsPerTeam) {
     this.#folder = folder
+    this.#mostFiles = mostFiles
   }
 
   /** Removes, at the start, uploads that a crash cut off. */
@@ -63,6 +68,7 @@ export class StoredBuildFiles implements BuildFiles {
     const beside = `${path}.${randomHex(8)}.partial`
     await mkdir(join(this.#folder, teamID), { recursive: true, mode: 0o700 })
     signal?.throwIfAborted()
+    await this.#makeWay(teamID)
     try {
       await this.#receive(beside, body, { teamID, maxBytes, signal })
       // The kernel's own time lags behind the clock that dates builds.
@@ -81,6 +87,19 @@ export class StoredBuildFiles implements BuildFiles {
     } finally {
       await rm(beside, { force: true })
     }
+  }
+
+  /** Removes the archive that was used longest ago if the team has as many as it may have. One in use makes no way. */
+  async #makeWay(teamID: string): Promise<void> {
+    const names = await readdir(join(this.#folder, teamID))
+    if (names.length < this.#mostFiles) return
+    const uploads = (await this.list()).filter((each) => each.teamID === teamID)
+    const oldest = uploads.sort((one, other) => one.usedAt - other.usedAt)[0]
+    const isUnused = oldest !== undefined && oldest.usedAt < systemClock.now() - inUseMs
+    if (isUnused && this.remove(oldest)) return
+    throw listIsFull(
+      `A team can have at most ${this.#mostFiles} uploads that were used in the last hour: try again later`,
+    )
   }
 
   /** Writes the body to a new file while a worker checks it. Resolves when it is complete and acceptable. */

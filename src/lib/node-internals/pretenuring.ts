@@ -2,7 +2,7 @@ import { setFlagsFromString } from 'node:v8'
 
 /**
  * Stops V8 from placing the short-lived objects of requests in the old generation, which it learns from objects of a thousand
- * long-lived tunnels: docs/decisions/0082-measurements-of-commands-and-the-edge.md. Call this once the server serves. The flag
+ * long-lived tunnels: docs/measurements/commands-and-the-edge.md. Call this once the server serves. The flag
  * makes V8 reject code caches, Node's own included, so a start with the flag on the command line would compile everything.
  */
 export function stopPretenuring(): void {

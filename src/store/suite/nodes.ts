@@ -1,13 +1,27 @@
 /** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
+import { idleLoad } from '../../../test/support/idle-load.ts'
 import { awayAfterMs, isAway, newNodeRunID } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
+import { defaultTeamLimits } from '../../core/team/team.ts'
 import type { Volume } from '../../core/volume/volume.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
-import { aBuild, insertSandboxIn, insertTeam, insertTemplate, time } from './rows.ts'
+import {
+  aBuild,
+  aSandbox,
+  aSnapshot,
+  haveTemplate,
+  insertPaused,
+  insertSandboxIn,
+  insertTeam,
+  insertTemplate,
+  storePaused,
+  takePaused,
+  time,
+} from './rows.ts'
 import { aVolume } from './volumes.ts'
 
 export type PairTest = (
@@ -29,6 +43,8 @@ export function nodeSuite(pairTest: PairTest): void {
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
   pairTest('any node finds the owner of a sandbox, a build and a volume', ownersAreFound)
   pairTest('only a node that is away can be forgotten, and its sandboxes end with it', forgottenNodesLoseAll)
+  pairTest('a create of a forgotten node is given up, and its key is free', createsOfForgottenNodesAreGivenUp)
+  pairTest('a resume of a forgotten node does not take effect any more', lateResumesOfForgottenNodes)
   pairTest('a volume of a forgotten node can be recovered on the node that has its disk', lostVolumesComeBack)
   pairTest('lost volumes go with their team', lostVolumesGoWithTheirTeam)
 }
@@ -44,21 +60,7 @@ export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): Joini
     cpuCount: 4,
     memoryMB: 8192,
   },
-  load: {
-    freeCPU: 8,
-    freeMemoryMB: 8192,
-    availableMemoryMB: 4096,
-    allocatedCPU: 0,
-    allocatedMemoryMB: 0,
-    sandboxes: 0,
-    starting: 0,
-    createSuccesses: 0,
-    createFails: 0,
-    cpuPercent: 0,
-    disk: { mountPoint: '/', filesystemType: 'ext4', device: '/dev/vda', usedBytes: 1, totalBytes: 2 },
-    warmTemplates: [],
-    buildsAtHand: [],
-  },
+  load: idleLoad,
   ...changes,
 })
 
@@ -225,6 +227,39 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
     { order: 'desc', offset: 0, limit: 1 },
   )
   assert.equal(event?.type, 'killed')
+}
+
+async function createsOfForgottenNodesAreGivenUp(one: Stores, other: Stores): Promise<void> {
+  const { teamID } = await insertTeam(one)
+  const node = aNode('one')
+  await one.nodes.join(node)
+  await haveTemplate(one)
+  const claim = { key: 'mine', requestHash: 'hash', attemptKey: undefined }
+  const insert = async (stores: Stores) => {
+    const sandbox = aSandbox(teamID)
+    return { ...sandbox, ...(await stores.sandboxes.insertWithinLimits(sandbox, defaultTeamLimits, claim)) }
+  }
+  const begun = await insert(one)
+  await one.nodes.leave(node)
+  assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 0, builds: 0, volumes: 0 })
+  const row = await one.sandboxes.find(begun.sandboxID)
+  assert.deepEqual([row?.state, row?.endReason], ['ended', 'create_failed'])
+  assert.equal((await insert(other)).inserted, true)
+}
+
+/** The statement was on its way to the database when its process died. */
+async function lateResumesOfForgottenNodes(one: Stores, other: Stores): Promise<void> {
+  const team = await insertTeam(one)
+  const node = aNode('one')
+  await one.nodes.join(node)
+  const paused = await insertPaused(one, team.teamID, aSnapshot())
+  await storePaused(one, paused, { at: time, needs: null })
+  await one.nodes.leave(node)
+  await other.nodes.forget('one', time, 0)
+  const late = await one.sandboxes.resumeWithinLimits(paused, team.limits, { runID: 'late' })
+  assert.deepEqual(late, { moved: undefined })
+  assert.equal((await one.sandboxes.find(paused.sandboxID))?.state, 'paused')
+  assert.equal(await takePaused(other, paused.sandboxID, 'taken'), true)
 }
 
 async function lose(one: Stores, other: Stores, teamID: string, name: string): Promise<Volume> {

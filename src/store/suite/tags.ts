@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { listLimits } from '../../core/team/list-limits.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { aBuild, insertTemplate, time } from './rows.ts'
@@ -152,6 +153,28 @@ function assigning(storeTest: StoreTest): void {
 }
 
 function removing(storeTest: StoreTest): void {
+  storeTest('assignments that no longer count are forgotten, and none that does', async (stores) => {
+    const { templates } = stores
+    const { templateID } = await insertTemplate(stores)
+    const first = aBuild(templateID, { status: 'ready', createdAt: time })
+    const waiting = aBuild(templateID, { status: 'waiting', createdAt: time + 1 })
+    for (const build of [first, waiting]) await templates.insertBuild(build, ['v1', 'stable'])
+    for (let round = 0; round < 3 * listLimits.keptAssignmentsPerTag; round++) {
+      await templates.assignTags(templateID, first.buildID, ['v1'], time + 2 + round)
+      // Builds that are not ready hide no earlier one, however many they are.
+      await templates.assignTags(templateID, waiting.buildID, ['stable'], time + 2 + round)
+    }
+    const found = await templates.listTags(templateID)
+    assert.deepEqual(
+      found.map(({ tag, buildID }) => [tag, buildID]),
+      [
+        ['stable', first.buildID],
+        ['v1', first.buildID],
+      ],
+    )
+    assert.equal((await templates.findReadyBuild(templateID, 'stable'))?.buildID, first.buildID)
+  })
+
   storeTest(
     'a removed tag is removed with all its assignments, and only from that template',
     async (stores) => {

@@ -2,8 +2,20 @@ import { AppError, type ErrorCode, isAppError } from '../../../lib/app-error.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type { ExceededLimit } from './sandbox-store.ts'
 
-export const sandboxNotFound = (sandboxID: string) =>
-  new AppError('not_found', `Sandbox "${sandboxID}" doesn't exist or you don't have access to it`)
+const notFoundText = (sandboxID: string) =>
+  `Sandbox "${sandboxID}" doesn't exist or you don't have access to it`
+
+export const sandboxNotFound = (sandboxID: string) => new AppError('not_found', notFoundText(sandboxID))
+
+/**
+ * The node that was asked had no row of the sandbox when it looked. Another node may have the row, or may have had it at that
+ * moment. Clients get the same answer as to an unknown ID.
+ */
+export class SandboxNotHere extends AppError {
+  constructor(sandboxID: string) {
+    super('not_found', notFoundText(sandboxID))
+  }
+}
 
 export const sandboxEnds = (sandboxID: string) =>
   new AppError('conflict', `Sandbox "${sandboxID}" is being killed`, { retry: { should: false } })
@@ -92,6 +104,22 @@ export const timeWasOver = (sandboxID: string, doing: string) =>
     `The timeout of sandbox "${sandboxID}" ended before the database confirmed that the sandbox had been ${doing}: it did not ` +
       'answer for that long. Create a new sandbox.',
     { retry: { should: false } },
+  )
+
+/** The operator has forgotten the node that worked on it. */
+export const lostWhile = (sandboxID: string, doing: string) =>
+  new AppError(
+    'conflict',
+    `Sandbox "${sandboxID}" was lost while it was being ${doing}, because its node was forgotten. Create a new sandbox.`,
+    { retry: { should: false } },
+  )
+
+/** Its node was forgotten and it is as it was before, or another node has it by now. */
+export const changedWhile = (sandboxID: string, doing: string) =>
+  new AppError(
+    'unavailable',
+    `Sandbox "${sandboxID}" was changed by another node while it was being ${doing}; try again in a moment.`,
+    { retry: { should: true, afterSeconds: 1 } },
   )
 
 /** `isPaused`: the row says so. Otherwise the reconciler still has to find out what is left of the resume. */
@@ -193,9 +221,13 @@ export const idempotencyOutcomeUnknown = () =>
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
 
-/** For the log: the node that passed the request on no longer waits for an answer. */
+/** The node that passed the create on no longer waits for an answer, or the node that creates it was forgotten. */
 export const createGivenUp = () =>
-  new AppError('unavailable', 'The node that passed this create on has given it up, so nothing was created.')
+  new AppError(
+    'unavailable',
+    'Another node gave this create up before the sandbox ran, so nothing was created; try again.',
+    { retry: { should: true, afterSeconds: 1 } },
+  )
 
 /** `why` names the shortage for which the sandbox is frozen. */
 export const standsStill = (why: string) => new AppError('no_space', why)

@@ -7,7 +7,7 @@ import type { AppError } from '../../../lib/app-error.ts'
 import { type InTurn, Turns } from '../../../lib/turns.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
 import type { TeamLimits } from '../../team/team.ts'
-import { killedWhile, timeWasOver } from './errors.ts'
+import * as errors from './errors.ts'
 import type { NewSandbox, Sandbox, SandboxOptions, SandboxSnapshot, SandboxState } from './sandbox.ts'
 import type { ExceededLimit, IdempotencyClaim, SandboxChanges, SandboxStore } from './sandbox-store.ts'
 
@@ -47,10 +47,14 @@ export class SandboxTurns extends Turns<Sandbox> {
     return to !== 'killing' && row?.state === to && row.runID === runID ? row : undefined
   }
 
-  /** The error for a caller whose move came too late, because the sandbox was ended meanwhile. */
+  /** The error for a caller whose move came too late, because the row was changed meanwhile. */
   async overtaken({ sandboxID }: SandboxInTurn, doing: string): Promise<AppError> {
     const row = await this.read(sandboxID)
-    return row?.endReason === 'timeout' ? timeWasOver(sandboxID, doing) : killedWhile(sandboxID, doing)
+    if (!row?.endReason) return errors.changedWhile(sandboxID, doing)
+    if (row.endReason === 'create_failed') return errors.createGivenUp()
+    if (row.endReason === 'lost') return errors.lostWhile(sandboxID, doing)
+    const isOver = row.endReason === 'timeout' && doing !== 'paused'
+    return isOver ? errors.timeWasOver(sandboxID, doing) : errors.killedWhile(sandboxID, doing)
   }
 
   /** False also if the database does not say. */

@@ -16,7 +16,8 @@ export function running(sandbox: Sandbox): Sandbox {
 
 /** Returns the row if it belongs to the team and has not ended. */
 export function owned<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
-  if (!row || row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
+  if (!row) throw new errors.SandboxNotHere(sandboxID)
+  if (row.teamID !== team.teamID || row.state === 'ended') throw errors.sandboxNotFound(sandboxID)
   return row
 }
 
@@ -30,6 +31,7 @@ export function known<Row extends Sandbox>(team: Team, sandboxID: string, row: R
 
 /** A sandbox that is being created or killed is not found, as if it did not exist. */
 export function visible<Row extends Sandbox>(team: Team, sandboxID: string, row: Row | undefined): Row {
-  if (!row || row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
+  if (!row) throw new errors.SandboxNotHere(sandboxID)
+  if (row.teamID !== team.teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
   return row
 }

@@ -114,7 +114,7 @@ export class SandboxCopier {
       await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
       await arrivals.require(running, signal)
       const parent = await turns.move(running, 'snapshotting')
-      if (!parent) throw errors.killedWhile(sandboxID, 'copied')
+      if (!parent) throw await turns.overtaken(running, 'copied')
       const changes: { isCheckpointed?: true } = {}
       try {
         // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
@@ -145,7 +145,8 @@ export class SandboxCopier {
     row: Row | undefined,
     whenPaused: AppError,
   ): Row {
-    if (!row || row.teamID !== teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
+    if (!row) throw new errors.SandboxNotHere(sandboxID)
+    if (row.teamID !== teamID || !isVisible(row.state)) throw errors.sandboxNotFound(sandboxID)
     if (row.state === 'paused') throw whenPaused
     if (row.state !== 'running') throw errors.sandboxIsBusy(sandboxID, row.state)
     return row

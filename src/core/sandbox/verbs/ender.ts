@@ -43,7 +43,7 @@ export class SandboxEnder {
       for (;;) {
         const row = await sandboxes.find(sandboxID)
         // Another node has taken the sandbox since the caller saw it here: it is not ended.
-        if (!row) throw errors.sandboxNotFound(sandboxID)
+        if (!row) throw new errors.SandboxNotHere(sandboxID)
         if (row.state === 'ended') return
         // Moves from the state that was read, because that state decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }

@@ -171,7 +171,7 @@ export class Pauser {
       throw errors.pauseNotRecorded(sandboxID, cause)
     })
     // A kill came first: it waits for this and then removes the snapshot.
-    if (!paused) throw errors.killedWhile(sandboxID, 'paused')
+    if (!paused) throw await turns.overtaken(row, 'paused')
     appendLog(sandboxID, pausedEntry(changes.endAt, snapshot))
     log.info({ sandboxID, ...snapshot }, 'sandbox paused')
     onSnapshotTaken()

@@ -64,7 +64,7 @@ export type OciContext = {
   /** Serves memory that arrives while a sandbox runs. Undefined if this machine cannot do that. */
   pages: { program: string } | undefined
   /** One /sys for each number of CPUs, made on first use. */
-  sysSkeletons: JoinedWork<string>
+  sysSkeletons: JoinedWork<void>
 }
 
 /** Frees the CPUs and GPUs of a run that has ended. */

@@ -29,8 +29,8 @@ export async function writeBundle(
 ): Promise<void> {
   const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
   const flavour = flavourOf(record)
-  const sysFolder = await context.sysSkeletons.run(String(record.cpuCount), () =>
-    makeSysSkeleton(layout.sysSkeletons, record.cpuCount),
+  await context.sysSkeletons.run(String(record.cpuCount), () =>
+    makeSysSkeleton(layout.sysSkeleton(record.cpuCount), record.cpuCount),
   )
   const input = {
     flavour,
@@ -39,7 +39,6 @@ export async function writeBundle(
     agent,
     firstID: users?.firstID ?? uidBase,
     userNamespace: users?.namespace,
-    sysFolder,
     gpuNodes: gpuNodesOf(context.gpus, record),
     limitSwap: cgroups.countsSwap,
     openFilesLimit,

@@ -29,6 +29,7 @@ import { planRestore, type RestorePlan } from '../snapshot/restore.ts'
 import { type StartParts, writeBundle } from './bundle.ts'
 import { dismantle } from './dismantle.ts'
 import { runRuntime } from './run-runtime.ts'
+import { shownFolders } from './shown-folders.ts'
 
 const startLimitMs = 60_000
 
@@ -198,7 +199,16 @@ async function mountDisks(
   const owned = [...rootFolders(layout, folder, record), ...sharedFolders(layout, record)]
   if (users) await ownUsers?.cover(users, namespace, owned)
   const [roots, overlay] = [join(folder, rootsName), overlayOptions(record)]
-  await namespaces.do({ mountRoot: { namespace, roots, overlay, target: layout.rootMount } })
+  await namespaces.do({
+    mountRoot: {
+      namespace,
+      roots,
+      overlay,
+      target: layout.rootMount,
+      noSetuid: flavourOf(record).hasOwnKernel,
+      shown: shownFolders(layout, record),
+    },
+  })
   // Restored memory already has its mounts.
   if (!plan?.memory) await checkMountPoints(namespaces, namespace, layout.rootMount, record.mounts)
 }

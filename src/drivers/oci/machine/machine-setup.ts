@@ -3,7 +3,7 @@
  * that starts sandboxes in the same data folder. All of it outlives this process, and the next process takes it over.
  */
 import { readFileSync } from 'node:fs'
-import { chmod, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { processStart } from '../../../lib/process-start.ts'
@@ -24,6 +24,8 @@ const leastLimits = {
 }
 /** The value that systemd sets on every 64-bit machine. The kernel's default suits a machine with one user. */
 const pidMax = { path: '/proc/sys/kernel/pid_max', least: 4_194_304 }
+/** For root alone. */
+const closed = 0o700
 /** A worse metric than any real route has, so that the route only catches addresses that no sandbox has. */
 const blackholeMetric = '4278198272'
 
@@ -37,13 +39,7 @@ export async function setUpMachine(
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
   await refuseTakenSubnet(layout, subnet)
-  for (const folder of [layout.sandboxes, layout.disks]) await mkdir(folder, { recursive: true })
-  for (const folder of [layout.mountNamespaces, layout.diskMount, layout.rootMount, layout.runtimeStates]) {
-    await mkdir(folder, { recursive: true })
-  }
-  for (let number = 1; number <= mostDiskLayers; number++) {
-    await mkdir(layout.layerMount(number), { recursive: true })
-  }
+  await makeFolders(layout)
   await mountShown(layout)
   await makePrivateMount(layout.mountNamespaces)
   await cgroups.makeParent(layout.cgroupParent)
@@ -54,6 +50,29 @@ export async function setUpMachine(
   await raiseLimits()
   // Last, so that the kernel forwards nothing before the rules are in place.
   if (readFileSync(forwarding, 'utf8').trim() !== '1') await writeFile(forwarding, '1')
+}
+
+/** Also closes what an earlier release left open to other users of the machine. Sandboxes that run need no path any more. */
+async function makeFolders(layout: Layout): Promise<void> {
+  const { sandboxes, disks, mountNamespaces, diskMount, layerMounts, runtimeStates } = layout
+  for (const folder of [sandboxes, disks, mountNamespaces, diskMount, layerMounts, runtimeStates]) {
+    await mkdir(folder, { recursive: true })
+    await chmod(folder, closed)
+  }
+  for (const name of await readdir(sandboxes)) await chmod(layout.sandbox(name), closed)
+  for (const file of [layout.owner, layout.nextSlot]) await ifPresent(chmod(file, 0o600))
+  for (let number = 1; number <= mostDiskLayers; number++) {
+    await mkdir(layout.layerMount(number), { recursive: true })
+  }
+  for (const folder of [
+    layout.rootMount,
+    layout.kitMount,
+    layout.procMount,
+    layout.sysMount,
+    layout.gpuMount,
+  ]) {
+    await mkdir(folder, { recursive: true })
+  }
 }
 
 /** Limits the memory of all sandboxes together. Beyond the limit the kernel kills a sandbox's process and no other. */
@@ -163,5 +182,5 @@ async function takeOwnership(layout: Layout): Promise<void> {
       `Process ${pid} already runs sandboxes in this data folder; stop it or use another folder.`,
     )
   }
-  await writeFile(layout.owner, mine)
+  await writeFile(layout.owner, mine, { mode: 0o600 })
 }

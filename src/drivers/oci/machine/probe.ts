@@ -2,11 +2,14 @@
  * Checks whether this machine can run sandboxes, by trying each feature in namespaces that vanish at once.
  */
 import { readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import type { ProbeResult } from '../../../core/ports/driver.ts'
 import { errorText } from '../../../lib/app-error.ts'
+import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import type { OciContext } from '../context/context.ts'
 import { systemPackages, systemTools } from '../runtime/system-tools.ts'
+import { usersWithIDs } from './subordinate-ids.ts'
 
 type ProbeCheck = { reason: string; remedy: string; run(): Promise<unknown> }
 
@@ -39,7 +42,7 @@ export async function probeMachine(context: OciContext): Promise<ProbeResult> {
     }
   }
   const version = firstLine((await runCommand(context.runtime.binary, ['--version'])).stdout)
-  const notes = [`${context.runtime.binary}: ${version}`, ...(await cautions())]
+  const notes = [`${context.runtime.binary}: ${version}`, ...(await cautions(context))]
   return { usable: true, detail: notes.join('; ') }
 }
 
@@ -108,8 +111,22 @@ function needControllers(cgroups: OciContext['cgroups']): void {
   if (missing.length > 0) throw new Error(`missing: ${missing.join(', ')}`)
 }
 
+async function cautions(context: OciContext): Promise<string[]> {
+  return [...(await firewallCautions()), ...(await userCautions(context))]
+}
+
+/** Sandboxes under gVisor all run as these ids. A user of the machine who has them can send signals to sandboxes. */
+async function userCautions({ runtime, uidBase }: OciContext): Promise<string[]> {
+  if (runtime.flavour.hasOwnUsers) return []
+  const names = usersWithIDs((await ifPresent(readFile('/etc/subuid', 'utf8'))) ?? '', uidBase)
+  if (names.length === 0) return []
+  return [
+    `/etc/subuid gives ${names.join(', ')} the user ids as which sandboxes run (from ${uidBase}), so they can end sandboxes: give them others`,
+  ]
+}
+
 /** Docker and some firewalls drop forwarded packets by default; a rule of ours cannot override that. */
-async function cautions(): Promise<string[]> {
+async function firewallCautions(): Promise<string[]> {
   const { stdout } = await runCommand('nft', ['list', 'chains', 'ip']).catch(() => ({ stdout: '' }))
   const drops = /hook forward [^}]*policy drop/.test(stdout)
   return drops

@@ -3,7 +3,7 @@
  * its file system and its options, so these are on separate file systems: a container learns no path of this
  * machine.
  */
-import { mkdir, readdir, readFile, symlink } from 'node:fs/promises'
+import { chmod, mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
@@ -14,9 +14,12 @@ import type { Layout } from '../record/layout.ts'
  * them.
  */
 export async function mountShown(layout: Layout): Promise<void> {
-  await mkdir(layout.shown, { recursive: true })
+  for (const folder of [layout.shown, layout.agentMounts]) {
+    await mkdir(folder, { recursive: true })
+    await chmod(folder, 0o700)
+  }
   if (!(await isMounted(layout.shown))) {
-    await runCommand('mount', ['-t', 'tmpfs', '-o', 'mode=711,nosuid,nodev,noexec', 'warren', layout.shown])
+    await runCommand('mount', ['-t', 'tmpfs', '-o', 'mode=700,nosuid,nodev,noexec', 'warren', layout.shown])
   }
   for (const folder of [layout.shownProcs, layout.sysSkeletons]) await mkdir(folder, { recursive: true })
 }

@@ -28,10 +28,22 @@ export type ImagesTask = {
   layers: readonly MountedImage[]
 }
 export type MountedImage = { image: string; target: string }
-/** The folders of the overlay's options are relative to `roots`. */
-export type RootTask = { namespace: string; roots: string; overlay: string; target: string }
+/**
+ * The folders of the overlay's options are relative to `roots`. `shown`: folders that the sandbox's users could not reach where
+ * they are. `noSetuid`: programs of the root get no rights of their owners from this kernel.
+ */
+export type RootTask = {
+  namespace: string
+  roots: string
+  overlay: string
+  target: string
+  noSetuid: boolean
+  shown: readonly ShownFolder[]
+}
+export type ShownFolder = { source: string; target: string }
 
-const diskFlags = mountFlags.noDevices | mountFlags.noAccessTimes
+const rootFlags = mountFlags.noDevices | mountFlags.noAccessTimes
+const diskFlags = rootFlags | mountFlags.noSetuid
 /**
  * Inode tables need no zeroes in a file with holes: the kernel would write them, beside everything that runs.
  */
@@ -62,10 +74,17 @@ export function mountImages({ namespace, disk, layers }: ImagesTask): void {
   })
 }
 
-export function mountRoot({ namespace, roots, overlay, target }: RootTask): void {
+export function mountRoot({ namespace, roots, overlay, target, noSetuid, shown }: RootTask): void {
   inNamespace('mounts', namespace, () => {
     changeFolder(roots, roots)
-    mount({ source: 'overlay', target, type: 'overlay', flags: diskFlags, data: overlay })
+    mount({
+      source: 'overlay',
+      target,
+      type: 'overlay',
+      flags: noSetuid ? diskFlags : rootFlags,
+      data: overlay,
+    })
+    for (const { source, target } of shown) mount({ source, target, flags: mountFlags.bind })
   })
 }
 

@@ -13,6 +13,7 @@ const fileOf = { mounts: '/proc/thread-self/ns/mnt', network: '/proc/thread-self
 
 export const mountFlags = {
   readOnly: 1,
+  noSetuid: 2,
   noDevices: 4,
   noAccessTimes: 1024,
   bind: 4096,

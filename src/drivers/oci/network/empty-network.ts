@@ -33,7 +33,7 @@ export async function offerEmptyNetwork(
 ): Promise<void> {
   if (name === undefined) return
   const state = layout.runtimeState(slot)
-  await mkdir(state, { recursive: true, mode: 0o711 })
+  await mkdir(state, { recursive: true, mode: 0o700 })
   await rm(join(state, name), { force: true })
   await symlink(layout.emptyNetworkPath, join(state, name))
 }

@@ -34,7 +34,8 @@ export function createLayout(dataFolder: string, instance: string) {
   if (!/^[a-z0-9]{6}$/.test(instance)) {
     throw new AppError('invalid_argument', `"${instance}" is not an instance name: use six of a-z and 0-9.`)
   }
-  // A reboot must clear this folder; the sandbox's root must pass through it, so its mode is 0711.
+  // A reboot must clear this folder. Its mode is 0711, because the users of sandboxes pass through it to the mount points
+  // in their slots' namespaces. For other users of the machine those are empty, and everything else is closed.
   const run = `/run/warren-${instance}`
   return {
     instance,
@@ -55,9 +56,15 @@ export function createLayout(dataFolder: string, instance: string) {
     layerMount: (number: number) => join(run, 'layer', String(number)),
     /** Disks that sandboxes share. */
     sharedMount: (number: number) => join(run, 'shared', String(number)),
+    /** Mount points of a sandbox's agent, of its own files for /proc, of its /sys, and of the libraries of its GPUs. */
+    kitMount: join(run, 'kit'),
+    procMount: join(run, 'proc'),
+    sysMount: join(run, 'sys'),
+    gpuMount: join(run, 'gpu'),
     /** The files over those of /proc and /sys in containers, on a separate file system. */
     shown: join(run, 'shown'),
     sysSkeletons: join(run, 'shown', 'sys'),
+    sysSkeleton: (cpuCount: number) => join(run, 'shown', 'sys', `cpus-${cpuCount}`),
     shownProcs: join(run, 'shown', 'proc'),
     shownProc: (sandboxID: string) => join(run, 'shown', 'proc', sandboxID),
     /** Agents as they are mounted in containers. */

@@ -87,7 +87,7 @@ export class Records {
   async create(record: SandboxRecord): Promise<void> {
     const folder = this.#layout.sandbox(record.sandboxID)
     try {
-      mkdirSync(folder)
+      mkdirSync(folder, { mode: 0o700 })
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       throw new AppError('already_exists', `Sandbox ${record.sandboxID} exists already; stop it first.`)

@@ -56,9 +56,9 @@ export function restoredSpec(
     hostname: record.sandboxID,
     root: { ...saved.root, path: layout.rootMount },
     mounts: saved.mounts.map((mount) => {
-      if (mount.destination === agentMount) return { ...mount, source: record.agentFolder }
-      if (mount.destination === gpuMount) return { ...mount, source: record.gpus!.files }
-      return mount.destination === bootIDPath ? { ...mount, source: bootIDFile({ layout, record }) } : mount
+      if (mount.destination === agentMount) return { ...mount, source: layout.kitMount }
+      if (mount.destination === gpuMount) return { ...mount, source: layout.gpuMount }
+      return mount.destination === bootIDPath ? { ...mount, source: ownBootID(layout) } : mount
     }),
     linux: {
       ...linux,
@@ -84,7 +84,7 @@ export function containerSpec(input: ContainerInput) {
     mounts: [
       ...commonMounts(input, parts.devptsOptions),
       ...parts.mounts,
-      ...gpuMounts(record),
+      ...gpuMounts(input),
       ...sharedMounts(input),
     ],
     linux: {
@@ -169,8 +169,8 @@ function deviceRules(nodes: readonly DeviceNode[]) {
   ]
 }
 
-function gpuMounts({ gpus }: SandboxRecord): Mount[] {
-  return gpus ? [bindMount(gpus.files, gpuMount, ['rbind', 'ro', 'nosuid', 'nodev'])] : []
+function gpuMounts({ layout, record }: ContainerInput): Mount[] {
+  return record.gpus ? [bindMount(layout.gpuMount, gpuMount, ['rbind', 'ro', 'nosuid', 'nodev'])] : []
 }
 
 function cpuLimits({ cpuCount, cpus, background }: SandboxRecord) {
@@ -198,16 +198,9 @@ export function bindMount(
 
 export const bootIDPath = '/proc/sys/kernel/random/boot_id'
 
-type SandboxFiles = Pick<ContainerInput, 'layout' | 'record'>
+export const ownBootID = (layout: Layout): string => join(layout.procMount, bootIDName)
 
-export const bootIDFile = ({ layout, record }: SandboxFiles): string =>
-  join(layout.shownProc(record.sandboxID), bootIDName)
-
-function commonMounts(
-  { flavour, layout, record }: ContainerInput,
-  devptsOptions: readonly string[],
-): Mount[] {
-  const agentSource = flavour.showsOwnMachine ? record.agentFolder : layout.agentMount(record.agentFolder)
+function commonMounts({ layout, record }: ContainerInput, devptsOptions: readonly string[]): Mount[] {
   const shm = `size=${Math.max(64, Math.floor(record.memoryMB / 2))}m`
   return [
     { destination: '/proc', type: 'proc', source: 'proc', options: quietMount },
@@ -225,6 +218,6 @@ function commonMounts(
     },
     { destination: '/dev/shm', type: 'tmpfs', source: 'shm', options: [...quietMount, 'mode=1777', shm] },
     { destination: '/dev/mqueue', type: 'mqueue', source: 'mqueue', options: quietMount },
-    bindMount(agentSource, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
+    bindMount(layout.kitMount, agentMount, ['rbind', 'ro', 'nosuid', 'nodev']),
   ]
 }

@@ -1,5 +1,5 @@
 /** gVisor: every sandbox has its own kernel, a process of the host that runsc starts. */
-import { bindMount, bootIDFile, bootIDPath, processCountLimit, quietMount } from './container-spec.ts'
+import { bindMount, bootIDPath, ownBootID, processCountLimit, quietMount } from './container-spec.ts'
 import { gvisorMemoryMB, gvisorPidsLimits, machinePids } from './gvisor-limits.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 
@@ -44,7 +44,7 @@ export const gvisor: RuntimeFlavour = {
       devptsOptions: [],
       mounts: [
         { destination: '/sys', type: 'sysfs', source: 'sysfs', options: [...quietMount, 'ro'] },
-        bindMount(bootIDFile(input), bootIDPath),
+        bindMount(ownBootID(input.layout), bootIDPath),
       ],
       hostPidsLimit: host,
       // No masked paths instead of an empty list: gVisor's checkpoints drop empty lists, and the restore then

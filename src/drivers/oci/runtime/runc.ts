@@ -3,7 +3,7 @@
  * files.
  */
 import { join } from 'node:path'
-import { bindMount, bootIDFile, bootIDPath } from './container-spec.ts'
+import { bindMount, bootIDPath, ownBootID } from './container-spec.ts'
 import type { RuntimeFlavour } from './runtime-flavour.ts'
 import { seccompProfile } from './seccomp.ts'
 import { shownProcFiles } from './shown-machine.ts'
@@ -99,11 +99,9 @@ export const runc: RuntimeFlavour = {
     rlimits: [],
     devptsOptions: [`max=${mostTerminals}`],
     mounts: [
-      bindMount(input.sysFolder, '/sys'),
-      bindMount(bootIDFile(input), passedBootID),
-      ...shownProcFiles.map((name) =>
-        bindMount(join(input.layout.shownProc(input.record.sandboxID), name), `/proc/${name}`),
-      ),
+      bindMount(input.layout.sysMount, '/sys'),
+      bindMount(ownBootID(input.layout), passedBootID),
+      ...shownProcFiles.map((name) => bindMount(join(input.layout.procMount, name), `/proc/${name}`)),
     ],
     hostPidsLimit: input.pidsLimit,
     linux: { maskedPaths, readonlyPaths, seccomp: seccompProfile },

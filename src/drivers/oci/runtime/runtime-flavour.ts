@@ -73,8 +73,6 @@ export type ContainerInput = {
   firstID: number
   /** The user namespace to run in; undefined: the runtime makes one. */
   userNamespace: string | undefined
-  /** A read-only /sys, for a runtime that does not provide its own. */
-  sysFolder: string
   /** Device nodes of the machine that the sandbox gets for its GPUs. */
   gpuNodes: readonly DeviceNode[]
   /** The kernel accounts for swap here, so it can be forbidden. */

@@ -137,9 +137,8 @@ const procFile: Record<ProcFile, (state: MachineState) => string> = {
 }
 
 /** Shared by all sandboxes with the same number of CPUs, so it contains nothing else. */
-export async function makeSysSkeleton(parent: string, cpuCount: number): Promise<string> {
-  const folder = join(parent, `cpus-${cpuCount}`)
-  if (existsSync(folder)) return folder
+export async function makeSysSkeleton(folder: string, cpuCount: number): Promise<void> {
+  if (existsSync(folder)) return
   const making = `${folder}.making`
   await rm(making, { recursive: true, force: true })
   const cpu = join(making, 'devices', 'system', 'cpu')
@@ -153,5 +152,4 @@ export async function makeSysSkeleton(parent: string, cpuCount: number): Promise
     await rm(making, { recursive: true, force: true })
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
   })
-  return folder
 }

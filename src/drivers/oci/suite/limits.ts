@@ -114,6 +114,7 @@ echo alive`
     })
 
     it('it runs on as many CPUs as it was given and on no others', async () => {
+      assert.equal((await run('nproc')).trim(), '1')
       const two = await bench.sandbox({ cpuCount: 2 })
       assert.equal((await bench.run(two, 'nproc')).trim(), '2')
       await bench.driver.stop(two)

@@ -117,9 +117,10 @@ exec nsenter --net=/run/netns/${netns} python3 -c "$1"`
     return this.#printed.split(text).length - 1
   }
 
+  /** Whether it can open a connection, from an address to which sandboxes may send. */
   async connects(host: string, to: number): Promise<boolean> {
-    const script = `timeout 1 bash -c 'exec 3<>/dev/tcp/${host}/${to}'`
-    return runCommand('nsenter', [`--net=/run/netns/${this.#netns}`, 'bash', '-c', script]).then(
+    const script = `import socket; socket.create_connection(('${host}', ${to}), 1, ('${internet}', 0))`
+    return runCommand('nsenter', [`--net=/run/netns/${this.#netns}`, 'python3', '-c', script]).then(
       () => true,
       () => false,
     )

@@ -1,0 +1,47 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
+/** Breaks of what other users of the machine must not be able to do. */
+import type { Break } from './break.ts'
+
+const host = { file: 'test/security/promises/host.test.ts', isolation: 'gvisor' as const }
+
+export const hostBreaks: Break[] = [
+  {
+    name: 'data folder that everybody may pass',
+    fault: 'Other users of the machine may pass through the data folder.',
+    edits: [
+      {
+        file: 'src/app/data-folder.ts',
+        from: 'await chmod(folder, 0o700)',
+        to: 'await chmod(folder, 0o711)',
+      },
+    ],
+    ...host,
+    title: 'cannot read, change or run a file of the data folder',
+  },
+  {
+    name: 'files of sandboxes that everybody may read',
+    fault: 'What sandboxes show in /proc lies open in /run.',
+    edits: [
+      {
+        file: 'src/drivers/oci/machine/machine-setup.ts',
+        from: 'const closed = 0o700',
+        to: 'const closed = 0o755',
+      },
+    ],
+    ...host,
+    title: 'can go through no folder or mount of /run but empty mount points',
+  },
+  {
+    name: 'sandboxes that every user of the machine reaches',
+    fault: 'Other users of the machine connect to sandboxes past the port.',
+    edits: [
+      {
+        file: 'src/drivers/oci/network/ruleset.ts',
+        from: '    ct state new meta skuid != 0 jump refused\n',
+        to: '',
+      },
+    ],
+    ...host,
+    title: 'reach no socket but the one port, neither of Warren nor of its sandboxes',
+  },
+]
