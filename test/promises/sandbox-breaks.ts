@@ -108,18 +108,6 @@ export const sandboxBreaks: Break[] = [
     ...wire,
   },
   {
-    name: 'a policy that other protocols pass',
-    fault: 'A policy denies TCP, UDP and ICMP, and no other protocol of IP.',
-    edits: [
-      {
-        file: ruleset,
-        from: '    ip saddr . ip daddr @denied jump refused\n',
-        to: '    ip saddr . ip daddr @denied meta l4proto { tcp, udp, icmp } jump refused\n',
-      },
-    ],
-    ...wire,
-  },
-  {
     name: 'links of an earlier release',
     fault: 'Sandboxes that an earlier release started keep four addresses.',
     edits: [

@@ -10,6 +10,8 @@ export type ActorTask = {
   senders: readonly string[]
   targets: readonly string[]
   gateway: string
+  /** The hardware address of the host's end, to which routers look. */
+  gatewayMAC: string
   /** Only frames, for a namespace whose addresses a program of the host cannot use. */
   framesOnly: boolean
 }
@@ -21,6 +23,7 @@ import json, os, random, socket, struct, subprocess, sys, time
 task = json.loads('''${JSON.stringify(task)}''')
 random.seed(task['seed'])
 senders, targets, gateway, own = task['senders'], task['targets'], task['gateway'], task['senders'][0]
+gateway_mac = bytes.fromhex(task['gatewayMAC'].replace(':', ''))
 def sh(*commands):
     for command in commands: subprocess.run(command, shell=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=5)
 def port(sender): return ${firstPort} + senders.index(sender) * ${senderPorts} + random.randrange(${senderPorts})
@@ -80,19 +83,14 @@ def frame(sender, target):
     link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); link.bind(('eth0', 0))
     me = link.getsockname()[4]
     mac = random.choice([me, os.urandom(6), b'\\xff' * 6])
-    to = random.choice([b'\\xff' * 6, gateway_mac(), b'\\x01\\0\\x5e\\0\\0\\x01', b'\\x01\\x80\\xc2\\0\\0\\0', os.urandom(6)])
+    to = random.choice([gateway_mac] * 4 + [b'\\xff' * 6, b'\\x01\\0\\x5e\\0\\0\\x01', b'\\x01\\x80\\xc2\\0\\0\\0', os.urandom(6)])
     inner = random.choice(packet(sender, target))
     six = struct.pack('>IHBB', 6 << 28, len(udp(sender)), 17, 64) + os.urandom(16) + socket.inet_pton(socket.AF_INET6, '2001:db8::7') + udp(sender)
     arp = struct.pack('>HHBBH', 1, 0x800, 6, 4, random.choice([1, 2])) + mac + socket.inet_aton(sender) + bytes(6) + socket.inet_aton(random.choice([gateway, target]))
     link.send(to + mac + random.choice([
-        b'\\x08\\0' + inner, b'\\x08\\0' + inner, b'\\x81\\0\\0\\0\\x08\\0' + inner, b'\\x81\\0\\0\\x07\\x08\\0' + inner, b'\\x88\\xa8\\0\\x07\\x81\\0\\0\\x07\\x08\\0' + inner,
+        *[b'\\x08\\0' + inner] * 8, b'\\x81\\0\\0\\0\\x08\\0' + inner, b'\\x81\\0\\0\\x07\\x08\\0' + inner, b'\\x88\\xa8\\0\\x07\\x81\\0\\0\\x07\\x08\\0' + inner,
         b'\\x86\\xdd' + six, b'\\x08\\x06' + arp, b'\\x88\\x47\\0\\x10\\x01\\x40' + inner, b'\\x88\\x64\\x11\\0\\0\\x01\\0\\x40\\0\\x21' + inner,
         struct.pack('>H', random.randrange(0x600, 65536)) + inner, struct.pack('>H', len(inner) % 1500) + inner]))
-def gateway_mac():
-    try:
-        lines = [line.split() for line in open('/proc/net/arp') if line.startswith(gateway + ' ')]
-        return bytes.fromhex(lines[0][3].replace(':', ''))
-    except (OSError, IndexError): return b'\\xff' * 6
 def six(sender, target):
     sh('sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.eth0.disable_ipv6=0', 'ip -6 addr add 2001:db8::1/64 dev eth0', 'ip -6 route add default dev eth0')
     peer = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -135,7 +133,8 @@ def routed(sender, target):
 acts = [frame] if task['framesOnly'] else [taking, taking, taking, raw, raw, raw, frame, six, everybody, renamed, linked, bridged, translated, routed]
 sent = {}
 for number in range(task['count']):
-    act, sender, target = random.choice(acts), random.choice(senders), random.choice(targets)
+    act, target = random.choice(acts), random.choice(targets)
+    sender = own if random.random() < 0.4 else random.choice(senders)
     try: act(sender, target)
     except (OSError, ValueError, subprocess.TimeoutExpired): continue
     sent[act.__name__] = sent.get(act.__name__, 0) + 1

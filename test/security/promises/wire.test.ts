@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { createSocket } from 'node:dgram'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, Sandbox } from 'e2b'
 import { parseSubnet } from '../../../src/drivers/oci/network/addresses.ts'
@@ -98,6 +99,7 @@ for (const isolation of isolations) {
           hostOutside,
         ],
         gateway: subnet.gateway(slot),
+        gatewayMAC: readFileSync(`/sys/class/net/${layout().link(slot)}/address`, 'utf8').trim(),
         framesOnly,
       }
     }
