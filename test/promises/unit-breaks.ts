@@ -97,8 +97,8 @@ export const unitBreaks: Break[] = [
     edits: [
       {
         file: 'src/edge/headers.ts',
-        from: '  if (authorization ?? key ?? admin) head.headers = withoutOwnCredentials(head.headers)\n',
-        to: '',
+        from: '  head.headers = withoutOwnCredentials(head.headers, takesOwnToken(port) ? [] : ownTokens)\n',
+        to: '  takesOwnToken(port)\n',
       },
     ],
     file: 'src/edge/headers.test.ts',
