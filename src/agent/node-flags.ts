@@ -1,8 +1,8 @@
 /**
  * The flags of the agent's Node. Small heaps and one compiler thread (0 would mean about one for each CPU):
  * all measured on an idle agent, and none slows the start. `idle-memory.ts` relies on the size of the heap.
- * Without the last flag, root inside could open Node's debugger by a signal, and make the agent answer
- * anything.
+ * The last flag keeps Node's debugger shut, which root inside could otherwise open by a signal, to make the agent
+ * answer anything. A listener for that signal (`services.ts`) keeps it shut too, from the first process on.
  */
 export const nodeFlags: readonly string[] = [
   '--max-old-space-size=256',

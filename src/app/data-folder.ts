@@ -18,6 +18,7 @@ export type DataPaths = Readonly<{
   sandboxes: string
   snapshots: string
   volumes: string
+  objectStoreID: string
 }>
 
 /** Made once at the first start. Whoever reads these controls every sandbox. */
@@ -57,6 +58,7 @@ export function dataPaths(root: string, secretsFolder = root): DataPaths {
     sandboxes: join(root, 'sandboxes'),
     snapshots: join(root, 'saved'),
     volumes: join(root, 'volumes'),
+    objectStoreID: join(root, 'object-store-id'),
   })
 }
 

@@ -21,6 +21,7 @@ import { noDiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { HeldSandboxes } from '../core/sandbox/capacity/held-sandboxes.ts'
 import { MachineMemoryGuard } from '../core/sandbox/capacity/machine-memory-guard.ts'
 import { memoryLevels } from '../core/sandbox/capacity/memory-levels.ts'
+import { SandboxTeams } from '../core/sandbox/capacity/sandbox-teams.ts'
 import { SandboxLauncher } from '../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../core/sandbox/network/egress.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
@@ -120,6 +121,7 @@ function joinSandboxes(
       clock,
       sandboxes,
       spare,
+      minFreeMemoryMB: (teamID) => memoryGuard.minFreeMB(teamID),
       gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
@@ -176,6 +178,13 @@ function joinSandboxes(
     return true
   }
   const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
+  const sandboxTeams = new SandboxTeams({
+    findTeams: (sandboxIDs) => ports.stores.sandboxes.teamsOf(sandboxIDs),
+    isPooled: (sandboxID) => warm.holds(sandboxID),
+    builtTemplate: (sandboxID) => buildSandboxes.templateOf(sandboxID),
+    findTemplateTeam: async (templateID) => (await templates.findByID(templateID))?.teamID ?? undefined,
+    clock,
+  })
   const diskGuard = new DiskGuard({
     driver,
     held,
@@ -191,6 +200,7 @@ function joinSandboxes(
   })
   const memoryGuard = new MachineMemoryGuard({
     driver,
+    sandboxTeams,
     held,
     clock,
     log,
@@ -341,8 +351,8 @@ function joinTemplates(
     clock,
     envdVersion,
     log,
-    requireSpace: () => {
-      memoryGuard.require()
+    requireSpace: ({ teamID }) => {
+      memoryGuard.require(teamID)
       return diskSpace.require()
     },
     onReady: async (build) => {

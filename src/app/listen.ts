@@ -25,6 +25,7 @@ import type { OpenedPorts } from './ports.ts'
 import { projectFolder } from './project-folder.ts'
 import { repeatEvery } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
+import { addConnectionGauges } from './telemetry/connection-gauges.ts'
 import { countRequests } from './telemetry/requests.ts'
 import { addServerGauges } from './telemetry/server-gauges.ts'
 import { ServerHealth } from './telemetry/server-health.ts'
@@ -66,6 +67,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<Open
     clock: ports.clock,
     log: ports.log,
   })
+  addConnectionGauges(measures)
   addServerGauges(measures, {
     health,
     stores: ports.stores,

@@ -14,7 +14,7 @@ import type { Config } from './config.ts'
 import type { FetchBase } from './setup/base-root.ts'
 
 /** Answers are short here. A server that accepts connections and stays silent must not delay the start for minutes. */
-const answersWithinMs = 10_000
+export const answersWithinMs = 10_000
 
 export type OpenedObjects = {
   objects: ObjectStore
@@ -88,7 +88,7 @@ function findSharedBase(name: string, objects: ObjectStore, withinMs: number): P
   })
 }
 
-const withinTime = <T>(ms: number, ask: (signal: AbortSignal) => Promise<T>): Promise<T> =>
+export const withinTime = <T>(ms: number, ask: (signal: AbortSignal) => Promise<T>): Promise<T> =>
   withDeadline(ms, `The object store has not answered within ${ms / 1000} s.`, ask)
 
 /** Asks the object store for an object that is not there. Rejects if it does not answer, in words. */

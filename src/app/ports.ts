@@ -28,6 +28,7 @@ import type { DomainPorts } from './domain-ports.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { readExtraCA } from './extra-ca.ts'
 import { stopWritersOnFullDisk } from './full-disk-start.ts'
+import { guardObjects } from './guard-objects.ts'
 import { tellHostAuthorities } from './host-authorities.ts'
 import { sandboxOwner } from './isolation.ts'
 import { readMachine } from './machine.ts'
@@ -89,7 +90,8 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const logs = openLogs(config, paths)
   const collector = new LogCollector({ agent, logs, routes, clock, log })
   closers.add('collecting logs', () => collector.close())
-  const opened = await openObjects(config)
+  const found = await openObjects(config)
+  const opened = found && (await guardObjects(found, { config, stores, paths, clock, log }))
   if (opened) closers.add('the object store', () => opened.close())
   opened?.prepare()
   const images = await openImages(config, paths, extraCA, opened?.packs, log)

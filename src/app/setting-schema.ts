@@ -248,7 +248,7 @@ export const schema = {
   minFreeMemoryMB: setting(
     'WARREN_MIN_FREE_MEMORY_MB',
     '512',
-    'No sandbox starts while less memory than this is available. Below half of it, Warren freezes sandboxes that grow beyond their share; below a quarter, it pauses one to the disk or ends it. 0: Warren does not watch the memory.',
+    'No sandbox starts while less memory than this is available. Below half of it, Warren freezes sandboxes that grow, of teams above their fair share; below a quarter, it pauses one to the disk or ends it. 0: Warren does not watch the memory.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
   ),
   startsPerCPU: setting(

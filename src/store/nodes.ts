@@ -143,12 +143,16 @@ export class SqlNodeStore implements NodeStore {
       .values({ name, value })
       .onConflict((conflict) => conflict.doNothing())
       .execute()
+    return (await this.findShared(name))!
+  }
+
+  async findShared(name: string): Promise<string | undefined> {
     const row = await this.#db
       .selectFrom('shared_values')
       .select('value')
       .where('name', '=', name)
-      .executeTakeFirstOrThrow()
-    return row.value
+      .executeTakeFirst()
+    return row?.value
   }
 
   #rows() {

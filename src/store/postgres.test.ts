@@ -1,12 +1,7 @@
 import assert from 'node:assert/strict'
-import { after, afterEach, before, test } from 'node:test'
+import { after, afterEach, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
-import {
-  everythingRequired,
-  postgresMissing,
-  startPostgres,
-  type TestPostgres,
-} from '../../test/support/postgres.ts'
+import { postgresForTests } from '../../test/support/postgres.ts'
 import { legalMoves, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
@@ -26,26 +21,19 @@ import { togetherInOrder, togetherOrNotAtAll } from './suite/together.ts'
 import { upgradeWithoutSnapshots } from './suite/upgrade.ts'
 import type { Tables } from './tables.ts'
 
-const missing = postgresMissing()
-const options = missing && !everythingRequired ? { skip: missing } : {}
 const dataFolder = '/nowhere'
-let server: TestPostgres
 const opened: Stores[] = []
 
-before(async () => {
-  if (!('skip' in options)) server = await startPostgres()
-})
-after(async () => {
-  await Promise.all(opened.map((stores) => stores.close()))
-  await server?.stop()
-})
-afterEach(() => server?.takeBackDatabases())
+// Before the server stops.
+after(() => Promise.all(opened.map((stores) => stores.close())))
+const { options, server } = postgresForTests()
+afterEach(() => server()?.takeBackDatabases())
 
 /** Stores over one database, the same for all tests of a suite; to close them removes its rows. */
 function sharedStores(...nodeIDs: string[]): () => Promise<Stores[]> {
   let shared: Promise<Stores[]> | undefined
   const open = async () => {
-    const { url, removeRows } = await server.createSharedDatabase()
+    const { url, removeRows } = await server().createSharedDatabase()
     const stores: Stores[] = []
     for (const nodeID of nodeIDs) stores.push(await openStores({ url, dataFolder, vault, nodeID }))
     opened.push(...stores)
@@ -63,7 +51,7 @@ const storesOfTwo = sharedStores('one', 'other')
 ownerSuite('PostgreSQL', async () => (await storesOfTwo()) as [Stores, Stores], options)
 
 test('two servers over one database together stay within a limit', options, async () => {
-  const url = await server.createDatabase()
+  const url = await server().createDatabase()
   // Both bring the empty database up to date at the same time.
   const both = await Promise.all([
     openStores({ url, dataFolder, vault }),
@@ -85,7 +73,7 @@ test(
   'no more connections are open at once than allowed, and every statement gets its turn',
   options,
   async () => {
-    const db = await openDatabase({ url: await server.createDatabase(), connections: 2, dataFolder, vault })
+    const db = await openDatabase({ url: await server().createDatabase(), connections: 2, dataFolder, vault })
     const open = sql<{ open: number }>`select count(*) as open, pg_sleep(0.01) from pg_stat_activity
     where datname = current_database() and backend_type = 'client backend'`
     const seen = await Promise.all(Array.from({ length: 20 }, () => open.execute(db)))
@@ -95,7 +83,7 @@ test(
 )
 
 test('values that pg would turn into text are rejected', options, async () => {
-  const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
+  const db = await openDatabase({ url: await server().createDatabase(), dataFolder, vault })
   for (const bad of [new Date(), { a: 1 }, ['a'], undefined, Number.NaN]) {
     const query = sql`select ${bad}`.execute(db)
     await assert.rejects(query, (error) => isAppError(error, 'internal'), String(bad))
@@ -107,12 +95,12 @@ test(
   'connections that the server closes give unavailable, and the next query works again',
   options,
   async () => {
-    const url = await server.createDatabase()
+    const url = await server().createDatabase()
     const db = await openDatabase({ url, dataFolder, vault })
     const endAll = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'warren'"
     const cutOff = db.transaction().execute(async (transaction) => {
       await transaction.selectFrom('teams').selectAll().execute()
-      await server.execute(endAll)
+      await server().execute(endAll)
       await transaction.selectFrom('teams').selectAll().execute()
     })
     await assert.rejects(cutOff, (error) => {
@@ -126,7 +114,7 @@ test(
 )
 
 test('a missing database, user or server gives unavailable, with what to check', options, async () => {
-  const url = await server.createDatabase()
+  const url = await server().createDatabase()
   const refused = [
     url.replace(/\w+$/, 'no_such_database'),
     url.replace('warren@', 'nobody-we-know:secret@'),
@@ -157,13 +145,13 @@ for (const [title, body] of [
   ['a Warren that is older than a contracting migration allows is rejected', tooOldIsRejected],
 ] as const) {
   test(title, options, async () => {
-    const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
+    const db = new Kysely<Tables>({ dialect: postgresDialect(await server().createDatabase()) })
     await body(db).finally(() => db.destroy())
   })
 }
 
 test('two builds that start at once both work with the database', options, async () => {
-  const url = await server.createDatabase()
+  const url = await server().createDatabase()
   const known = migrationsWith(vault)
   const dbs = Array.from({ length: 4 }, () => new Kysely<Tables>({ dialect: postgresDialect(url) }))
   const newer = { ...known, '9999-later': addsTable('expand') }
@@ -179,14 +167,14 @@ test(
   'an upgrade keeps the rows of a database from before snapshots, and seals plain secrets',
   options,
   async () => {
-    const db = new Kysely<Tables>({ dialect: postgresDialect(await server.createDatabase()) })
+    const db = new Kysely<Tables>({ dialect: postgresDialect(await server().createDatabase()) })
     await upgradeWithoutSnapshots(db)
     await db.destroy()
   },
 )
 
 test('parts of a network that may contain credentials are sealed', options, async () => {
-  const db = await openDatabase({ url: await server.createDatabase(), dataFolder, vault })
+  const db = await openDatabase({ url: await server().createDatabase(), dataFolder, vault })
   await networksAreSealed(db)
   await db.destroy()
 })
@@ -196,13 +184,13 @@ for (const [title, body] of [
   ['statements that are sent together leave nothing behind if one fails', togetherOrNotAtAll],
 ] as const) {
   test(title, options, async () => {
-    const db = await openDatabase({ url: await server.createDatabase(), connections: 1, dataFolder, vault })
+    const db = await openDatabase({ url: await server().createDatabase(), connections: 1, dataFolder, vault })
     await body(db).finally(() => db.destroy())
   })
 }
 
 test('statements go on after another Warren has added a column to their table', options, async () => {
-  const url = await server.createDatabase()
+  const url = await server().createDatabase()
   const db = await openDatabase({ url, connections: 1, dataFolder, vault })
   const read = (from: Kysely<Tables>) => from.selectFrom('teams').selectAll().where('id', '=', 'no').execute()
   for (let time = 0; time < 5; time++) await read(db)
@@ -222,7 +210,7 @@ test('statements go on after another Warren has added a column to their table', 
 })
 
 test('only a sign of life is answered before it is on disk', options, async () => {
-  const db = await openDatabase({ url: await server.createDatabase(), connections: 1, dataFolder, vault })
+  const db = await openDatabase({ url: await server().createDatabase(), connections: 1, dataFolder, vault })
   const { nodes } = storesOver(db, vault)
   const node = aNode('one')
   await nodes.join(node)
@@ -237,7 +225,7 @@ test('only a sign of life is answered before it is on disk', options, async () =
 })
 
 test('times and counts are returned as numbers', options, async () => {
-  const url = await server.createDatabase()
+  const url = await server().createDatabase()
   const db = await openDatabase({ url, dataFolder, vault })
   const { rows } = await sql`select 1700000000000::int8 as moment, count(*) as total from teams`.execute(db)
   assert.deepEqual({ ...(rows[0] as object) }, { moment: 1_700_000_000_000, total: 0 })

@@ -73,8 +73,9 @@ function adapt(pool: Pool, probe: ServerProbe, limit: StatementLimit): PostgresP
 async function connectWhileAnswering(pool: Pool, probe: ServerProbe): Promise<PoolClient> {
   probe.requireAnswers()
   const { promise: silence, reject } = Promise.withResolvers<never>()
-  const stop = probe.watch(reject)
+  // Throws at once if the URL is none.
   const connecting = pool.connect()
+  const stop = probe.watch(reject)
   try {
     return await Promise.race([connecting, silence])
   } catch (error) {

@@ -11,10 +11,24 @@ export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
 export const sumOfTeam = (db: Kysely<Tables>, teamID: string) =>
   sumOf(db, { column: 'team_id', value: teamID }, activeStates)
 
+const startedStates = ['running', 'pausing', 'snapshotting', 'killing'] as const
+
 /** The resource use of all teams on one node, without starting sandboxes. */
 export async function usageOfNode(db: Kysely<Tables>, nodeID: string): Promise<Usage> {
-  const states = ['running', 'pausing', 'snapshotting', 'killing'] as const
-  return usageIn(await sumOf(db, { column: 'node_id', value: nodeID }, states).executeTakeFirst())
+  return usageIn(await sumOf(db, { column: 'node_id', value: nodeID }, startedStates).executeTakeFirst())
+}
+
+/** The same for each team that has sandboxes there. */
+export async function usageOfTeams(
+  db: Kysely<Tables>,
+  nodeID: string,
+): Promise<(Usage & { teamID: string })[]> {
+  const rows = await sumOf(db, { column: 'node_id', value: nodeID }, startedStates)
+    .select('team_id')
+    .groupBy('team_id')
+    .execute()
+  const all = rows.map(({ team_id, ...sums }) => ({ teamID: team_id, ...usageIn(sums) }))
+  return all.filter(({ sandboxes, memoryMB }) => sandboxes > 0 || memoryMB > 0)
 }
 
 const sumOf = (

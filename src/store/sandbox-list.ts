@@ -77,3 +77,22 @@ export async function* unendedInParts<Row extends { id: string }>(
 
 const unendedAfter = (db: Kysely<Tables>, id: string) =>
   db.selectFrom('sandboxes').where('id', '>', id).where(isUnended).orderBy('id').limit(rowsPerPart)
+
+const idsPerQuery = 500
+
+/** Teams of those sandboxes that have a row, of any node and in any state. */
+export async function teamsOfSandboxes(
+  db: Kysely<Tables>,
+  sandboxIDs: readonly string[],
+): Promise<Map<string, string>> {
+  const teams = new Map<string, string>()
+  for (let start = 0; start < sandboxIDs.length; start += idsPerQuery) {
+    const rows = await db
+      .selectFrom('sandboxes')
+      .select(['id', 'team_id'])
+      .where('id', 'in', sandboxIDs.slice(start, start + idsPerQuery))
+      .execute()
+    for (const { id, team_id } of rows) teams.set(id, team_id)
+  }
+  return teams
+}

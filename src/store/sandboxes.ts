@@ -27,9 +27,17 @@ import type { TeamLimits } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
 import { exceededLimit, lockTeam } from './limits.ts'
 import { holdQuarantined } from './quarantine.ts'
-import { countByState, countInStates, sumOfTeam, type Usage, usageIn, usageOfNode } from './sandbox-counts.ts'
+import {
+  countByState,
+  countInStates,
+  sumOfTeam,
+  type Usage,
+  usageIn,
+  usageOfNode,
+  usageOfTeams,
+} from './sandbox-counts.ts'
 import { insertWithinLimits } from './sandbox-insert.ts'
-import { listPage, unendedInParts } from './sandbox-list.ts'
+import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
@@ -99,6 +107,14 @@ export class SqlSandboxStore implements SandboxStore {
 
   sumActive(): Promise<Usage> {
     return usageOfNode(this.#db, this.#nodeID)
+  }
+
+  sumActiveByTeam(): Promise<(Usage & { teamID: string })[]> {
+    return usageOfTeams(this.#db, this.#nodeID)
+  }
+
+  teamsOf(sandboxIDs: readonly string[]): Promise<Map<string, string>> {
+    return teamsOfSandboxes(this.#db, sandboxIDs)
   }
 
   countByState(): Promise<{ state: SandboxState; count: number }[]> {

@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { buildKey, layerKey, sandboxKey } from '../core/object-storage/keys.ts'
 import type {
   NeededBytes,
   PausedSandbox,
@@ -29,6 +30,8 @@ const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', ...storedC
 const idsPerQuery = 1000
 
 const mostForeign = 1000
+/** How many sandboxes and builds show whether a place is the object store of the rows. */
+const someStored = 5
 /** More than all nodes of a cluster move at once. */
 const mostDepartures = 1000
 
@@ -201,6 +204,34 @@ export class SqlStoredBytesStore implements StoredBytesStore {
       .where('id', '=', buildID)
       .executeTakeFirst()
     return (row && storedIn(row)) ?? undefined
+  }
+
+  async listSomeStored(): Promise<string[]> {
+    const sandboxes = await this.#db
+      .selectFrom('sandboxes')
+      .select(['id', 'run_id'])
+      .where('state', '=', 'paused')
+      .where('stored_at', 'is not', null)
+      .orderBy('stored_at', 'desc')
+      .limit(someStored)
+      .execute()
+    const builds = await this.#db
+      .selectFrom('template_builds')
+      .select(['layers', 'saved_name'])
+      .where('status', '=', 'ready')
+      .where('stored_at', 'is not', null)
+      .where('layers', 'is not', null)
+      .orderBy('stored_at', 'desc')
+      .limit(someStored)
+      .execute()
+    const keysOf = ({ layers, saved_name: name }: (typeof builds)[number]) => [
+      ...(name === null ? [] : [buildKey(name)]),
+      ...(JSON.parse(layers!) as string[]).slice(-1).map(layerKey),
+    ]
+    return [
+      ...sandboxes.map(({ id, run_id }) => sandboxKey({ sandboxID: id, runID: run_id })),
+      ...builds.flatMap(keysOf),
+    ]
   }
 
   async listNeeded(): Promise<NeededBytes> {

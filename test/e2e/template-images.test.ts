@@ -89,7 +89,10 @@ describe('images and tools', () => {
     await Promise.all(
       imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
     )
-    assert.equal(await sayIn(warren, 'musl', 'musl-program; pwd'), 'user 42\n/home/user\n')
+    assert.equal(
+      await sayIn(warren, 'musl', 'musl-program; pwd; touch own; ls'),
+      'user 42\n/home/user\nown\n',
+    )
     assert.equal(await sayIn(warren, 'pinned', 'ls -l /bin/sh | grep -o busybox'), 'busybox\n')
     const asRoot = 'sudo id -un; curl --version | head -c 4; dpkg -s bash | head -n 1'
     assert.equal(await sayIn(warren, 'debian', asRoot), 'root\ncurlPackage: bash\n')

@@ -37,7 +37,7 @@ export const hostBreaks: Break[] = [
     edits: [
       {
         file: 'src/drivers/oci/network/ruleset.ts',
-        from: '    oifname ${ours} ct state new meta skuid != 0 jump refused\n',
+        from: '    ct state new meta skuid != 0 jump refused\n',
         to: '',
       },
     ],

@@ -6,6 +6,23 @@ const network = { file: 'src/drivers/oci/suite/network.ts', run: 'src/drivers/oc
 const isolation = { file: 'src/drivers/oci/suite/isolation.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
 const limits = { file: 'src/drivers/oci/suite/limits.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
 const ruleset = 'src/drivers/oci/network/ruleset.ts'
+const slotNetwork = 'src/drivers/oci/namespace/slot-network.ts'
+const unboundSender = {
+  file: ruleset,
+  from: '    ip saddr != ${subnet.cidr} drop\n    fib saddr . iif oif missing drop\n',
+  to: '',
+}
+const wholeNetwork = {
+  file: slotNetwork,
+  from: 'addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)',
+  to: 'addAddress(routes, gatewayOn(task, prefixBits), create | exclusive)',
+}
+const wire = {
+  file: 'test/security/promises/wire.test.ts',
+  isolation: 'gvisor' as const,
+  title: 'carries only what the policy allows, and only from the sandbox’s own address',
+}
+const ownAddress = { file: 'src/drivers/oci/suite/own-address.ts', run: network.run }
 
 const gpuMemory = {
   edits: [
@@ -63,18 +80,63 @@ export const sandboxBreaks: Break[] = [
   {
     name: 'forged senders',
     fault: 'Packets leave a sandbox with any sender.',
-    edits: [{ file: ruleset, from: '    iifname ${ours} fib saddr . iif oif missing drop\n', to: '' }],
+    edits: [unboundSender],
     ...network,
     title: 'packets with another sender’s address go nowhere',
   },
   {
     name: 'forged senders under gVisor',
     fault: 'Root under gVisor sends packets in the name of others.',
-    edits: [{ file: ruleset, from: '    iifname ${ours} fib saddr . iif oif missing drop\n', to: '' }],
+    edits: [unboundSender],
     file: 'src/drivers/oci/suite/full-root.ts',
     run: network.run,
     isolation: 'gvisor',
     title: 'pings, and sends packets with no address but its own',
+  },
+  {
+    name: 'other addresses of a link',
+    fault:
+      'The host routes the whole network of a slot to its sandbox, so that root there has four addresses.',
+    edits: [wholeNetwork],
+    ...ownAddress,
+    title: 'is the only sender of packets that leave, whatever other addresses root gives to its link',
+  },
+  {
+    name: 'other addresses on the wire',
+    fault: 'The host routes the whole network of a slot to its sandbox.',
+    edits: [wholeNetwork],
+    ...wire,
+  },
+  {
+    name: 'links of an earlier release',
+    fault: 'Sandboxes that an earlier release started keep four addresses.',
+    edits: [
+      {
+        file: slotNetwork,
+        from: 'routes.ask(`older address of ${task.link}`',
+        to: "if (task.link === '') routes.ask(`none`",
+      },
+    ],
+    ...ownAddress,
+    title: 'is the only sender too of a sandbox that an earlier release started',
+  },
+  {
+    name: 'senders that fill the table of neighbours',
+    fault: 'The machine remembers every sender that asks for a gateway.',
+    edits: [{ file: slotNetwork, from: "'ipv4/arp_filter': 1", to: "'ipv4/arp_filter': 0" }],
+    ...ownAddress,
+    title: 'is the only one that the host answers and remembers on its link, whoever asks for the gateway',
+  },
+  {
+    name: 'connections of ended sandboxes',
+    fault: 'The connections of an ended sandbox stay in the table of the machine.',
+    edits: [
+      { file: 'src/drivers/oci/slot/slots.ts', from: '  await forgetFlows()\n', to: '  void forgetFlows\n' },
+    ],
+    file: 'src/drivers/oci/suite/flows.ts',
+    run: network.run,
+    isolation: 'gvisor',
+    title: 'are gone from the machine’s table, those that it opened and those to it',
   },
   {
     name: 'raw packets into private networks',
@@ -115,20 +177,6 @@ export const sandboxBreaks: Break[] = [
     file: 'src/drivers/oci/suite/egress.ts',
     run: network.run,
     title: 'reaches no denied address or range, and reaches all others',
-  },
-  {
-    name: 'rules of the sandbox before',
-    fault: 'The next sandbox at an address gets the rules of the one before it.',
-    edits: [
-      {
-        file: 'src/drivers/oci/network/firewall.ts',
-        from: '  async forget({ address, egress }: Limited): Promise<void> {\n',
-        to: '  async forget({ address, egress }: Limited): Promise<void> {\n    if (address !== String(egress)) return\n',
-      },
-    ],
-    file: 'src/drivers/oci/suite/slot-reuse.ts',
-    run: network.run,
-    title: 'sees no file, block, memory, message, socket, datagram or rule of the sandbox before it',
   },
   {
     name: 'shared namespaces',

@@ -34,6 +34,19 @@ while True:
     time.sleep(${pauseSeconds})
 "`
 
+/** Takes `first` megabytes at once and then one after another; tells how many by the length of a file. */
+const takeSlowly = ({ first, more }: { first: number; more: number }) =>
+  `python3 -u -c "
+import time
+kept = [bytearray(b'x') * (${first} << 20)]
+open('/tmp/taken', 'a').write('x')
+for number in range(${more}):
+    time.sleep(0.2)
+    kept.append(bytearray(b'x') * (1 << 20))
+    open('/tmp/taken', 'a').write('x')
+time.sleep(3600)
+"`
+
 for (const isolation of isolations) {
   describe(`memory that is used up, ${isolation}`, () => {
     let warren: Warren
@@ -143,7 +156,7 @@ while True:
       await other.commands.run(
         `python3 -u -c "
 import time
-kept = bytearray(b'x') * (560 << 20)
+kept = bytearray(b'x') * (480 << 20)
 open('/tmp/taken', 'w').write('x')
 time.sleep(3600)
 "`,
@@ -176,6 +189,31 @@ time.sleep(3600)
         if ((await stateOf(hog)) === 'paused') await Sandbox.connect(hog.sandboxId, warren.client)
         assert.equal(await hog.files.read('/tmp/done'), 'True')
       })
+      await assertUnhurt()
+    })
+
+    it('a team below its share pays for nothing that another team takes, and still creates sandboxes', async () => {
+      // Each hog keeps far below what it was promised, and the neighbour takes more than theirs, but less than half of all.
+      const victim = await eventuallyCreated(() => Sandbox.create('base', { ...neighbour, ...forever }))
+      await victim.commands.run(takeSlowly({ first: 270, more: 60 }), background)
+      await eventually(async () => void (await victim.files.read('/tmp/taken')))
+      const hogs: Sandbox[] = []
+      for (let count = 0; count < 4; count++) hogs.push(await createHog())
+      for (const hog of hogs)
+        await hog.commands.run(takeSlowly({ first: 180, more: 200 }), background).catch(() => {})
+      await eventually(async () => {
+        const touched = []
+        for (const hog of hogs) touched.push((await stateOf(hog)) !== 'running' || (await isStill(hog)))
+        assert.equal((await victim.commands.run('echo here')).stdout, 'here\n')
+        assert.ok(touched.includes(true))
+      })
+      await untilCreated()
+      await eventually(async () => assert.equal((await victim.files.read('/tmp/taken')).length, 61))
+      assert.equal((await victim.commands.run('echo here')).stdout, 'here\n')
+      const log = readFileSync(warren.logFile, 'utf8').split('\n')
+      assert.ok(!log.some((line) => line.includes(victim.sandboxId) && line.includes('nearly used up')))
+      assert.equal(await memoryKills(victim), 0)
+      await victim.kill()
       await assertUnhurt()
     })
 

@@ -227,7 +227,7 @@ const leastScarceMs = 20_000
 function useUpMemory(simulation: Simulation, { name, memory }: SimulatedNode, pick: number): void {
   const { note, time } = simulation
   if (memory.isScarce) return
-  memory.becomeScarce(pick < 0.3 ? 1 : 2, (pick * 7) % 1)
+  memory.becomeScarce(pick < 0.3 ? 1 : pick < 0.6 ? 2 : 'a team', (pick * 7) % 1)
   note(() => `${name}: memory is scarce, and ${[...memory.hogs].join(', ')} take more and more`)
   simulation.onElapsed(time.elapsedMs + leastScarceMs + Math.round(pick * leastScarceMs), () => {
     note(() => `${name}: there is enough memory again`)

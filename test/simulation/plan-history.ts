@@ -2,7 +2,6 @@
 import {
   clusterProfiles,
   machineProfiles,
-  openClusterProfiles,
   type Plan,
   type PlanOptions,
   type ProfileName,
@@ -33,4 +32,4 @@ function chooseProfile(random: Random, isCluster: boolean): ProfileName | undefi
 }
 
 export const isOfCluster = (name: ProfileName): boolean =>
-  ([...clusterProfiles, ...openClusterProfiles] as readonly ProfileName[]).includes(name)
+  (clusterProfiles as readonly ProfileName[]).includes(name)

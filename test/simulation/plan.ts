@@ -133,12 +133,10 @@ export const clusterProfiles = [
   'late store',
   'lost creates',
   'left and came back',
+  'other prefix',
 ] as const
-/** They find faults that are not cured yet, so that no seed chooses them: only `--profile` does (docs/simulation.md). */
-export const openClusterProfiles = ['other prefix'] as const
 export const drawnProfiles = [...machineProfiles, ...clusterProfiles] as const
-export const allProfiles = [...drawnProfiles, ...openClusterProfiles] as const
-export type ProfileName = (typeof allProfiles)[number]
+export type ProfileName = (typeof drawnProfiles)[number]
 
 /** What a receiver does with an event that it gets, where it does not take it. */
 export type ReceiverAnswer = 'error' | 'never'

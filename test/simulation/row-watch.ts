@@ -34,7 +34,9 @@ export type WatchedSandbox = {
   endAt: number
   endReason: string | null
   /** How it was when its end began. */
-  endBegan: { from: SandboxState; runID: string; now: number; endAt: number } | undefined
+  endBegan:
+    | { from: SandboxState; runID: string; now: number; endAt: number; isAboveShare: boolean }
+    | undefined
 }
 
 export type WatchParts = {
@@ -46,7 +48,7 @@ export type WatchParts = {
   isUntold: (row: WatchedSandbox) => boolean
   /** A client's request for a pause of it is under way. */
   /** It took more memory than its share. */
-  isHog: (sandboxID: string) => boolean
+  isAboveShare: (sandboxID: string) => boolean
   isPauseAsked: (sandboxID: string) => boolean
   /** The operator forgets this node at this moment. */
   isForgotten: (nodeID: string) => boolean
@@ -280,7 +282,13 @@ export class RowWatch {
     const { now, report, isPauseAsked } = this.#parts
     const at = now(after.sandboxID)
     if (after.state === 'killing') {
-      after.endBegan = { from: before.state, runID: before.startedRunID, now: at, endAt: before.endAt }
+      after.endBegan = {
+        from: before.state,
+        runID: before.startedRunID,
+        now: at,
+        endAt: before.endAt,
+        isAboveShare: this.#parts.isAboveShare(before.sandboxID),
+      }
     } else if (after.state === 'ended') this.#checkReason(after)
     else if (after.state === 'pausing' && !isPauseAsked(after.sandboxID)) {
       if (!before.options.autoPause) {
@@ -318,7 +326,7 @@ export class RowWatch {
       if (began.from !== 'creating' && !this.#parts.isUntold(ended))
         report(new Violation('reason told', `${from} and ended as create_failed`))
     } else if (reason === 'memory_full') {
-      if (!this.#parts.isHog(ended.sandboxID))
+      if (!began.isAboveShare)
         report(new Violation('neighbour', `${from} and ended, though others had taken the memory`))
     } else if (reason === 'killed') {
       report(new Violation('reason told', `${from} and ended as killed, though no client asked for it`))

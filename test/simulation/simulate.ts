@@ -2,7 +2,7 @@
 import { parseArgs } from 'node:util'
 import { errorText } from '../../src/lib/app-error.ts'
 import { runHistory } from './history.ts'
-import { allProfiles, type PlanOptions } from './plan.ts'
+import { drawnProfiles, type PlanOptions } from './plan.ts'
 import { isOfCluster, planHistory } from './plan-history.ts'
 import { explain, openDatabase, search, seedsFrom } from './search.ts'
 import { survey } from './survey.ts'
@@ -63,7 +63,7 @@ function readOptions() {
 }
 
 function readPlan(): PlanOptions {
-  const profile = allProfiles.find((name) => name === values.profile)
+  const profile = drawnProfiles.find((name) => name === values.profile)
   if (values.profile !== undefined && !profile && values.profile !== 'usual') {
     console.error(`There is no profile '${values.profile}'; see profiles.ts.`)
     process.exit(2)

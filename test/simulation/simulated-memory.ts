@@ -1,6 +1,6 @@
 /**
- * The memory of one machine, which outlives the process. While it is scarce, a few sandboxes take more and more of it, and all
- * others take a little and give it back: those must never notice.
+ * The memory of one machine, which outlives the process. While it is scarce, a few sandboxes, or all of one team, take more and
+ * more of it, and all others take a little and give it back. Teams below their fair share must never notice.
  */
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { SimulatedTime } from './simulated-time.ts'
@@ -9,22 +9,35 @@ const mebibyte = 1024 * 1024
 /** Below this nothing starts; below half of it sandboxes that grow are frozen, and below a quarter one is paused or ends. */
 export const minFreeMemoryMB = 1024
 /** What sandboxes can get while it is scarce. */
-const scarceMB = 900
+const scarceMB = 2500
 const plentyMB = 1e6
 const growEveryMs = 500
-const [hogStepMB, mostHogMB, smallMB] = [60, 500, 9]
+const [hogStepMB, mostHogMB, smallMB] = [150, 2000, 9]
+/** A team that was above its fair share may be touched for as long afterwards: acts that were decided take a while. */
+const afterwardsMs = 30_000
 
 export class SimulatedMemory {
   readonly #world: FakeWorld
   readonly #time: SimulatedTime
   #grownAtMs = 0
   isScarce = false
-  /** Sandboxes that ever took more than their share. */
+  /** Sandboxes that take more and more. */
   readonly hogs = new Set<string>()
+  readonly #teamOf: (sandboxID: string) => string | undefined
+  /** When each team was last above its fair share. */
+  readonly #aboveAtMs = new Map<string, number>()
 
-  constructor(world: FakeWorld, time: SimulatedTime) {
+  constructor(world: FakeWorld, time: SimulatedTime, teamOf: (sandboxID: string) => string | undefined) {
     this.#world = world
     this.#time = time
+    this.#teamOf = teamOf
+  }
+
+  /** True if the sandbox may be frozen, paused or ended because memory is scarce. */
+  mayTouch(sandboxID: string): boolean {
+    this.#noteTeams()
+    const aboveAtMs = this.#aboveAtMs.get(this.#teamOf(sandboxID) ?? '')
+    return aboveAtMs !== undefined && this.#time.elapsedMs - aboveAtMs <= afterwardsMs
   }
 
   /** In MiB. */
@@ -36,11 +49,14 @@ export class SimulatedMemory {
     return Math.floor(scarceMB - used / mebibyte)
   }
 
-  /** From now on this number of sandboxes takes more and more memory. */
-  becomeScarce(count: number, pick: number): void {
+  /** From now on this number of sandboxes, or all of one team, take more and more memory. */
+  becomeScarce(count: number | 'a team', pick: number): void {
     const all = [...this.#world.sandboxes.keys()]
     const from = Math.floor(pick * all.length)
-    for (const sandboxID of [...all.slice(from), ...all].slice(0, count)) this.hogs.add(sandboxID)
+    const some = [...all.slice(from), ...all]
+    const team = some[0] && this.#teamOf(some[0])
+    const hogs = count === 'a team' ? all.filter((id) => this.#teamOf(id) === team) : some.slice(0, count)
+    for (const sandboxID of hogs) this.hogs.add(sandboxID)
     this.isScarce = true
     this.#grownAtMs = this.#time.elapsedMs
   }
@@ -64,6 +80,20 @@ export class SimulatedMemory {
             : smallMB * mebibyte
         this.#world.memoryUses.set(sandboxID, after)
       }
+      this.#noteTeams()
     }
+  }
+
+  /** An equal part of all memory but what must stay free, for each team that has a sandbox here. */
+  #noteTeams(): void {
+    if (!this.isScarce) return
+    const used = new Map<string, number>()
+    for (const sandboxID of this.#world.sandboxes.keys()) {
+      const team = this.#teamOf(sandboxID)
+      if (team === undefined) continue
+      used.set(team, (used.get(team) ?? 0) + (this.#world.memoryUses.get(sandboxID) ?? 0))
+    }
+    const fair = ((scarceMB - minFreeMemoryMB) * mebibyte) / used.size
+    for (const [team, bytes] of used) if (bytes > fair) this.#aboveAtMs.set(team, this.#time.elapsedMs)
   }
 }

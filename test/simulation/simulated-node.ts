@@ -5,11 +5,9 @@ import { joinDomain } from '../../src/app/domain.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { newNodeRunID } from '../../src/core/cluster/node.ts'
-import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
-import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
-import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
+import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
@@ -24,10 +22,12 @@ import type { Plan } from './plan.ts'
 import type { RateWatch } from './rate-watch.ts'
 import { noLoad, sameFacts } from './same-reports.ts'
 import { newSimulatedAgent } from './simulated-agent.ts'
-import { newSimulatedBuilder, newSimulatedLayers } from './simulated-builds.ts'
+import { newSimulatedBuilder } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
+import { newSimulatedDriver } from './simulated-driver.ts'
 import { minFreeMemoryMB, SimulatedMemory } from './simulated-memory.ts'
-import { type SimulatedPacks, withParkedReads } from './simulated-packs.ts'
+import { joinSimulatedStore } from './simulated-object-storage.ts'
+import type { SimulatedPacks } from './simulated-packs.ts'
 import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts'
 import { joinSimulatedWebhooks, type SimulatedReceivers } from './simulated-webhooks.ts'
 import type { WebhookWatch } from './webhook-watch.ts'
@@ -45,7 +45,12 @@ const signOfLifeEveryMs = 6000
 const drainAtRestMs = 30_000
 export const rootFolder = '/root'
 
-type Wrap = <T extends object>(part: string, name: string, target: T, immediate?: readonly string[]) => T
+export type Wrap = <T extends object>(
+  part: string,
+  name: string,
+  target: T,
+  immediate?: readonly string[],
+) => T
 
 /** What one life of the process consists of. */
 export type Core = ReturnType<SimulatedNode['wire']>
@@ -104,8 +109,6 @@ export class SimulatedNode {
   readonly #webhooks: { watch: WebhookWatch; receivers: SimulatedReceivers } | undefined
   /** The layers on its disk. */
   readonly #layers = new Set<string>()
-  /** By run: how often it was started. A warm sandbox that could not be used is started again under the same name. */
-  readonly #starts = new Map<string, number>()
   /** Sandboxes in the middle of their start. */
   readonly starting = new Set<string>()
 
@@ -124,6 +127,7 @@ export class SimulatedNode {
     trustsRecord: boolean
     disks: SimulatedDisks
     freeBytes: () => number
+    teamOf: (sandboxID: string) => string | undefined
     note: Note
     rates: RateWatch
     newProcess: () => number
@@ -147,7 +151,7 @@ export class SimulatedNode {
     this.#plan = parts.plan
     this.#trustsRecord = parts.trustsRecord
     this.disks = parts.disks
-    this.memory = new SimulatedMemory(parts.world, parts.time)
+    this.memory = new SimulatedMemory(parts.world, parts.time, parts.teamOf)
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
     this.#rates = parts.rates
@@ -260,7 +264,17 @@ export class SimulatedNode {
     const packs = this.wall.time.elapsedMs < plan.storeFromMs ? undefined : this.#packs
     const wrap: Wrap = (part, name, target, immediate) =>
       this.#calls.wrap(process, part, name, target, immediate)
-    this.#driver = this.#newDriver(process)
+    this.#driver = newSimulatedDriver({
+      process,
+      world,
+      plan,
+      calls: this.#calls,
+      trustsRecord: this.#trustsRecord,
+      starting: this.starting,
+      isWatchingExits: () => this.#isWatchingExits,
+      onStarted: this.#onStarted,
+      onExitTold: (runID) => this.#onExitTold(runID, process),
+    })
     const folders = {
       folder: (name: string) => name,
       names: async () => [...world.snapshots.keys()],
@@ -285,11 +299,17 @@ export class SimulatedNode {
         clock,
         log,
         stores: wrapped,
-        objectStorage: packs && {
-          objects: wrap('objects', 'objects', packs, ['list']),
-          packs: this.#packStore(wrap('objects', 'packs', packs, ['list']), wrap),
-          layers: newSimulatedLayers(wrap('objects', 'packs', packs, ['list']), this.#layers),
-        },
+        objectStorage:
+          packs &&
+          joinSimulatedStore({
+            packs,
+            stores: wrapped,
+            readsParts: plan.arrivalMs !== undefined,
+            onDisk: this.#layers,
+            wrap,
+            clock,
+            log,
+          }),
         driver,
         createBuilder: (tools) => newSimulatedBuilder(tools, this.#layers),
         agent: wrap('agent', 'agent', newSimulatedAgent(world)),
@@ -339,12 +359,6 @@ export class SimulatedNode {
     }
   }
 
-  /** Memory that arrives while its sandbox runs is read part by part. */
-  #packStore(packs: PackStore, wrap: Wrap): PackStore {
-    if (this.#plan.arrivalMs === undefined) return packs
-    return withParkedReads(packs, (parts) => wrap('objects', 'pack', parts))
-  }
-
   get #watchesMemory(): boolean {
     return this.#plan.profile === 'used-up memory'
   }
@@ -369,44 +383,5 @@ export class SimulatedNode {
         throw problem
       },
     })
-  }
-
-  /** Each step of a start, a stop and a snapshot is parked as well. */
-  #newDriver(process: number): FakeDriver {
-    const { snapshotMemory, slowSnapshotsMs, arrivalMs } = this.#plan
-    const { world } = this
-    const arriving = arrivalMs === undefined ? undefined : new ArrivingDriver({ world })
-    const driver = arriving ?? new FakeDriver({ world, snapshotMemory })
-    driver.trustsRecord = this.#trustsRecord
-    const park = () => this.#calls.park(process)
-    const parkOrFail = () => this.#calls.parkOrFail(process, 'driver')
-    driver.beforeStarted = async ({ sandboxID }) => {
-      this.starting.add(sandboxID)
-      await parkOrFail().finally(() => this.starting.delete(sandboxID))
-    }
-    driver.beforeStopped = park
-    if (arriving) arriving.beforeFilled = (signal) => this.#calls.park(process, arrivalMs, signal)
-    const onExit = driver.onExit.bind(driver)
-    driver.onExit = (listener) => {
-      const isReconciler = this.#isWatchingExits
-      return onExit((exit) => {
-        const start = this.#starts.get(exit.runID)
-        void park().then(() => {
-          if (isReconciler && this.#starts.get(exit.runID) === start) this.#onExitTold(exit.runID, process)
-          listener(exit)
-        })
-      })
-    }
-    const start = driver.start.bind(driver)
-    driver.start = async (spec, signal) => {
-      this.#starts.set(spec.runID, (this.#starts.get(spec.runID) ?? 0) + 1)
-      const handle = await start(spec, signal)
-      this.#onStarted(spec.sandboxID)
-      return handle
-    }
-    driver.beforeRemoved = park
-    driver.beforeSnapshot = slowSnapshotsMs ? () => this.#calls.park(process, slowSnapshotsMs) : parkOrFail
-    if (this.#plan.profile) driver.beforeEnforced = parkOrFail
-    return driver
   }
 }

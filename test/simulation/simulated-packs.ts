@@ -1,5 +1,6 @@
 /** The object store of a history: packs in memory, as one step each, and a watch over what is removed. */
 import type {
+  ObjectEnd,
   ObjectEntry,
   ObjectKey,
   ObjectStore,
@@ -12,15 +13,22 @@ import type {
 } from '../../src/core/ports/object-store.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
-const unused = () => Promise.reject(new AppError('internal', 'The simulation keeps nothing but packs.'))
+const unused = () =>
+  Promise.reject(new AppError('internal', 'The simulation keeps nothing but packs and a mark.'))
 
 type Pack = { note: PackNote; files: Map<string, Uint8Array> }
 
 export class SimulatedPacks implements PackStore, ObjectStore {
   readonly #packs = new Map<ObjectKey, Pack>()
+  /** Objects that are no packs: the mark of the cluster. */
+  readonly #marks = new Map<ObjectKey, Uint8Array>()
   readonly #onRemoved: (key: ObjectKey) => void
 
-  constructor(onRemoved: (key: ObjectKey) => void) {
+  /** As settings name it. */
+  readonly place: string
+
+  constructor(place: string, onRemoved: (key: ObjectKey) => void) {
+    this.place = place
     this.#onRemoved = onRemoved
   }
 
@@ -93,11 +101,28 @@ export class SimulatedPacks implements PackStore, ObjectStore {
 
   async removeUnfinished(): Promise<void> {}
 
-  /** Objects that are no packs are for layers and files of builds, and of those there are none. */
-  readonly putIfAbsent = unused
-  readonly size = unused
+  async putIfAbsent(key: ObjectKey, content: AsyncIterable<Uint8Array> | Uint8Array): Promise<boolean> {
+    if (!(content instanceof Uint8Array)) return unused()
+    if (this.#marks.has(key)) return false
+    this.#marks.set(key, content)
+    return true
+  }
+
+  async readEnd(key: ObjectKey): Promise<ObjectEnd | undefined> {
+    const bytes = this.#marks.get(key)
+    return bytes && { bytes, size: bytes.length }
+  }
+
+  async size(key: ObjectKey): Promise<number | undefined> {
+    return this.#packs.has(key) ? 1 : undefined
+  }
+
+  /** It has the mark of the cluster. */
+  get isMarked(): boolean {
+    return this.#marks.size > 0
+  }
+
   readonly read = unused
-  readonly readEnd = unused
   async close(): Promise<void> {}
 }
 

@@ -8,7 +8,7 @@ import { suite, test } from 'node:test'
 import { countOf } from '../support/count-of.ts'
 import { commitSeed } from './commit-seed.ts'
 import { runHistory } from './history.ts'
-import { allProfiles, drawnProfiles } from './plan.ts'
+import { drawnProfiles } from './plan.ts'
 import { isOfCluster, planHistory } from './plan-history.ts'
 import { openDatabase } from './search.ts'
 import { nodeOptions } from './workers.ts'
@@ -24,7 +24,7 @@ const newHistories = countOf({ short: 0, long: 20_000 })
 suite('the simulation of the core', () => {
   test('a seed takes the same course each time', async () => {
     const database = await openDatabase()
-    const inProfiles = allProfiles.map(
+    const inProfiles = drawnProfiles.map(
       (profile) => [5, { profile, ...(isOfCluster(profile) && { nodes: 3 }) }] as const,
     )
     for (const [seed, options] of [[1], [2], [3], [4, { nodes: 3 }], ...inProfiles] as const) {

@@ -49,9 +49,8 @@ export class Simulation {
   readonly faults: CallFaults
   readonly calls: ParkedCalls
   readonly nodes: SimulatedNode[]
-  readonly packs: SimulatedPacks
-  /** What a node finds under another prefix. */
-  readonly otherPacks: SimulatedPacks
+  /** The object store of the settings of most nodes, and what a node finds under another prefix. */
+  readonly #places: { usual: SimulatedPacks; mistaken: SimulatedPacks }
   readonly rates: RateWatch
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
@@ -108,9 +107,20 @@ export class Simulation {
       areFaultsOn: () => this.faults.areOn,
     })
     this.calls = this.#newCalls()
-    this.packs = new SimulatedPacks((key) => this.#checkPack(key))
-    this.otherPacks = new SimulatedPacks(() => {})
+    const newPlace = (place: string) => {
+      const packs: SimulatedPacks = new SimulatedPacks(place, (key) => {
+        if (this.packs === packs) this.#checkPack(key)
+      })
+      return packs
+    }
+    this.#places = { usual: newPlace('s3://bucket/prefix'), mistaken: newPlace('s3://bucket/mistake') }
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
+  }
+
+  /** The object store of the cluster: that of the mistaken node if its settings were the first that the database heard of. */
+  get packs(): SimulatedPacks {
+    const { usual, mistaken } = this.#places
+    return mistaken.isMarked ? mistaken : usual
   }
 
   note: Note = (text) => {
@@ -266,11 +276,12 @@ export class Simulation {
         gateClientOf: (address) => this.nodes?.[at]?.gate?.clients.get(address)?.sandboxID,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
-      packs: plan.isCluster ? (at === plan.otherPrefixNode ? this.otherPacks : this.packs) : undefined,
+      packs: plan.isCluster ? this.#places[at === plan.otherPrefixNode ? 'mistaken' : 'usual'] : undefined,
       webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),
       askWhyUnfitFrom: (node) => askWhyUnfitFrom(this, node),
+      teamOf: (sandboxID) => watch.sandboxes.get(sandboxID)?.teamID,
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),
       onUp: (node) => checkCopiesOf(this, node),
       onStarted: (sandboxID) => writeEarly(this, sandboxID),
@@ -298,8 +309,8 @@ export class Simulation {
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||
         ledger.drained.has(this.ownerOf(sandboxID).name) ||
-        this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
-      isHog: (sandboxID) => this.ownerOf(sandboxID).memory.hogs.has(sandboxID),
+        this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
+      isAboveShare: (sandboxID) => this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
       hasPack: (row) => this.packs.keeps(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),

@@ -15,15 +15,20 @@ export function checkEachStep(simulation: Simulation): void {
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
 }
 
-/** A sandbox that takes only a little memory is never frozen because others take more. */
+/** A sandbox of a team below its fair share of the memory is never frozen because others take more. */
 function checkSmall({ watch, nodes, report }: Simulation): void {
   for (const { memory, world } of nodes) {
     memory.grow()
     if (!memory.isScarce) continue
     for (const [sandboxID, { frozen, running }] of world.sandboxes) {
-      if (!frozen || !running || memory.hogs.has(sandboxID)) continue
+      if (!frozen || !running || memory.mayTouch(sandboxID)) continue
       if (watch.sandboxes.get(sandboxID)?.state === 'running')
-        report(new Violation('neighbour', `${shortID(sandboxID)} took a little memory, and is frozen`))
+        report(
+          new Violation(
+            'neighbour',
+            `${shortID(sandboxID)} is frozen, and its team takes less memory than its fair share`,
+          ),
+        )
     }
   }
 }

@@ -13,15 +13,17 @@ import { MemoryObjectStore } from '../../src/objects/memory-object-store.ts'
 import { ObjectPacks } from '../../src/objects/packs.ts'
 import { type Fixture, openFixture, request } from './domain.ts'
 import { FakeLayers } from './fake-layers.ts'
+import { idleLoad } from './idle-load.ts'
+import { closeNodes } from './object-cluster.ts'
 
-const roomy = { freeCPU: 100, freeMemoryMB: 1e6, allocatedCPU: 0, allocatedMemoryMB: 0, warmTemplates: [] }
+const roomy = { ...idleLoad, freeCPU: 100, freeMemoryMB: 1e6 }
 export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
   ({
     nodeID,
     runID: `process of ${nodeID}`,
     status,
     silentMs: 0,
-    load: { ...roomy, buildsAtHand: [] },
+    load: roomy,
     facts: { version: '1', isolation: 'gvisor', cpu: { architecture: 'x86_64', features: [] } },
   }) as unknown as ClusterNode
 
@@ -36,11 +38,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
     openFixture({ folder, clock, world: newFakeWorld(), nodeID, ports: { objectStorage } })
   const [one, other] = [await open('one'), await open('other')]
   t.after(async () => {
-    for (const node of [one, other]) {
-      await node.objectStorage!.uploader.close()
-      await node.service.close()
-      await node.stores.close()
-    }
+    await closeNodes(one, other)
     rmSync(folder, { recursive: true, force: true })
   })
   const nodes = [describeNode('one', 'draining'), describeNode('other', 'ready')]

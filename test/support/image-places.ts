@@ -80,11 +80,14 @@ export async function openImagePlaces(): Promise<ImagePlaces> {
   }
 }
 
-async function writeImages(home: string, layout: string): Promise<void> {
+async function writeImages(work: string, layout: string): Promise<void> {
   // New in every run: what an earlier one fetched does not stand for it.
-  const mark = join(home, 'mark')
+  const mark = join(work, 'mark')
   mkdirSync(join(mark, 'etc'), { recursive: true })
   writeFileSync(join(mark, 'etc/mark'), `${Date.now()}\n`)
+  // As WORKDIR in a Dockerfile leaves it: root's.
+  const home = join(work, 'home')
+  mkdirSync(join(home, 'home/user'), { recursive: true })
   const debian = await debianRoot((await testMachine()).baseRootFolder)
   const [musl, busybox] = [await muslRoot(), await busyboxRoot()]
   const env = (image: string) => ({ config: { Env: [`IMAGE=${image}`] } })
@@ -94,7 +97,7 @@ async function writeImages(home: string, layout: string): Promise<void> {
       roots: [image === 'debian' ? debian : musl, mark],
       ...env(image),
     })),
-    { tag: 'musl', roots: [musl, mark], ...env('musl') },
+    { tag: 'musl', roots: [musl, mark, home], ...env('musl') },
     { tag: 'multi', roots: [busybox, mark], architectures: ['arm64', 'amd64', 's390x'], ...env('multi') },
   ])
 }

@@ -30,14 +30,17 @@ export async function openObjectCluster(t: TestContext) {
       ports: { objectStorage },
     })
   const [one, other] = [await open('one'), await open('other')]
-  t.after(async () => {
-    for (const node of [one, other]) {
-      await node.objectStorage!.uploader.close()
-      await node.service.close()
-      await node.stores.close()
-    }
-  })
+  t.after(() => closeNodes(one, other))
   return { one, other, objects, clock, open, layers: objectStorage.layers }
+}
+
+/** Leaves the folder, which nodes share. */
+export async function closeNodes(...nodes: Fixture[]): Promise<void> {
+  for (const { objectStorage, service, stores } of nodes) {
+    await objectStorage!.uploader.close()
+    await service.close()
+    await stores.close()
+  }
 }
 
 export async function paused({ service, team, driver }: Fixture): Promise<string> {

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { after, before } from 'node:test'
 import { Client } from 'pg'
 import { spawnBound } from './spawn-bound.ts'
 
@@ -61,6 +62,18 @@ export function postgresMissing(): string | undefined {
 
 /** Set where every part must be proved: a test that would be skipped fails there instead. */
 export const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
+
+/** A server for the tests of one file: pass them the options, which skip a test where there is none. */
+export function postgresForTests() {
+  const missing = postgresMissing()
+  const options = missing && !everythingRequired ? { skip: missing } : {}
+  let server: TestPostgres | undefined
+  before(async () => {
+    if (!('skip' in options)) server = await startPostgres()
+  })
+  after(() => server?.stop())
+  return { options, server: () => server! }
+}
 
 /** Durable: a commit waits for the disk, as it does for users. */
 export async function startPostgres({ durable = false } = {}): Promise<TestPostgres> {

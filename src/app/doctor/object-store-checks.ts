@@ -2,7 +2,9 @@
 import { AdminClient } from '../../cli/admin-client.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
+import { dataPaths } from '../data-folder.ts'
 import { findServer } from '../find-server.ts'
+import { whyOtherStore } from '../guard-objects.ts'
 import { openObjects, requireAnswer } from '../open-objects.ts'
 import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
 
@@ -13,6 +15,12 @@ async function lookAtStore(config: Config): Promise<Finding> {
   if (!opened) return ok('none is set')
   try {
     await requireAnswer(opened)
+    const why = await whyOtherStore(opened, dataPaths(config.dataDir))
+    if (why !== undefined)
+      return warn(
+        `${config.objectStore} ${why}, and is not what this machine used before`,
+        'Warren does not use it. Set WARREN_OBJECT_STORE to the place that all machines of the cluster use; if the bucket was replaced on purpose, docs/object-store.md says what to do.',
+      )
     return ok(`${config.objectStore} answers${await waiting(config)}`)
   } catch (error) {
     const cause = error instanceof Error && error.cause !== undefined ? ` (${errorText(error.cause)})` : ''

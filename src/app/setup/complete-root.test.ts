@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import {
+  chownSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -42,6 +43,27 @@ test('a root without the user gets it, with the next free id, a home and a row i
   assert.match(read(root, 'etc/sudoers.d/user'), /NOPASSWD/)
   const home = statSync(join(root, 'home/user'))
   assert.deepEqual([home.uid, home.gid, home.mode & 0o777], [1001, 1002, 0o755])
+})
+
+test("a home that belongs to root becomes the new user's, without what lies in it", async (t) => {
+  const root = rootWith(t, { 'bin/sh': '', 'home/user/app/start.sh': '' })
+  await completeRoot(root)
+  assert.equal(statSync(join(root, 'home/user')).uid, 1000)
+  assert.equal(statSync(join(root, 'home/user/app')).uid, 0)
+})
+
+test('a home that is a link is left alone', async (t) => {
+  const root = rootWith(t, { 'bin/sh': '', 'root/.profile': '', 'home/other': '' })
+  symlinkSync('/root', join(root, 'home/user'))
+  await completeRoot(root)
+  assert.equal(statSync(join(root, 'root')).uid, 0)
+})
+
+test('a home that belongs to somebody else stays theirs', async (t) => {
+  const root = rootWith(t, { 'bin/sh': '', 'home/user/notes': '' })
+  chownSync(join(root, 'home/user'), 42, 42)
+  await completeRoot(root)
+  assert.equal(statSync(join(root, 'home/user')).uid, 42)
 })
 
 test('a root that has the user and bash is left alone', async (t) => {

@@ -33,10 +33,18 @@ async function addUser(root: string): Promise<void> {
   if (await exists(root, '/etc/sudoers.d')) {
     await writeInside(root, '/etc/sudoers.d/user', `${name} ALL=(ALL:ALL) NOPASSWD: ALL\n`, 0o440)
   }
-  if (await exists(root, home)) return
-  const path = await insideRoot(root, home)
-  await mkdir(path, { recursive: true, mode: 0o755 })
-  await chown(path, uid, gid)
+  await addHome(root, uid, gid)
+}
+
+/**
+ * An image that only mentions the folder, as by WORKDIR, leaves it to root. Then it becomes the user's; what
+ * lies in it stays root's. A link is left alone.
+ */
+async function addHome(root: string, uid: number, gid: number): Promise<void> {
+  const path = join(await insideRoot(root, dirname(home)), basename(home))
+  const there = await ifPresent(lstat(path))
+  if (!there) await mkdir(path, { recursive: true, mode: 0o755 })
+  if (!there || (there.isDirectory() && there.uid === 0)) await chown(path, uid, gid)
 }
 
 /** Clients start every command as `/bin/bash -l -c …`; any shell of POSIX understands these. */

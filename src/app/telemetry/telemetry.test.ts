@@ -7,6 +7,7 @@ import { ManualClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Measures } from '../../lib/measures.ts'
+import { addConnectionGauges } from './connection-gauges.ts'
 import { countDecisions, countTakes } from './counters.ts'
 import { OperationTracer } from './operation-tracer.ts'
 import { createPrometheus } from './prometheus.ts'
@@ -173,6 +174,7 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
   countRequests(measures, 'off', silentLog)
   countDecisions(measures)
   countTakes(measures)
+  addConnectionGauges(measures)
   let sums = 0
   addServerGauges(measures, {
     health: { databaseProblem: async () => 'cannot be reached since 2026-01-01T00:00:00.000Z' },

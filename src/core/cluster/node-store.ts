@@ -31,4 +31,5 @@ export interface NodeStore {
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined>
   /** Stores the value under the name unless the name has a value already. Returns the value of the name. */
   share(name: string, value: string): Promise<string>
+  findShared(name: string): Promise<string | undefined>
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
+import { idleLoad } from '../../../test/support/idle-load.ts'
 import type { ClusterNode, NodeFacts, NodeLoad } from './node.ts'
 import { type PlacementDemand, rankNodes as rankLazily, type SentDemand } from './rank-nodes.ts'
 
@@ -10,21 +11,7 @@ const facts: NodeFacts = {
   memoryMB: 8192,
   cpu: { architecture: 'x86_64', family: '6', model: '1', modelName: 'A', features: ['avx', 'sse'] },
 }
-const load: NodeLoad = {
-  freeCPU: 100,
-  freeMemoryMB: 10_000,
-  availableMemoryMB: 4000,
-  allocatedCPU: 0,
-  allocatedMemoryMB: 0,
-  sandboxes: 0,
-  starting: 0,
-  createSuccesses: 0,
-  createFails: 0,
-  cpuPercent: 0,
-  disk: { mountPoint: '/', filesystemType: 'ext4', device: 'd', usedBytes: 0, totalBytes: 1 },
-  warmTemplates: [],
-  buildsAtHand: [],
-}
+const load: NodeLoad = { ...idleLoad, freeCPU: 100, freeMemoryMB: 10_000, availableMemoryMB: 4000 }
 type Changes = Partial<Omit<ClusterNode, 'facts' | 'load'>> & {
   facts?: Partial<NodeFacts>
   load?: Partial<NodeLoad>

@@ -83,6 +83,8 @@ export interface StoredBytesStore extends CopyFinder {
    * What the memory in a stored build's snapshot requires of a machine. Undefined if the build is not stored.
    */
   findStoredBuild(buildID: string): Promise<StoredBytes | undefined>
+  /** Keys of some objects that the object store has by the rows of all nodes: of the paused sandboxes and builds stored last. */
+  listSomeStored(): Promise<ObjectKey[]>
   /** The objects that rows of all nodes need, or may soon need. */
   listNeeded(): Promise<NeededBytes>
   /** Announces that this node will remove these objects. Nobody may rely on them from now on. */

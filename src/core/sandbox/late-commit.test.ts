@@ -1,25 +1,13 @@
 /** A commit that stalls in PostgreSQL, whose client has lost its connection, takes effect later all the same. */
 import assert from 'node:assert/strict'
-import { after, before, test } from 'node:test'
+import { test } from 'node:test'
 import { Client } from 'pg'
 import { openFixture, request, turning, until } from '../../../test/support/domain.ts'
-import {
-  everythingRequired,
-  postgresMissing,
-  startPostgres,
-  type TestPostgres,
-} from '../../../test/support/postgres.ts'
+import { postgresForTests } from '../../../test/support/postgres.ts'
 import { openLink } from '../../../test/support/severable-link.ts'
 import { parseOwnName } from '../template/service.ts'
 
-const missing = postgresMissing()
-const options = missing && !everythingRequired ? { skip: missing } : {}
-let server: TestPostgres
-
-before(async () => {
-  if (!('skip' in options)) server = await startPostgres()
-})
-after(() => server?.stop())
+const { options, server } = postgresForTests()
 
 /** Commits of new builds wait for this lock. */
 const lock = 38
@@ -34,7 +22,7 @@ const waitsBehind = `select 1 from pg_stat_activity where datname = current_data
   and wait_event <> 'advisory'`
 
 async function world() {
-  const direct = new URL(await server.createDatabase())
+  const direct = new URL(await server().createDatabase())
   const socket = `${decodeURIComponent(direct.searchParams.get('host') ?? direct.hostname)}/.s.PGSQL.${direct.port || 5432}`
   const link = await openLink({ path: socket }, '127.0.0.1')
   const url = `postgres://${direct.username || 'warren'}@127.0.0.1:${link.port}${direct.pathname}`

@@ -35,8 +35,8 @@ export type BuildServiceParts = {
   catalog: TemplateCatalog
   builder: Builder
   buildLog: BuildLog
-  /** Rejects with `no_space` while the disk has too little space for another build. */
-  requireSpace: () => Promise<void>
+  /** Rejects while this server has too little disk space or memory for another build of the team. */
+  requireSpace: (team: Team) => Promise<void>
   /** Called with each build that has become ready. */
   onReady: (build: TemplateBuild) => Promise<void>
   clock: Clock
@@ -76,7 +76,7 @@ export class BuildService {
     startRequest: StartRequest | null = null,
   ): Promise<NewBuild> {
     const { templates, clock, envdVersion, requireSpace } = this.#parts
-    await requireSpace()
+    await requireSpace(team)
     const now = clock.now()
     const { template, isNew } = await this.#templateFor(team, target, now)
     const build: TemplateBuild = {
@@ -130,7 +130,7 @@ export class BuildService {
     if (build.status !== 'waiting') throw notWaiting()
     const request = given ?? build.startRequest
     if (!request) throw madeOfNothing()
-    await requireSpace()
+    await requireSpace(team)
     const job = await this.#jobOf(team, build, request)
     if (this.#running.has(buildID)) throw notWaiting()
     const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now(), startRequest: null })

@@ -3,7 +3,17 @@ import { describe, it } from 'node:test'
 import { stepsOf } from './build-steps.ts'
 import { curvePath } from './curve.ts'
 import { joinPath, sortEntries, textOf, trailOf } from './file-paths.ts'
-import { ago, bytes, duration, megabytes, permissions, plainText, quantile, sizeOf } from './format.ts'
+import {
+  ago,
+  bytes,
+  duration,
+  megabytes,
+  permissions,
+  plainText,
+  quantile,
+  sizeOf,
+  waitingText,
+} from './format.ts'
 import { LogTail } from './log-tail.ts'
 import { emptyTemplateForm, templateRequests } from './new-template.ts'
 import { parseLines, parsePairs } from './pairs.ts'
@@ -28,6 +38,15 @@ describe('figures', () => {
     assert.equal(permissions(0o755, 'directory'), 'drwxr-xr-x')
     assert.equal(quantile([1, 2, 3, 4], 0.5), 3)
     assert.equal(quantile([], 0.99), 0)
+    assert.deepEqual(
+      [waitingText(1, 0, 0), waitingText(0, 1, 0), waitingText(2, 3, 1), waitingText(0, 0, 0)],
+      [
+        '1 template',
+        '1 paused sandbox',
+        '2 templates, 3 paused sandboxes; 1 of them for this machine only',
+        'The object store has everything',
+      ],
+    )
   })
 
   it('become a curve over the whole width, however few they are, with the newest at the right edge', () => {

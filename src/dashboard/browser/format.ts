@@ -70,6 +70,14 @@ export const clockTime = (time: string | number): string => timeOnly.format(new 
 export const count = (value: number, one: string, many = `${one}s`): string =>
   `${value.toLocaleString('en')} ${value === 1 ? one : many}`
 
+/** What the object store does not have yet. `onlyHere`: of these, what only this machine can use. */
+export function waitingText(templates: number, sandboxes: number, onlyHere: number): string {
+  if (templates + sandboxes === 0) return 'The object store has everything'
+  const counts = [...(templates ? [count(templates, 'template')] : [])]
+  if (sandboxes) counts.push(count(sandboxes, 'paused sandbox', 'paused sandboxes'))
+  return `${counts.join(', ')}${onlyHere > 0 ? `; ${onlyHere} of them for this machine only` : ''}`
+}
+
 /** The value below which this part of the sorted values lies. */
 export function quantile(sorted: readonly number[], part: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0

@@ -2,7 +2,7 @@
 import type { DoctorReport, MachineReport } from '../../contract/rest/machine.ts'
 import type { Node } from '../../contract/rest/node.ts'
 import type { QuarantineEntry } from '../../contract/rest/quarantine.ts'
-import { ago, duration, fullTime, shortDuration } from '../browser/format.ts'
+import { ago, duration, fullTime, shortDuration, waitingText } from '../browser/format.ts'
 import { useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { isAdmin } from '../browser/session.ts'
@@ -89,7 +89,7 @@ function Server({ report: { sandboxes, warmPool, creates, objectStore } }: { rep
   )
   const time = (value: number | null) => (value === null ? '–' : shortDuration(value))
   return (
-    <div class="grid">
+    <div class="grid figures">
       <Figure name="Running" value={String(running)} note={[`${paused} paused`, ...others].join(', ')} />
       <Figure name="Warm pool" value={`${warmPool.ready} ready`} note={`${warmPool.booting} booting`} />
       <Figure
@@ -105,7 +105,7 @@ function Server({ report: { sandboxes, warmPool, creates, objectStore } }: { rep
         <Figure
           name="Not uploaded yet"
           value={String(objectStore.waitingTemplates + objectStore.waitingSandboxes)}
-          note={`${objectStore.waitingTemplates} templates, ${objectStore.waitingSandboxes} paused sandboxes; ${objectStore.onlyHere} can be used here only`}
+          note={waitingText(objectStore.waitingTemplates, objectStore.waitingSandboxes, objectStore.onlyHere)}
         />
       )}
     </div>

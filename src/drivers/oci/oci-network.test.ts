@@ -5,8 +5,17 @@ import { flowsSuite } from './suite/flows.ts'
 import { fullRootSuite } from './suite/full-root.ts'
 import { gateSuite } from './suite/gate.ts'
 import { networkSuite } from './suite/network.ts'
+import { ownAddressSuite } from './suite/own-address.ts'
 import { runOciSuites } from './suite/runtimes.ts'
 import { slotReuseSuite } from './suite/slot-reuse.ts'
 
 for (const isolation of isolations)
-  runOciSuites(isolation, [networkSuite, egressSuite, gateSuite, flowsSuite, slotReuseSuite, fullRootSuite])
+  runOciSuites(isolation, [
+    networkSuite,
+    ownAddressSuite,
+    egressSuite,
+    gateSuite,
+    flowsSuite,
+    slotReuseSuite,
+    fullRootSuite,
+  ])

@@ -4,7 +4,7 @@
  */
 
 /** Part of every base's cache key: increase it when `provision` changes. */
-export const provisionVersion = 3
+export const provisionVersion = 4
 
 /**
  * Parameter: WARREN_PATH. Login shells, which run every command, set their own search path. That one is
@@ -69,6 +69,9 @@ if ! [ -e /home/user ]; then
   mkdir -p /home/user
   if [ -d /etc/skel ]; then cp -R /etc/skel/. /home/user/ 2>/dev/null; fi
   chown -R "$(grep '^user:' /etc/passwd | cut -d: -f3):$(grep '^user:' /etc/passwd | cut -d: -f4)" /home/user
+elif [ -O /home/user ] && ! [ -L /home/user ]; then
+  # An image that only mentions the folder, as by WORKDIR, leaves it to root.
+  chown "$(grep '^user:' /etc/passwd | cut -d: -f3):$(grep '^user:' /etc/passwd | cut -d: -f4)" /home/user
 fi
 chmod 755 /home/user
 if [ -d /etc/sudoers.d ]; then

@@ -1,5 +1,6 @@
 /** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
+import { idleLoad } from '../../../test/support/idle-load.ts'
 import { awayAfterMs, isAway, newNodeRunID } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
@@ -59,21 +60,7 @@ export const aNode = (nodeID: string, changes: Partial<JoiningNode> = {}): Joini
     cpuCount: 4,
     memoryMB: 8192,
   },
-  load: {
-    freeCPU: 8,
-    freeMemoryMB: 8192,
-    availableMemoryMB: 4096,
-    allocatedCPU: 0,
-    allocatedMemoryMB: 0,
-    sandboxes: 0,
-    starting: 0,
-    createSuccesses: 0,
-    createFails: 0,
-    cpuPercent: 0,
-    disk: { mountPoint: '/', filesystemType: 'ext4', device: '/dev/vda', usedBytes: 1, totalBytes: 2 },
-    warmTemplates: [],
-    buildsAtHand: [],
-  },
+  load: idleLoad,
   ...changes,
 })
 

@@ -103,7 +103,15 @@ async function agree({ sandboxes }: Stores, teamID: string): Promise<void> {
   const { cpuCount, memoryMB } = await sandboxes.sumActive()
   assert.equal(cpuCount, sum(running, 'cpuCount'))
   assert.equal(memoryMB, sum([...running, ...held], 'memoryMB'))
+  const byTeam = await sandboxes.sumActiveByTeam()
+  const ownPart = byTeam.find((one) => one.teamID === teamID)
+  const isOwn = (sandbox: Sandbox) => sandbox.teamID === teamID
+  assert.equal(ownPart?.cpuCount ?? 0, sum(running.filter(isOwn), 'cpuCount'))
+  assert.equal(ownPart?.memoryMB ?? 0, sum([...running, ...held].filter(isOwn), 'memoryMB'))
+  assert.equal(sum(byTeam, 'memoryMB'), memoryMB)
+  const teams = await sandboxes.teamsOf([...all.map(({ sandboxID }) => sandboxID), 'unknown'])
+  assert.deepEqual(teams, new Map(all.map((sandbox) => [sandbox.sandboxID, sandbox.teamID])))
 }
 
-const sum = (rows: readonly Sandbox[], key: 'cpuCount' | 'memoryMB'): number =>
+const sum = (rows: readonly { cpuCount: number; memoryMB: number }[], key: 'cpuCount' | 'memoryMB'): number =>
   rows.reduce((total, row) => total + row[key], 0)

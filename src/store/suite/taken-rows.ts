@@ -1,5 +1,6 @@
 /** Rows of paused sandboxes that another node takes over. */
 import assert from 'node:assert/strict'
+import { layerKey, sandboxKey } from '../../core/object-storage/keys.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
 import { aSnapshot, insertPaused, insertTeam, storePaused, takePaused, time } from './rows.ts'
@@ -25,7 +26,9 @@ export async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   assert.equal(await one.storedBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
   assert.equal(await one.storedBytes.markSandbox(at, stored), true)
   assert.equal(await take(), false, 'the object store does not have its template')
+  assert.deepEqual(await other.storedBytes.listSomeStored(), [sandboxKey(at)])
   await storePaused(one, paused, stored)
+  assert.deepEqual(await other.storedBytes.listSomeStored(), [sandboxKey(at), layerKey('sha256:a')])
   assert.deepEqual((await other.storedBytes.findPaused(sandboxID))?.stored, stored)
   assert.equal(await take({ runID: 'an earlier run' }), false)
   assert.equal(await take({ version: version - 1 }), false, 'an earlier version of the row')

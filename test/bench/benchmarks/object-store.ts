@@ -26,6 +26,8 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
       const settings = {
         ...noWarmPool,
         ...objects.env,
+        // Each Warren has a database of its own, and so a place of its own.
+        WARREN_OBJECT_STORE: `${objects.env.WARREN_OBJECT_STORE}/${way}`,
         WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17`,
         WARREN_DEFAULT_MEMORY_MB: '4096',
         WARREN_EARLY_RESUMES: early,

@@ -6,12 +6,35 @@ const search = { plan: { profile: 'used-up memory' } } as const
 export const memoryMutations: Mutation[] = [
   {
     name: 'share not asked',
-    fault: 'A sandbox that takes more memory is frozen even within its share.',
+    fault: 'A team is asked to give back memory even below its fair share.',
     edits: [
       {
-        file: 'src/core/sandbox/capacity/memory-share.ts',
-        from: 'if (bytes > 0 || wanted > 0) beyond.set(sandboxID, bytes)',
-        to: 'beyond.set(sandboxID, bytes)',
+        file: 'src/core/sandbox/capacity/team-share.ts',
+        from: 'const isAbove = team.usedBytes > leastBytes',
+        to: 'const isAbove = team.usedBytes >= 0',
+      },
+      {
+        file: 'src/core/sandbox/capacity/team-share.ts',
+        from: 'Math.max(0, team.soonBytes - level)',
+        to: 'Math.max(1, team.soonBytes)',
+      },
+      {
+        file: 'src/core/sandbox/capacity/team-share.ts',
+        from: 'Math.max(0, level - other)',
+        to: '0',
+      },
+    ],
+    search,
+    finds: /^neighbour/,
+  },
+  {
+    name: 'teams mixed up',
+    fault: 'The memory guard counts all sandboxes as those of one team.',
+    edits: [
+      {
+        file: 'src/core/sandbox/capacity/sandbox-teams.ts',
+        from: 'else this.#known.set(sandboxID, teamID)',
+        to: "else this.#known.set(sandboxID, 'one')",
       },
     ],
     search,

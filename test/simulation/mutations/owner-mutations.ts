@@ -75,6 +75,20 @@ export const ownerMutations: Mutation[] = [
     finds: /^(failed create|idempotency)/,
   },
   {
+    name: 'other prefix',
+    fault:
+      'A node whose settings name another place uses what it finds there, and marks builds that only it can find.',
+    edits: [
+      {
+        file: 'src/core/object-storage/store-identity.ts',
+        from: '    if (this.#provedID !== undefined) return\n',
+        to: '    return\n',
+      },
+    ],
+    search: inProfile('other prefix'),
+    finds: /^pack needed/,
+  },
+  {
     name: 'gate by address',
     fault: 'A late kill closes the gate for the sandbox that has the address by now.',
     edits: [

@@ -34,6 +34,8 @@ const nobody = ''
 export class BuildSandboxes {
   readonly #parts: BuildSandboxesParts
   readonly #open = new Map<string, BuildSandbox>()
+  /** The template of each sandbox, also while it boots. */
+  readonly #templates = new Map<string, string>()
 
   constructor(parts: BuildSandboxesParts) {
     this.#parts = parts
@@ -46,6 +48,11 @@ export class BuildSandboxes {
     return found !== undefined
   }
 
+  /** The template whose build the sandbox works for. Undefined: it works for none. */
+  templateOf(sandboxID: string): string | undefined {
+    return this.#templates.get(sandboxID)
+  }
+
   /** Boots a sandbox on what the build has so far. Steps have no GPU: only `withGpus` has those of its sandboxes. */
   async open(build: TemplateBuild, signal: AbortSignal, withGpus = false): Promise<BuildSandbox> {
     const { launcher, turns } = this.#parts
@@ -53,6 +60,7 @@ export class BuildSandboxes {
     const done = Promise.withResolvers<void>()
     void turns.begin(sandboxID, () => done.promise)
     const { templateID } = build
+    this.#templates.set(sandboxID, templateID)
     const options = { allowInternetAccess: null, network: null }
     const gpuCount = withGpus ? (build.gpuCount ?? 0) : 0
     const row = { sandboxID, runID: newUUID(), teamID: nobody, templateID, envVars: {}, options, gpuCount }
@@ -61,11 +69,13 @@ export class BuildSandboxes {
       const handle = await launcher.launch(row, bare, { disposable: true }, signal)
       const opened = new BuildSandbox(this.#parts, sandboxID, handle, () => {
         this.#open.delete(sandboxID)
+        this.#templates.delete(sandboxID)
         done.resolve()
       })
       this.#open.set(sandboxID, opened)
       return opened
     } catch (error) {
+      this.#templates.delete(sandboxID)
       done.resolve()
       throw error
     }

@@ -7,7 +7,15 @@ import { Admission, type AdmissionSettings } from './admission.ts'
 
 function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   const clock = new ManualClock()
-  const machine = { active: { cpuCount: 0, memoryMB: 0 }, availableMB: 10_000, diskBytes: 1e12 }
+  const machine = {
+    active: { cpuCount: 0, memoryMB: 0 },
+    /** Unset: one team has all that is active. */
+    byTeam: undefined as { teamID: string; cpuCount: number; memoryMB: number }[] | undefined,
+    availableMB: 10_000,
+    diskBytes: 1e12,
+    /** Teams that use less memory than their fair share. */
+    belowShare: new Set<string>(),
+  }
   const unreadable = new Set<keyof typeof machine>()
   const read = <Key extends keyof typeof machine>(key: Key): (typeof machine)[Key] => {
     if (unreadable.has(key)) throw new Error(`${key} cannot be read`)
@@ -26,7 +34,11 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
   const admission = new Admission({
     machine: { cpuCount: 2, memoryMB: 4000, availableMemoryMB: async () => read('availableMB') },
     freeBytes: async () => read('diskBytes'),
-    sandboxes: { sumActive: async () => read('active') },
+    sandboxes: {
+      sumActive: async () => read('active'),
+      sumActiveByTeam: async () => read('byTeam') ?? [{ teamID: 'a', ...read('active') }],
+    },
+    minFreeMemoryMB: (teamID) => (machine.belowShare.has(teamID) ? 100 : settings.minFreeMemoryMB),
     spare: {
       sum: () => ({ cpuCount: 0, memoryMB: spare.count * 100 }),
       giveUp: async (count) => {
@@ -135,7 +147,7 @@ describe('admission', () => {
   it('counts starts in progress as allocated', async () => {
     const world = openAdmission()
     await world.enter('a', { memoryMB: 7950 })
-    void world.enter('b')
+    void world.enter('a')
     await world.still()
     assert.deepEqual(world.order, ['a'])
     world.releases[0]!()
@@ -145,7 +157,7 @@ describe('admission', () => {
   it('counts a start that ends while the capacity is measured', async () => {
     const world = openAdmission({ startsAtOnce: 3 })
     await world.enter('a', { memoryMB: 7950 })
-    void world.enter('b')
+    void world.enter('a')
     // The sum was read before the row of the first one ran.
     world.releases[0]!()
     world.machine.active = { cpuCount: 1, memoryMB: 7950 }
@@ -158,6 +170,34 @@ describe('admission', () => {
     world.spare.count = 80
     await world.enter('a', { memoryMB: 1000 })
     assert.deepEqual(world.spare, { count: 65, givenUp: [1, 2, 4, 8] })
+  })
+
+  it('does not let promises of one team lock out another, up to an equal part for each', async () => {
+    const world = openAdmission({ startsAtOnce: 9 })
+    world.machine.active = { cpuCount: 8, memoryMB: 8000 }
+    for (const teamID of ['a', 'b', 'b']) void world.enter(teamID, { memoryMB: 2000 }).catch(() => {})
+    await world.still()
+    assert.deepEqual(world.order, ['b', 'b'])
+    // Half of 8000 MB is promised to it now, by starts under way and by rows alike.
+    void world.enter('b').catch(() => {})
+    await world.still()
+    assert.deepEqual(world.order, ['b', 'b'])
+    for (const memoryMB of [2600, 100]) void world.enter('c', { memoryMB }).catch(() => {})
+    await world.still()
+    assert.deepEqual(world.order, ['b', 'b', 'c'])
+  })
+
+  it('lets a team start that uses less memory than its part, when others have to wait for memory', async () => {
+    const world = openAdmission({ startsAtOnce: 9 })
+    world.machine.availableMB = 120
+    world.machine.belowShare.add('b')
+    for (const teamID of ['a', 'b']) void world.enter(teamID).catch(() => {})
+    await world.still()
+    assert.deepEqual(world.order, ['b'])
+    world.machine.availableMB = 99
+    void world.enter('b').catch(() => {})
+    await world.still()
+    assert.deepEqual(world.order, ['b'])
   })
 
   it('lets a small start of another team overtake one that does not fit', async () => {

@@ -28,10 +28,18 @@ export type AdmissionSettings = {
   minFreeDiskBytes?: number
 }
 
+type PromisedSizes = { cpuCount: number; memoryMB: number }
+
 export type AdmissionParts = {
   machine: MachineCapacity
   freeBytes: () => Promise<number>
-  sandboxes: { sumActive(): Promise<{ cpuCount: number; memoryMB: number }> }
+  sandboxes: {
+    sumActive(): Promise<PromisedSizes>
+    /** Of this machine. */
+    sumActiveByTeam(): Promise<(PromisedSizes & { teamID: string })[]>
+  }
+  /** Memory that must stay available after a start of this team, if that is less than for others. */
+  minFreeMemoryMB?: (teamID: string) => number
   spare: SpareSandboxes
   /** Undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
@@ -52,7 +60,7 @@ export interface SpareSandboxes {
 
 export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
 
-type StartSizes = Omit<StartDemand, 'teamID'>
+type StartSizes = Omit<StartDemand, 'teamID'> & { teamID?: string | undefined }
 
 type Waiter = { request: StartDemand; start: () => void; reason: string | undefined }
 
@@ -100,7 +108,7 @@ export class Admission {
    */
   async tryEnter({ cpuCount, memoryMB }: StartSizes, leaveMB: number): Promise<(() => void) | undefined> {
     const request = { cpuCount, memoryMB }
-    if (this.isBusy || (await this.#shortage(request, leaveMB)) || this.isBusy) return undefined
+    if (this.isBusy || (await this.#shortage(request, { leaveMB })) || this.isBusy) return undefined
     this.#starting.add(request)
     return () => this.#end(request)
   }
@@ -128,7 +136,7 @@ export class Admission {
 
   /** True if the machine is short of disk, or of memory beyond the minimum plus `leaveMB`. */
   async isShort(leaveMB = 0): Promise<boolean> {
-    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 }, leaveMB)) !== undefined
+    return (await this.#shortage({ cpuCount: 0, memoryMB: 0 }, { leaveMB })) !== undefined
   }
 
   /** True if starts wait for their turn, or occupy all CPUs. */
@@ -219,16 +227,19 @@ export class Admission {
   async #shortageWithoutSpare(request: StartSizes): Promise<string | undefined> {
     for (let count = 1; ; count *= 2) {
       const reason = await this.#shortage(request)
-      if (reason === undefined || !(await this.#parts.spare.giveUp(count))) return reason
+      if (reason === undefined) return undefined
+      if (!(await this.#parts.spare.giveUp(count))) return this.#shortage(request, { isFair: true })
     }
   }
 
   /**
-   * Returns why the machine cannot carry the start now and leave `leaveMB` beyond the minimum, as a sentence.
+   * Returns why the machine cannot carry the start now and leave `leaveMB` beyond the minimum, as a sentence. `isFair`: a
+   * team below its part of the machine may start nevertheless.
    * A value that cannot be read does not block a start; the others count.
    */
-  async #shortage({ cpuCount, memoryMB }: StartSizes, leaveMB = 0): Promise<string | undefined> {
-    const { machine, sandboxes, spare, settings, freeBytes } = this.#parts
+  async #shortage(request: StartSizes, { leaveMB = 0, isFair = false } = {}): Promise<string | undefined> {
+    const { machine, sandboxes, settings, freeBytes, minFreeMemoryMB } = this.#parts
+    const teamID = isFair ? request.teamID : undefined
     // Read before the rows: a start that ends in between is counted twice for a moment, but never missed.
     const starting = [...this.#starting]
     const [active, availableMB, diskBytes] = await Promise.all([
@@ -236,16 +247,52 @@ export class Admission {
       machine.availableMemoryMB().catch(() => Number.POSITIVE_INFINITY),
       freeBytes().catch(() => Number.POSITIVE_INFINITY),
     ])
-    const sum = (key: 'cpuCount' | 'memoryMB') =>
-      active[key] + spare.sum()[key] + starting.reduce((total, one) => total + one[key], 0)
-    if (sum('memoryMB') + memoryMB > machine.memoryMB * settings.memoryOvercommit)
-      return 'All memory that this server may allocate to sandboxes is allocated.'
-    if (sum('cpuCount') + cpuCount > machine.cpuCount * settings.cpuOvercommit)
-      return 'All CPUs that this server may allocate to sandboxes are allocated.'
-    if (availableMB < settings.minFreeMemoryMB + leaveMB) return 'The memory of this server is used up.'
+    const promised = await this.#promiseShortage({ ...request, teamID }, active, starting)
+    if (promised !== undefined) return promised
+    const ownMinimumMB = teamID === undefined ? undefined : minFreeMemoryMB?.(teamID)
+    const minimumMB = Math.min(settings.minFreeMemoryMB, ownMinimumMB ?? Number.POSITIVE_INFINITY)
+    if (availableMB < minimumMB + leaveMB) return 'The memory of this server is used up.'
     if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
       return 'The disk of this server is full.'
     return undefined
+  }
+
+  /**
+   * If everything is promised, a team still gets what keeps it within an equal part. So others that promised themselves all
+   * and use little do not lock it out, and all teams together exceed the limit by less than the limit.
+   */
+  async #promiseShortage(
+    request: StartSizes,
+    active: PromisedSizes,
+    starting: readonly StartSizes[],
+  ): Promise<string | undefined> {
+    const { machine, spare, settings } = this.#parts
+    const limits = {
+      memoryMB: machine.memoryMB * settings.memoryOvercommit,
+      cpuCount: machine.cpuCount * settings.cpuOvercommit,
+    }
+    const isTooMuch = (key: keyof PromisedSizes) =>
+      active[key] + spare.sum()[key] + sumOf(starting, key) + request[key] > limits[key]
+    const short = (['memoryMB', 'cpuCount'] as const).filter(isTooMuch)
+    if (short.length === 0) return undefined
+    const parts = request.teamID === undefined ? undefined : await this.#partOf(request.teamID, starting)
+    const found = short.find((key) => !parts || parts.own[key] + request[key] > limits[key] / parts.teams)
+    if (found === 'memoryMB') return 'All memory that this server may allocate to sandboxes is allocated.'
+    if (found === 'cpuCount') return 'All CPUs that this server may allocate to sandboxes are allocated.'
+    return undefined
+  }
+
+  /** What the team was promised, and the number of teams that have sandboxes here with it. Undefined: not known now. */
+  async #partOf(
+    teamID: string,
+    starting: readonly StartSizes[],
+  ): Promise<{ own: PromisedSizes; teams: number } | undefined> {
+    const all = await this.#parts.sandboxes.sumActiveByTeam().catch(() => undefined)
+    if (!all) return undefined
+    const known = [...all, ...starting]
+    const teams = new Set([teamID, ...known.flatMap((one) => one.teamID ?? [])]).size
+    const own = known.filter((one) => one.teamID === teamID)
+    return { own: { memoryMB: sumOf(own, 'memoryMB'), cpuCount: sumOf(own, 'cpuCount') }, teams }
   }
 
   /** A start that already holds its GPU counts twice until the start has ended; no start is ever missed. */
@@ -275,6 +322,9 @@ export class Admission {
     return `This server is starting ${this.#starting.size} sandboxes, and others wait for their turn.`
   }
 }
+
+const sumOf = (all: readonly PromisedSizes[], key: keyof PromisedSizes): number =>
+  all.reduce((total, one) => total + one[key], 0)
 
 const cannotStartNow = (reason: string, waitedMs: number) =>
   new AppError(

@@ -18,7 +18,7 @@ export type GrowingSandbox = {
   isGrowing: boolean
 }
 
-type Growth = Omit<GrowingSandbox, 'sandboxID'> & { bytes: number }
+type Growth = Omit<GrowingSandbox, 'sandboxID'> & { bytes: number; rate: number }
 
 export class GrowthMeter {
   #growths = new Map<string, Growth>()
@@ -41,6 +41,7 @@ export class GrowthMeter {
         bytes,
         lately: (last?.lately ?? 0) * fade + growth,
         isGrowing: last !== undefined && growth > 0,
+        rate: last && !standsStill(sandboxID) ? (growth * 1000) / elapsedMs : 0,
       })
       if (last && !standsStill(sandboxID)) grown += growth
     }
@@ -53,6 +54,11 @@ export class GrowthMeter {
       .filter(([, { lately }]) => lately >= leastBytes)
       .map(([sandboxID, { lately, isGrowing }]) => ({ sandboxID, lately, isGrowing }))
       .sort((a, b) => b.lately - a.lately)
+  }
+
+  /** Bytes per second that a sandbox took between the last two measurements. */
+  rateOf(sandboxID: string): number {
+    return this.#growths.get(sandboxID)?.rate ?? 0
   }
 
   /** Resets the recent growth of a sandbox that continues after a freeze. */

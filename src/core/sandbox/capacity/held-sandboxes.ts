@@ -102,10 +102,16 @@ export class HeldSandboxes {
     this.change(sandboxID, () => this.#hold(sandboxID, shortage, lately, onHeld))
   }
 
-  /** Thaws the sandbox that grew least, among those that were frozen for the minimum time. */
-  letNextGoOn(shortage: Shortage, onGone: (sandboxID: string) => void): void {
+  /** Thaws the sandbox that grew least, among those that were frozen for the minimum time and may continue. */
+  letNextGoOn(
+    shortage: Shortage,
+    onGone: (sandboxID: string) => void,
+    mayContinue: (sandboxID: string) => boolean = () => true,
+  ): void {
     const now = this.#parts.clock.now()
-    const longEnough = this.by(shortage).filter(({ since }) => now - since >= stillAtLeastMs)
+    const longEnough = this.by(shortage).filter(
+      ({ sandboxID, since }) => now - since >= stillAtLeastMs && mayContinue(sandboxID),
+    )
     const [next] = longEnough.sort((a, b) => a.lately - b.lately)
     if (next) this.change(next.sandboxID, () => this.#goOn(next, shortage, onGone))
   }

@@ -1,97 +1,27 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import {
-  type Fixture,
-  type FixtureOptions,
-  failsWith,
-  gate,
-  openFixture,
-  request,
-  until,
-} from '../../../../test/support/domain.ts'
+import { failsWith, gate, request, until } from '../../../../test/support/domain.ts'
+import { handsOf, mebibyte, openScarceMemory } from '../../../../test/support/scarce-memory.ts'
 import { poolHas, waiting } from '../../../../test/support/warm-pool.ts'
 import { diskLevels } from './disk-levels.ts'
 
-const mebibyte = 1024 * 1024
-/** Start 1024, thaw 768, freeze 512, end 256 MiB. Sandboxes are promised 512 MiB each. */
-const minFreeMemoryMB = 1024
-
-type Memory = { otherMB: number; isBroken: boolean; diskMB: number }
-
-/** A machine of 4 GiB, of which sandboxes and others take their part. */
-async function openMemory(options: Partial<FixtureOptions> = {}) {
-  const memory: Memory = { otherMB: 0, isBroken: false, diskMB: 1e6 }
-  // Set once the driver is there.
-  let used = () => 0
-  const fixture = await openFixture({
-    ...options,
-    admission: { minFreeMemoryMB, waitMs: 1000 },
-    ports: {
-      freeBytes: async () => memory.diskMB * mebibyte,
-      machine: {
-        cpuCount: 64,
-        memoryMB: 4096,
-        availableMemoryMB: async () => {
-          if (memory.isBroken) throw new Error('EIO')
-          return 4096 - memory.otherMB - used()
-        },
-      },
-    },
-  })
-  used = () =>
-    [...fixture.driver.world.memoryUses.values()].reduce((total, bytes) => total + bytes, 0) / mebibyte
-  // The first look finds that the next ones have to be close.
-  await fixture.memoryGuard.look()
-  return { ...fixture, memory, ...handsOf(fixture) }
-}
-
-function handsOf({ driver, memoryGuard, clock, service, team, told, stores }: Fixture) {
-  const settle = async () => {
-    for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve))
-    // Whatever has gone takes no memory.
-    for (const id of driver.world.memoryUses.keys())
-      if (!driver.world.sandboxes.has(id)) driver.world.memoryUses.delete(id)
-  }
-  const isFrozen = (sandboxID: string) => driver.world.sandboxes.get(sandboxID)?.frozen === true
-  return {
-    look: async (afterMs = 200) => {
-      clock.advance(afterMs)
-      await memoryGuard.look()
-      await settle()
-    },
-    create: async () => (await service.create(team, request())).sandboxID,
-    /** Frozen sandboxes take nothing. */
-    take: (sandboxID: string, megabytes: number) => {
-      if (isFrozen(sandboxID)) return
-      driver.world.memoryUses.set(
-        sandboxID,
-        (driver.world.memoryUses.get(sandboxID) ?? 0) + megabytes * mebibyte,
-      )
-    },
-    isFrozen,
-    settle,
-    toldOf: (sandboxID: string) => told.filter((line) => line.startsWith(sandboxID)).join('\n'),
-    rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
-  }
-}
-
 describe('the guard of the memory', () => {
   it('does nothing while there is memory', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const sandboxID = await machine.create()
     for (let time = 0; time < 5; time++) {
       machine.take(sandboxID, 80)
       await machine.look(1000)
     }
     assert.equal(machine.isFrozen(sandboxID), false)
-    machine.memoryGuard.require()
+    machine.memoryGuard.require(machine.team.teamID)
   })
 
   it('rejects new work before it freezes sandboxes', async () => {
-    await using machine = await openMemory({ warm: 1 })
+    await using machine = await openScarceMemory({ warm: 1 })
     machine.memory.otherMB = 3100
     await machine.look()
-    assert.throws(() => machine.memoryGuard.require(), failsWith('unavailable'))
+    assert.throws(() => machine.memoryGuard.require(machine.team.teamID), failsWith('unavailable'))
     const created = machine.service.create(machine.team, request())
     const rejected = assert.rejects(created, failsWith('unavailable'))
     await machine.settle()
@@ -99,12 +29,12 @@ describe('the guard of the memory', () => {
     await rejected
     machine.memory.otherMB = 2000
     await machine.look()
-    machine.memoryGuard.require()
+    machine.memoryGuard.require(machine.team.teamID)
     await machine.create()
   })
 
   it('freezes sandboxes that grow beyond their share, with the reason in their log, and thaws them', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.take(hog, 200)
@@ -130,7 +60,7 @@ describe('the guard of the memory', () => {
   })
 
   it('counts memory that will be taken before a freeze takes effect', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [fast] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 2900
     await machine.look()
@@ -144,7 +74,7 @@ describe('the guard of the memory', () => {
   })
 
   it('never touches a sandbox within its share, however fast it grows', async () => {
-    await using machine = await openMemory({ snapshotMemory: false })
+    await using machine = await openScarceMemory({ snapshotMemory: false })
     const [large, small] = [await machine.create(), await machine.create()]
     machine.take(large, 500)
     machine.memory.otherMB = 2700
@@ -167,7 +97,7 @@ describe('the guard of the memory', () => {
   })
 
   it('pauses a sandbox that was frozen for long while memory stays short, and the sandbox can be resumed', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.take(hog, 200)
@@ -195,7 +125,7 @@ describe('the guard of the memory', () => {
   })
 
   it('freezes sandboxes of a driver without memory snapshots, and ends none while that is enough', async () => {
-    await using machine = await openMemory({ snapshotMemory: false })
+    await using machine = await openScarceMemory({ snapshotMemory: false })
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.take(hog, 200)
@@ -207,7 +137,7 @@ describe('the guard of the memory', () => {
   })
 
   it('ends a sandbox that cannot be frozen', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.driver.beforeFrozen = async () => {
       throw new Error('processes do not stand still')
@@ -223,7 +153,7 @@ describe('the guard of the memory', () => {
   })
 
   it('ends a sandbox that could not be paused, and not before its pause has failed', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog] = [await machine.create(), await machine.create()]
     machine.driver.beforeSnapshot = async () => {
       throw new Error('ENOSPC')
@@ -240,7 +170,7 @@ describe('the guard of the memory', () => {
   })
 
   it('pauses one sandbox at a time', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [one, other] = [await machine.create(), await machine.create()]
     const writing = gate()
     machine.driver.beforeSnapshot = () => writing.opened
@@ -254,7 +184,7 @@ describe('the guard of the memory', () => {
   })
 
   it('keeps sandboxes frozen across a round of the reconciler and a restart of Warren', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.take(hog, 200)
@@ -281,7 +211,7 @@ describe('the guard of the memory', () => {
   })
 
   it('does not use figures of different moments against a small sandbox', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3300
     machine.take(hog, 300)
@@ -305,7 +235,7 @@ describe('the guard of the memory', () => {
   })
 
   it('keeps no sandbox frozen because of a copy that a crash cut off', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.driver.beforeSnapshot = () => new Promise(() => {})
     const { service, team } = machine
@@ -324,7 +254,7 @@ describe('the guard of the memory', () => {
   })
 
   it('does not delay a kill, or the end of a sandbox’s timeout', async () => {
-    await using machine = await openMemory({ snapshotMemory: false })
+    await using machine = await openScarceMemory({ snapshotMemory: false })
     const [killed, expired] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 3000
     for (let time = 0; time < 2; time++) {
@@ -341,7 +271,7 @@ describe('the guard of the memory', () => {
   })
 
   it('empties the warm pool first', async () => {
-    await using machine = await openMemory({ warm: 2 })
+    await using machine = await openScarceMemory({ warm: 2 })
     await machine.create()
     await poolHas(machine, 1)
     machine.memory.otherMB = 3200
@@ -351,7 +281,7 @@ describe('the guard of the memory', () => {
   })
 
   it('thaws a sandbox only if neither disk nor memory is short', async () => {
-    await using machine = await openMemory({ diskLevels: diskLevels(1e12, 256) })
+    await using machine = await openScarceMemory({ diskLevels: diskLevels(1e12, 256) })
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.memory.diskMB = 600
@@ -376,7 +306,7 @@ describe('the guard of the memory', () => {
   })
 
   it('keeps looking if the memory cannot be measured, and rejects nothing because of that', async () => {
-    await using machine = await openMemory()
+    await using machine = await openScarceMemory()
     machine.memory.isBroken = true
     for (let time = 0; time < 3; time++) await machine.look()
     assert.equal(machine.logged.filter(({ message }) => message.includes('could not be measured')).length, 1)

@@ -1,8 +1,8 @@
 /**
  * Keeps the memory of the machine from running out. Sandboxes are promised many times the machine's memory, and when it is
  * used up, the kernel kills the biggest process of any team. As memory runs short, the guard first rejects new work, then
- * freezes sandboxes that grow beyond their share, then pauses them to the disk if the driver can, and at last ends the
- * sandbox that is furthest beyond its share. The guard never touches a sandbox within its share.
+ * freezes sandboxes that grow, then pauses them to the disk if the driver can, and at last ends some, always of the team
+ * furthest above its share. It never touches a team below its fair share, and lets that team start sandboxes.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -14,10 +14,19 @@ import { GrowthMeter } from './growth.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { MemoryLevels } from './memory-levels.ts'
-import { beyondShare } from './memory-share.ts'
+import type { SandboxTeams } from './sandbox-teams.ts'
+import {
+  type BeyondShare,
+  divideByTeam,
+  noShares,
+  noTeam,
+  type ResourceUse,
+  type TeamShares,
+} from './team-share.ts'
 
 export type MachineMemoryGuardParts = {
   driver: Driver
+  sandboxTeams: Pick<SandboxTeams, 'of'>
   held: HeldSandboxes
   /** Bytes of memory that sandboxes can still get. */
   availableBytes: () => Promise<number>
@@ -42,7 +51,7 @@ const farBytes = 4 * 1024 * mebibyte
 /** Freezing takes a while, so the memory that sandboxes will take within this time counts as taken. */
 const lookAheadMs = 500
 /** Figures that were read within this time count as figures of one moment. */
-const sameMomentMs = 1000
+const sameMomentMs = 200
 /** Minimum recent growth of a sandbox to be frozen: above half of the freeze level, and below it. */
 const [muchBytes, anyBytes] = [8 * mebibyte, mebibyte]
 /** Time after which a frozen sandbox is paused to the disk, if memory is still short. */
@@ -62,14 +71,17 @@ export class MachineMemoryGuard {
     keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
   }
   #room = Number.POSITIVE_INFINITY
-  /** Bytes beyond its share for each sandbox that exceeds its share, the most first. */
-  #beyond = new Map<string, number>()
+  /** All that sandboxes use and can still get. */
+  #total = 0
+  #shares: TeamShares = noShares
+  #teamOf: ReadonlyMap<string, string> = new Map()
   /** By sandbox. */
   readonly #pauseDelays = new RetryDelays(pauseRetries)
   #isShort = false
   /** Whether memory was nearly used up at the previous look. */
   #isEmpty = false
-  #isPausing = false
+  /** The sandbox that is being paused to the disk. */
+  #pausing: string | undefined
   #lastEndAt = Number.NEGATIVE_INFINITY
   /** Counted since this process started. */
   readonly counts = { stoodStill: 0, paused: 0, ended: 0 }
@@ -104,9 +116,15 @@ export class MachineMemoryGuard {
     return this.#loop.look()
   }
 
-  /** Throws `unavailable` while available memory is below the level for starts. */
-  require(): void {
-    if (this.#room >= this.#parts.levels.startBytes) return
+  /** Memory that must be available before the team may start something. Known from the last look, so it costs nothing. */
+  minFreeMB(teamID: string): number {
+    const { startBytes, endBytes } = this.#parts.levels
+    return (this.#isBelowFairShare(teamID) ? endBytes : startBytes) / mebibyte
+  }
+
+  /** Throws `unavailable` while the team may start nothing that takes memory. */
+  require(teamID: string): void {
+    if (this.#room >= this.minFreeMB(teamID) * mebibyte) return
     throw new AppError('unavailable', 'The memory of this server is nearly used up; try again later.', {
       retry: { should: true, afterSeconds: 10 },
     })
@@ -124,22 +142,52 @@ export class MachineMemoryGuard {
   }
 
   async #measure(): Promise<void> {
-    const { driver, held, availableBytes, levels, clock } = this.#parts
+    const { driver, held, availableBytes, clock, sandboxTeams } = this.#parts
     const isNear = this.#isNear()
     const began = clock.now()
     // Read in this order: memory that is freed in between then counts as used and as available, which takes from nobody.
     const uses = isNear ? await driver.memoryUse?.() : undefined
     const before = this.#room
     this.#room = await availableBytes()
-    this.#beyond.clear()
+    this.#shares = noShares
     // Sandboxes are not measured in the look that first finds little memory, but from the next look on.
     if (!uses) return this.#growth.clear()
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
-    this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
-    // Figures of different moments could charge a small sandbox with memory that another has taken meanwhile.
     const isOld = clock.now() - began > sameMomentMs
-    const wantedBytes = isOld ? 0 : levels.freezeBytes - Math.max(before, this.#room)
-    this.#beyond = beyondShare(uses, { roomBytes: this.#room, wantedBytes })
+    this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
+    this.#teamOf = await sandboxTeams.of(uses.map(({ sandboxID }) => sandboxID))
+    const known = uses.flatMap(({ sandboxID, usedBytes }): ResourceUse[] => {
+      const teamID = this.#teamOf.get(sandboxID)
+      if (teamID === undefined) return []
+      const soonBytes = usedBytes + (this.#growth.rateOf(sandboxID) * lookAheadMs) / 1000
+      return [{ sandboxID, teamID, usedBytes, soonBytes }]
+    })
+    const usedBytes = uses.reduce((sum, use) => sum + use.usedBytes, 0)
+    this.#divide(known, usedBytes + (isOld ? Math.max(before, this.#room) : this.#room), usedBytes, isOld)
+  }
+
+  /**
+   * Figures of different moments could charge a small team with memory that another has taken or freed meanwhile: then the
+   * larger total counts, of this look and of the one before.
+   */
+  #divide(known: readonly ResourceUse[], totalBytes: number, usedBytes: number, isOld: boolean): void {
+    const { startBytes, thawBytes } = this.#parts.levels
+    const before = this.#total
+    this.#total = totalBytes
+    const total = isOld ? Math.max(before, totalBytes) : totalBytes
+    // Sandboxes whose team is not known take from what others may use, and from nobody's fair share.
+    const unknownBytes = usedBytes - known.reduce((sum, use) => sum + use.usedBytes, 0)
+    const usableBytes = total - thawBytes - unknownBytes
+    this.#shares = divideByTeam(known, { sharedBytes: total - startBytes, usableBytes })
+  }
+
+  /** A team that has nothing here yet would get a part of its own. */
+  #isBelowFairShare(teamID: string): boolean {
+    const { teams } = this.#shares
+    const own = teams.find((team) => team.teamID === teamID)
+    const parts = teams.length + (own ? 0 : 1)
+    const shared = this.#total - this.#parts.levels.startBytes
+    return parts > 1 && (own?.usedBytes ?? 0) < shared / parts
   }
 
   #tellShort(): void {
@@ -156,30 +204,38 @@ export class MachineMemoryGuard {
   }
 
   #act(): void {
-    const { levels, held, log } = this.#parts
+    const { levels } = this.#parts
     const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
     if (expected < levels.freezeBytes) this.#stopGrowing()
     const wasEmpty = this.#isEmpty
     this.#isEmpty = this.#room < levels.endBytes
     // Wait one look before a sandbox ends: the freezes that have just begun may be enough.
-    if (this.#isEmpty && wasEmpty) this.#makeRoom()
+    if (this.#isEmpty && wasEmpty) this.#makeRoom(expected)
     if (this.#room < levels.thawBytes && !this.#isEmpty) this.#pauseStill()
-    if (this.#room < levels.thawBytes || expected < levels.freezeBytes) return
-    held.letNextGoOn(this.#shortage, (sandboxID) => {
-      this.#growth.forget(sandboxID)
-      log.info({ sandboxID }, 'There is memory again: a frozen sandbox continues.')
-    })
+    if (this.#room >= levels.thawBytes && expected >= levels.freezeBytes) this.#letGoOn(() => true)
+    // Others have grown, or the team has given back: it no longer stands still for their sake.
+    else if (!this.#isEmpty)
+      this.#letGoOn((sandboxID) => this.#isBelowFairShare(this.#teamOf.get(sandboxID) ?? noTeam))
   }
 
-  /** Freezes all sandboxes that grow and are beyond their share, the fastest first. */
+  #letGoOn(mayContinue: (sandboxID: string) => boolean): void {
+    const { held, log } = this.#parts
+    const onGone = (sandboxID: string) => {
+      this.#growth.forget(sandboxID)
+      log.info({ sandboxID }, 'There is memory again: a frozen sandbox continues.')
+    }
+    held.letNextGoOn(this.#shortage, onGone, mayContinue)
+  }
+
+  /** Freezes all sandboxes beyond their share that grow, the fastest first. */
   #stopGrowing(): void {
     const { held, endUnowned, levels, log } = this.#parts
     const isPressing = this.#room < levels.freezeBytes / 2
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
-      if (!this.#beyond.has(sandboxID) || held.has(sandboxID) || endUnowned(sandboxID)) continue
+      if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || endUnowned(sandboxID)) continue
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
-        const values = { sandboxID, lately, room: this.#room }
+        const values = { ...this.#told(sandboxID), lately }
         log.warn(values, 'Memory is nearly used up: a sandbox that grows is frozen.')
       })
     }
@@ -190,23 +246,56 @@ export class MachineMemoryGuard {
     const { held, clock } = this.#parts
     const long = held.by(this.#shortage).filter(({ since }) => clock.now() - since >= pauseAfterMs)
     const ids = new Set(long.map(({ sandboxID }) => sandboxID))
-    const next = [...this.#beyond.keys()].find((sandboxID) => ids.has(sandboxID) && this.#canPause(sandboxID))
+    const next = [...this.#shares.beyond.keys()].find(
+      (sandboxID) => ids.has(sandboxID) && this.#canPause(sandboxID),
+    )
     if (next !== undefined) this.#pause(next)
   }
 
   /**
-   * Memory is nearly used up. Ends a sandbox that is beyond its share and still grows, because it could not be frozen in
-   * time. If there is none, pauses to the disk, or else ends, the sandbox beyond its share that recently grew most; if
-   * none grew, the one furthest beyond its share.
+   * Memory is nearly used up. Takes it back from the team furthest above its share: ends a sandbox that still grows, because it
+   * could not be frozen in time. If none grows, pauses to the disk, or else ends, the sandbox that recently grew most, or
+   * the one furthest beyond its share. A pause takes a while; if others will have used up the memory before, sandboxes end.
    */
-  #makeRoom(): void {
-    const { clock, held } = this.#parts
+  #makeRoom(expected: number): void {
+    const { clock, levels } = this.#parts
     if (clock.now() - this.#lastEndAt < endWithinMs) return
-    const grown = this.#growth.fastest(anyBytes).filter(({ sandboxID }) => this.#beyond.has(sandboxID))
-    const growing = grown.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
-    const next = growing?.sandboxID ?? grown[0]?.sandboxID ?? [...this.#beyond.keys()][0]
-    if (next === undefined || (!growing && this.#isPausing)) return
-    if (growing || !this.#pause(next)) this.#end(next)
+    const { beyond } = this.#shares
+    const [first] = beyond.values()
+    if (!first) return
+    const order = this.#orderIn(first.teamID)
+    const next = order[0]!
+    const isPressing = this.#growth.rate > 0 && (expected <= 0 || this.#room < levels.endBytes / 2)
+    if (!next.isGrowing && !isPressing) {
+      if (this.#pausing !== undefined || this.#pause(next.sandboxID)) return
+    }
+    // One is enough, unless the team is made of many small ones.
+    let wanted = levels.endBytes - this.#room
+    for (const { sandboxID } of order) {
+      this.#end(sandboxID)
+      wanted -= beyond.get(sandboxID)!.usedBytes
+      if (wanted <= 0 || !isPressing) return
+    }
+  }
+
+  /** The team's sandboxes beyond its share: those that still grow first, then those that grew, then the largest. */
+  #orderIn(teamID: string): { sandboxID: string; isGrowing: boolean }[] {
+    const { held } = this.#parts
+    const grown = this.#growth.fastest(anyBytes)
+    const rank = new Map(grown.map((one, index) => [one.sandboxID, { ...one, index }]))
+    const isGrowing = (id: string) => rank.get(id)?.isGrowing === true && !held.has(id)
+    const own = [...this.#shares.beyond].filter(([, share]) => share.teamID === teamID)
+    return own
+      .map(([sandboxID]) => ({
+        sandboxID,
+        isGrowing: isGrowing(sandboxID),
+        index: rank.get(sandboxID)?.index ?? grown.length,
+      }))
+      .sort((a, b) => Number(b.isGrowing) - Number(a.isGrowing) || a.index - b.index)
+  }
+
+  #told(sandboxID: string): Partial<BeyondShare> & { sandboxID: string; room: number } {
+    return { sandboxID, room: this.#room, ...this.#shares.beyond.get(sandboxID) }
   }
 
   #canPause(sandboxID: string): boolean {
@@ -218,22 +307,20 @@ export class MachineMemoryGuard {
   #pause(sandboxID: string): boolean {
     const { pause, clock, held, log } = this.#parts
     if (!this.#canPause(sandboxID)) return false
-    if (this.#isPausing) return true
+    if (this.#pausing !== undefined) return true
+    const values = this.#told(sandboxID)
     const attempt = async () => {
-      this.#isPausing = true
+      this.#pausing = sandboxID
       try {
         if (!(await pause(sandboxID))) return
         this.#pauseDelays.noteSuccess(sandboxID)
         this.counts.paused++
-        log.warn(
-          { sandboxID, room: this.#room },
-          'Memory is nearly used up: a sandbox was paused to the disk.',
-        )
+        log.warn(values, 'Memory is nearly used up: a sandbox was paused to the disk.')
       } catch (error) {
         this.#pauseDelays.noteFailure(sandboxID, clock.now())
         throw error
       } finally {
-        this.#isPausing = false
+        this.#pausing = undefined
       }
     }
     held.change(sandboxID, attempt)
@@ -245,8 +332,7 @@ export class MachineMemoryGuard {
     this.#lastEndAt = clock.now()
     if (endUnowned(sandboxID)) return
     this.counts.ended++
-    const values = { sandboxID, room: this.#room, beyondShare: this.#beyond.get(sandboxID) }
-    log.error(values, 'Memory is used up: Warren ends a sandbox that is beyond its share.')
+    log.error(this.#told(sandboxID), 'Memory is used up: Warren ends a sandbox that is beyond its share.')
     end(sandboxID, 'memory_full').catch((error) => {
       log.error(
         { sandboxID, err: error },

@@ -1,12 +1,15 @@
 /** The levels of available memory at which Warren acts, in bytes. */
 export type MemoryLevels = {
-  /** Below this level, nothing starts that takes memory: no create, resume or build. */
+  /**
+   * Below this level, nothing starts that takes memory: no create, resume or build. Only teams below their fair share still
+   * start until `endBytes` is left.
+   */
   startBytes: number
   /** Above this level, frozen sandboxes continue. */
   thawBytes: number
-  /** Below this level, sandboxes that grow beyond their share are frozen. */
+  /** Below this level, sandboxes that grow are frozen, of teams above their share. */
   freezeBytes: number
-  /** Below this level, a sandbox beyond its share is paused to the disk or ended. */
+  /** Below this level, a sandbox of the team furthest above its share is paused to the disk or ended. */
   endBytes: number
 }
 

@@ -19,6 +19,8 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
     list: (filter, page) => retry(() => store.list(filter, page)),
     count: (filter) => retry(() => store.count(filter)),
     sumActive: () => retry(() => store.sumActive()),
+    sumActiveByTeam: () => retry(() => store.sumActiveByTeam()),
+    teamsOf: (sandboxIDs) => retry(() => store.teamsOf(sandboxIDs)),
     countByState: () => retry(() => store.countByState()),
     listUnended: (states) => retry(() => store.listUnended(states)),
     setSnapshot: (at, snapshot) => retry(() => store.setSnapshot(at, snapshot)),

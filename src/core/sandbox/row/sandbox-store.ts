@@ -95,6 +95,8 @@ export type SandboxReader = Pick<
   | 'list'
   | 'count'
   | 'sumActive'
+  | 'sumActiveByTeam'
+  | 'teamsOf'
   | 'countByState'
   | 'listUnended'
   | 'listExpired'
@@ -132,6 +134,10 @@ export interface SandboxStore {
    * CPU and memory allocated to this node's running and frozen sandboxes, without those that are starting.
    */
   sumActive(): Promise<{ sandboxes: number; cpuCount: number; memoryMB: number }>
+  /** The same for each team that has sandboxes on this node. */
+  sumActiveByTeam(): Promise<{ teamID: string; sandboxes: number; cpuCount: number; memoryMB: number }[]>
+  /** Teams of those sandboxes that have a row, of any node and in any state. */
+  teamsOf(sandboxIDs: readonly string[]): Promise<Map<string, string>>
   countByState(): Promise<{ state: SandboxState; count: number }[]>
   /** Returns the rows that have not ended, or only those in the given states. */
   listUnended(states?: readonly SandboxState[]): Promise<Sandbox[]>

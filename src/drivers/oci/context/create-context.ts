@@ -8,7 +8,7 @@ import { Disks } from '../disk/disks.ts'
 import { NamespaceThread } from '../namespace/namespace-thread.ts'
 import { parseSubnet } from '../network/addresses.ts'
 import { Firewall } from '../network/firewall.ts'
-import { flowForgetter } from '../network/flow-table.ts'
+import { flowForgetter } from '../network/flow-forgetter.ts'
 import { openCgroups } from '../process/cgroups.ts'
 import { CpuShares, usableCpus } from '../process/cpu-shares.ts'
 import { ExitWatch } from '../process/exit-watch.ts'
@@ -69,7 +69,7 @@ export function createContext(options: OciDriverOptions): OciContext {
       namespaces,
       log,
       disks: new Disks(layout, uidBase, namespaces),
-      forgetFlows: flowForgetter(log),
+      forgetFlows: flowForgetter(log, (address) => namespaces.do({ forgetFlows: address })),
       size: options.poolSize ?? 4,
       diskMB: options.poolDiskMB ?? 10_240,
     }),

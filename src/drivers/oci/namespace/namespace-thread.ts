@@ -12,7 +12,7 @@ import type { CoverTask } from './cover-folders.ts'
 import type { ImagesTask, RootTask, SlotDiskTask } from './mount-disks.ts'
 import type { MountPointsTask } from './mount-points.ts'
 import type { MoveTask } from './move-mounts.ts'
-import type { NetworkTask } from './slot-network.ts'
+import type { LinkTask, NetworkTask } from './slot-network.ts'
 import type { UsersTask } from './slot-users.ts'
 import type { RuntimeTask } from './start-runtime.ts'
 
@@ -24,6 +24,9 @@ export type NamespaceTask =
   | { checkMountPoints: MountPointsTask }
   | { moveMounts: MoveTask }
   | { makeNetwork: NetworkTask }
+  | { narrowLinks: readonly LinkTask[] }
+  /** The address of a sandbox that has ended. */
+  | { forgetFlows: string }
   | { makeUsers: UsersTask }
   | { startRuntime: RuntimeTask }
 

@@ -5,14 +5,22 @@
 import { parentPort } from 'node:worker_threads'
 import { hearMessages } from '../../../lib/ending-worker.ts'
 import { coverFolders } from './cover-folders.ts'
+import { type FlowTable, openFlowTable } from './flow-table.ts'
 import { makeSlotDisk, mountImages, mountRoot } from './mount-disks.ts'
 import { checkMountPoints, type MountPointsTask } from './mount-points.ts'
 import { moveMounts } from './move-mounts.ts'
 import { inNamespace } from './namespace-calls.ts'
 import type { NamespaceReply, NamespaceRequest, NamespaceTask } from './namespace-thread.ts'
-import { makeNetwork } from './slot-network.ts'
+import { makeNetwork, narrowLinks } from './slot-network.ts'
 import { makeUsers } from './slot-users.ts'
 import { startRuntime } from './start-runtime.ts'
+
+let openedFlows: FlowTable | undefined
+
+function flows(): FlowTable {
+  openedFlows ??= openFlowTable()
+  return openedFlows
+}
 
 function perform(task: NamespaceTask): NamespaceReply['given'] {
   if ('startRuntime' in task) return [startRuntime(task.startRuntime)]
@@ -23,6 +31,8 @@ function perform(task: NamespaceTask): NamespaceReply['given'] {
   else if ('mountRoot' in task) mountRoot(task.mountRoot)
   else if ('checkMountPoints' in task) checkInNamespace(task.checkMountPoints)
   else if ('moveMounts' in task) moveMounts(task.moveMounts)
+  else if ('forgetFlows' in task) flows().forget(task.forgetFlows)
+  else if ('narrowLinks' in task) narrowLinks(task.narrowLinks)
   else makeNetwork(task.makeNetwork)
   return []
 }

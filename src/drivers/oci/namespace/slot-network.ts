@@ -2,6 +2,8 @@
  * The network of a slot: a namespace with a link to the host, addresses on both ends, a route, and settings
  * that the root user of a sandbox needs without control over the namespace. IPv6 exists on the loopback only,
  * where programs expect ::1.
+ * On the host, the link leads to the sandbox's address and to no other: the firewall lets a sender pass only if
+ * the route to it leads back over the link, and the kernel answers ARP requests of no other sender.
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { addressToNumber } from '../../../lib/ipv4.ts'
@@ -19,16 +21,19 @@ export type NetworkTask = {
 
 const routeProtocol = 0
 const internetFamily = 2
-const prefixBits = 30
+/** Inside, where programs expect a gateway in the network of their address; and on the host. */
+const [prefixBits, hostPrefixBits] = [30, 32]
 const loopback = 1
-const [isUp, create, exclusive] = [1, 0x400, 0x200]
-const messages = { newLink: 16, newAddress: 20, newRoute: 24 } as const
+const [isUp, create, exclusive, replace] = [1, 0x400, 0x200, 0x100]
+const messages = { newLink: 16, newAddress: 20, deleteAddress: 21, newRoute: 24 } as const
 /** IFLA_IFNAME, IFLA_LINKINFO, IFLA_NET_NS_FD; IFLA_INFO_KIND, IFLA_INFO_DATA; VETH_INFO_PEER. */
 const linkAttributes = { name: 3, info: 18, namespace: 28, kind: 1, data: 2, peer: 1 } as const
-/** IFA_ADDRESS and IFA_LOCAL; RTA_GATEWAY. */
-const [addressOf, ownAddress, gatewayOf] = [1, 2, 5]
-/** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST. */
+/** IFA_ADDRESS and IFA_LOCAL; RTA_DST, RTA_OIF, RTA_GATEWAY and RTA_PREFSRC. */
+const [addressOf, ownAddress] = [1, 2]
+const [targetOf, outputOf, gatewayOf, sourceOf] = [1, 4, 5, 7]
+/** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST; and to one address, with RT_SCOPE_LINK. */
 const plainRoute = Buffer.from([internetFamily, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
+const linkRoute = Buffer.from([internetFamily, hostPrefixBits, 0, 0, 254, 3, 253, 1, 0, 0, 0, 0])
 
 const numberOf = kernelCall('int if_nametoindex(const char *name)')
 
@@ -40,7 +45,7 @@ function linkNumber(name: string): number {
 
 /** `holder` is a process in the namespace to use; without one it is created. */
 export function makeNetwork(task: NetworkTask, holder?: number): void {
-  const { path, link, gateway } = task
+  const { path, link } = task
   shareFolder(path.slice(0, path.lastIndexOf('/')))
   writeFileSync(path, '', { flag: 'wx', mode: 0o444 })
   if (holder === undefined) makeNamespace('network', path, () => configureInside(task))
@@ -49,13 +54,55 @@ export function makeNetwork(task: NetworkTask, holder?: number): void {
     mount({ source: used, target: path, flags: mountFlags.bind })
     inNamespace('network', used, () => configureInside(task))
   }
-  for (const [name, value] of Object.entries({ 'ipv6/disable_ipv6': 1, 'ipv4/arp_ignore': 1 })) {
+  closeLink(link)
+  withRoutes((routes) => {
+    addAddress(routes, gatewayOn(task, hostPrefixBits), create | exclusive)
+    raise(routes, link)
+    addRoute(routes, task, create | exclusive)
+  })
+}
+
+/** The host's end of a link. */
+export type LinkTask = Pick<NetworkTask, 'link' | 'gateway' | 'address'>
+
+/**
+ * Gives older links their present form. Connections to the sandboxes go on: the
+ * gateways' addresses are there throughout.
+ */
+export function narrowLinks(tasks: readonly LinkTask[]): void {
+  withRoutes((routes) => {
+    for (const task of tasks) narrow(routes, task)
+  })
+}
+
+function narrow(routes: Netlink, task: LinkTask): void {
+  closeLink(task.link)
+  addAddress(routes, gatewayOn(task, hostPrefixBits), create | replace)
+  addRoute(routes, task, create | replace)
+  const older = addressBody(gatewayOn(task, prefixBits))
+  routes.ask(`older address of ${task.link}`, messages.deleteAddress, older)
+}
+
+const gatewayOn = ({ link, gateway }: LinkTask, bits: number): LinkAddress => ({
+  link,
+  address: gateway,
+  bits,
+})
+
+/** The only route over the link. */
+function addRoute(routes: Netlink, { link, gateway, address }: LinkTask, flags: number): void {
+  const output = numberAttribute(outputOf, linkNumber(link))
+  const [to, from] = [attribute(targetOf, addressBytes(address)), attribute(sourceOf, addressBytes(gateway))]
+  const body = Buffer.concat([linkRoute, to, from, output])
+  routes.ask(`route to ${address}`, messages.newRoute, body, flags)
+}
+
+/** With `arp_filter` the kernel neither answers nor remembers a sender to whom no route leads over this link. */
+function closeLink(link: string): void {
+  const settings = { 'ipv6/disable_ipv6': 1, 'ipv4/arp_ignore': 1, 'ipv4/arp_filter': 1 }
+  for (const [name, value] of Object.entries(settings)) {
     setIfThere(`/proc/sys/net/${name.replace('/', `/conf/${link}/`)}`, value)
   }
-  withRoutes((routes) => {
-    addAddress(routes, link, gateway)
-    raise(routes, link)
-  })
 }
 
 function configureInside({ link, address, gateway }: NetworkTask): void {
@@ -66,7 +113,7 @@ function configureInside({ link, address, gateway }: NetworkTask): void {
     writeFileSync('/proc/sys/net/ipv4/ip_unprivileged_port_start', '0')
     writeFileSync('/proc/sys/net/ipv4/ping_group_range', '0 2147483647')
     raise(routes, 'lo', loopback)
-    addAddress(routes, 'eth0', address)
+    addAddress(routes, { link: 'eth0', address, bits: prefixBits }, create | exclusive)
     raise(routes, 'eth0')
     const via = attribute(gatewayOf, addressBytes(gateway))
     routes.ask('default route', messages.newRoute, Buffer.concat([plainRoute, via]), create | exclusive)
@@ -129,12 +176,22 @@ function linkHead(number: number, flags: number): Buffer {
   return head
 }
 
-function addAddress(routes: Netlink, link: string, address: string): void {
-  const head = Buffer.from([internetFamily, prefixBits, 0, 0, 0, 0, 0, 0])
+type LinkAddress = { link: string; address: string; bits: number }
+
+function addAddress(routes: Netlink, address: LinkAddress, flags: number): void {
+  routes.ask(
+    `address ${address.address} on ${address.link}`,
+    messages.newAddress,
+    addressBody(address),
+    flags,
+  )
+}
+
+function addressBody({ link, address, bits }: LinkAddress): Buffer {
+  const head = Buffer.from([internetFamily, bits, 0, 0, 0, 0, 0, 0])
   head.writeUInt32LE(linkNumber(link), 4)
   const bytes = addressBytes(address)
-  const body = Buffer.concat([head, attribute(ownAddress, bytes), attribute(addressOf, bytes)])
-  routes.ask(`address ${address} on ${link}`, messages.newAddress, body, create | exclusive)
+  return Buffer.concat([head, attribute(ownAddress, bytes), attribute(addressOf, bytes)])
 }
 
 function addressBytes(address: string): Buffer {

@@ -94,17 +94,25 @@ table inet ${layout.table} {
   set web { type ipv4_addr . inet_service; ${own('web')} }
   set dns { type ipv4_addr; ${filled(dns)} }
   set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
-  set flows { type ipv4_addr; flags dynamic; size ${subnet.capacity}; }
+  set flows { type ifname; flags dynamic; size ${subnet.capacity}; }
   set opened { type ipv4_addr; flags interval; auto-merge; ${filled(input.openedRanges)} }
+  # Before fragments are put together. The only route over a sandbox's link leads to its own address, so no other
+  # sender passes. Options could ask routers further on for another way than the one that the rules see.
   chain arriving {
-    type filter hook prerouting priority raw; policy accept;
-    iifname ${ours} meta nfproto != ipv4 drop
-    iifname ${ours} fib saddr . iif oif missing drop
+    type filter hook prerouting priority -450; policy accept;
+    iifname != ${ours} accept
+    meta nfproto != ipv4 drop
+    ip saddr != ${subnet.cidr} drop
+    fib saddr . iif oif missing drop
+    ip hdrlength != 5 drop
   }
-  # All sandboxes share the machine's connection table: a sandbox at its limit can open no further connection.
+  # All sandboxes share the machine's connection table: a sandbox at its limit can open no further connection. Only
+  # its first packet opens one: what is left of a connection that was forgotten must not enter it again.
   chain opening {
     type filter hook prerouting priority mangle; policy accept;
-    iifname ${ours} ct state new add @flows { ip saddr ct count over ${input.mostFlows} } drop
+    iifname != ${ours} accept
+    meta l4proto tcp ct state new tcp flags & (fin | syn | rst | ack) != syn reject with tcp reset
+    ct state new add @flows { iifname ct count over ${input.mostFlows} } drop
   }
   ${handOver(input, ours, question)}
   chain to-host {
@@ -118,7 +126,9 @@ table inet ${layout.table} {
   }
   chain from-host {
     type filter hook output priority filter; policy accept;
-    oifname ${ours} ct state new meta skuid != 0 jump refused
+    oifname != ${ours} accept
+    meta l4proto tcp ct state new tcp flags & (fin | syn | rst | ack) != syn drop
+    ct state new meta skuid != 0 jump refused
   }
   chain through {
     type filter hook forward priority filter; policy accept;
@@ -141,7 +151,9 @@ table inet ${layout.table} {
     ip daddr @dns ${question} return
     jump refused
   }
+  # A process that has ended waits for the end of its connections, which may be forgotten already.
   chain let-through {
+    ct state invalid tcp flags & fin == fin reject with tcp reset
     ct state invalid drop
     accept
   }

@@ -28,7 +28,7 @@ async function openFullPool() {
     diskMB: 128,
     namespaces,
     disks: new Disks(layout, 0, namespaces),
-    forgetFlows: () => {},
+    forgetFlows: async () => {},
     log: (message) => void logged.push(message),
   })
   await pool.open(Array(subnet.capacity).keys())

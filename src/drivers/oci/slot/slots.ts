@@ -13,6 +13,7 @@ import type { NamespaceThread } from '../namespace/namespace-thread.ts'
 import type { NetworkTask } from '../namespace/slot-network.ts'
 import { unmountIfMounted } from '../namespace/unmount.ts'
 import type { Subnet } from '../network/addresses.ts'
+import { olderLinks } from '../network/older-links.ts'
 import type { Layout } from '../record/layout.ts'
 import type { OwnUsers, SlotUsers } from './own-users.ts'
 
@@ -28,8 +29,8 @@ export type SlotPoolOptions = {
   size: number
   /** The disk size to expect until the first sandbox asks for another. */
   diskMB: number
-  /** Ends the remaining connections of the last sandbox at an address. */
-  forgetFlows: (address: string) => void
+  /** Ends the remaining connections of the sandbox that had an address. */
+  forgetFlows: (address: string) => Promise<void>
   log: (message: string, cause?: unknown) => void
 }
 
@@ -58,11 +59,13 @@ export class SlotPool {
 
   /** Takes over from an earlier process: removes slots that no sandbox holds, and makes new ones. */
   async open(held: Iterable<number>): Promise<void> {
-    const { layout } = this.#options
+    const { layout, namespaces } = this.#options
     this.#closed = false
     for (const number of held) this.#used.add(number)
     this.#next = Number((await ifPresent(readFile(layout.nextSlot, 'utf8'))) ?? '0') || 0
     await this.#removeAllBut(this.#used)
+    const older = olderLinks([...this.#used].map((number) => this.#networkOf(number)))
+    if (older.length > 0) await namespaces.do({ narrowLinks: older })
     this.refill()
   }
 
@@ -133,7 +136,8 @@ export class SlotPool {
 
   /** Removes everything of a slot; missing parts are no failure. */
   async remove(number: number): Promise<void> {
-    await removeSlot(this.#options.layout, number)
+    const { layout, subnet, forgetFlows } = this.#options
+    await removeSlot(layout, number, () => forgetFlows(subnet.sandbox(number)))
     this.#used.delete(number)
   }
 
@@ -182,12 +186,11 @@ export class SlotPool {
   }
 
   async #make(): Promise<Slot> {
-    const { disks, users, subnet, namespaces, forgetFlows } = this.#options
+    const { disks, users, namespaces } = this.#options
     const number = await this.#nextNumber()
     const diskMB = this.#diskMB
     let owned: SlotUsers | undefined
     try {
-      forgetFlows(subnet.sandbox(number))
       const network = this.#networkOf(number)
       if (users?.isUsable) owned = await users.make(number, network)
       else await namespaces.do({ makeNetwork: network })
@@ -246,10 +249,15 @@ async function foundSlots(layout: Layout): Promise<number[]> {
   return [...new Set(all.flat().map(Number))]
 }
 
-async function removeSlot(layout: Layout, number: number): Promise<void> {
+/**
+ * Connections are forgotten when nothing can send any more, and before the last file by which a later process would find
+ * the slot again.
+ */
+async function removeSlot(layout: Layout, number: number, forgetFlows: () => Promise<void>): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
   // Both may be incomplete or unmounted already; unlink fails as long as a mount is on top.
   await unmountIfMounted(namespaces)
+  await forgetFlows()
   for (const path of namespaces) rmSync(path, { force: true })
   await rm(layout.slotDisk(number), { force: true })
 }

@@ -1,6 +1,9 @@
 /** Tests of the limit on open connections per sandbox. All sandboxes share the machine's connection table. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
+import { countOf } from '../../../../test/support/count-of.ts'
+import { eventually } from '../../../../test/support/eventually.ts'
 import type { OciBench } from './bench.ts'
 import { internet, Outside, port, reachFrom, talkativePort } from './outside.ts'
 import type { OciSuite } from './runtimes.ts'
@@ -21,6 +24,27 @@ time.sleep(600)
 END
 setsid python3 /tmp/open.py </dev/null >/tmp/opened 2>&1 &
 while [ ! -s /tmp/opened ]; do sleep 0.05; done; cat /tmp/opened`
+
+const heldFlows = 1500
+
+/** Accepts connections and says nothing, so that nobody ends them. */
+const silentServer = `
+import socket
+kept = []
+server = socket.create_server(('', ${port}), backlog=2000)
+print('ready', flush=True)
+while True: kept.append(server.accept())
+`
+
+/** Opens many connections and keeps them open in the background. */
+const holdMany = `ulimit -n 4096; cat > /tmp/hold.py <<'END'
+import socket, time
+kept = [socket.create_connection(('${internet}', ${port})) for _ in range(${heldFlows})]
+print(len(kept), flush=True)
+time.sleep(600)
+END
+setsid python3 /tmp/hold.py </dev/null >/tmp/held 2>&1 &
+while [ ! -s /tmp/held ]; do sleep 0.05; done; cat /tmp/held`
 
 export const flowsSuite: OciSuite = (runtime, open) => {
   describe(`the connections of a sandbox under ${runtime}`, () => {
@@ -46,4 +70,35 @@ export const flowsSuite: OciSuite = (runtime, open) => {
       await bench.driver.stop(greedy)
     })
   })
+
+  describe(`the connections of an ended sandbox under ${runtime}`, () => {
+    let bench: OciBench
+    let outside: Outside
+    before(async () => {
+      bench = await open({ poolSize: 1 })
+      outside = new Outside(bench.options.instance, silentServer)
+      await outside.open()
+    })
+    after(async () => {
+      await outside?.close()
+      await bench?.close()
+    })
+
+    it('are gone from the machine’s table, those that it opened and those to it', async () => {
+      for (let round = 0; round < countOf({ short: 2, long: 64 }); round++) {
+        const handle = await bench.sandbox()
+        const { host } = bench.driver.endpoint(handle, 0)
+        assert.equal((await bench.run(handle, holdMany)).trim(), String(heldFlows))
+        assert.ok(flowsOf(host) > heldFlows, `${flowsOf(host)} connections while it runs`)
+        await bench.driver.stop(handle)
+        await eventually(() => assert.equal(flowsOf(host), 0))
+      }
+    })
+  })
 }
+
+/** Connections in the machine's table that an address opened, or that lead to it. */
+const flowsOf = (address: string): number =>
+  readFileSync('/proc/net/nf_conntrack', 'utf8')
+    .split('\n')
+    .filter((line) => `${line} `.includes(`=${address} `)).length
