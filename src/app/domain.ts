@@ -21,7 +21,6 @@ import { noDiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { HeldSandboxes } from '../core/sandbox/capacity/held-sandboxes.ts'
 import { MachineMemoryGuard } from '../core/sandbox/capacity/machine-memory-guard.ts'
 import { memoryLevels } from '../core/sandbox/capacity/memory-levels.ts'
-import { SandboxTeams } from '../core/sandbox/capacity/sandbox-teams.ts'
 import { SandboxLauncher } from '../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../core/sandbox/network/egress.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
@@ -49,6 +48,7 @@ import { AppError } from '../lib/app-error.ts'
 import { retryPassing } from '../lib/retry-passing.ts'
 import { noTracer } from '../lib/tracer.ts'
 import type { Stores } from '../store/stores.ts'
+import { joinAttribution } from './attribution.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
 import { tracedAdmission, tracedSandboxes } from './telemetry/trace-ports.ts'
 
@@ -64,7 +64,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     disks: ports.volumeDisks,
     settings: settings.volumes,
     tokens: new VolumeTokens({ seed: settings.seed, clock }),
-    requireDiskSpace: () => templates.diskSpace.require(),
+    requireDiskSpace: (teamID, bytes) => templates.requireDiskSpace(teamID, bytes),
   })
   const sandboxes = joinSandboxes(ports, settings, volumes, () => void templates.diskSpace.free())
   const templates = joinTemplates(ports, settings, sandboxes)
@@ -122,6 +122,7 @@ function joinSandboxes(
       sandboxes,
       spare,
       minFreeMemoryMB: (teamID) => memoryGuard.minFreeMB(teamID),
+      minFreeDiskBytes: (teamID) => diskGuard.minFreeBytes(teamID),
       gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
@@ -178,15 +179,11 @@ function joinSandboxes(
     return true
   }
   const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
-  const sandboxTeams = new SandboxTeams({
-    findTeams: (sandboxIDs) => ports.stores.sandboxes.teamsOf(sandboxIDs),
-    isPooled: (sandboxID) => warm.holds(sandboxID),
-    builtTemplate: (sandboxID) => buildSandboxes.templateOf(sandboxID),
-    findTemplateTeam: async (templateID) => (await templates.findByID(templateID))?.teamID ?? undefined,
-    clock,
-  })
+  const { sandboxTeams, teamDisk } = joinAttribution(ports, warm, buildSandboxes)
   const diskGuard = new DiskGuard({
     driver,
+    sandboxTeams,
+    teamBytes: async () => teamDisk.bytes(),
     held,
     freeBytes,
     clock,
@@ -325,6 +322,7 @@ function joinTemplates(
     warm,
     objectStorage,
     memoryGuard,
+    diskGuard,
   }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
@@ -341,6 +339,11 @@ function joinTemplates(
     quarantine,
   })
   const diskSpace = new DiskSpace({ pruner, freeBytes, minFreeBytes: settings.minFreeBytes, log })
+  /** A team below its fair share of the disk goes on where others have filled it. */
+  const requireDiskSpace = async (teamID: string, bytes = 0) => {
+    if ((await diskSpace.free()) || !diskGuard.isBelowFairShare(teamID, bytes)) return diskSpace.require()
+    diskGuard.require(teamID, bytes)
+  }
   const builder = ports.createBuilder({ buildSandboxes, snapshots, freeDiskSpace: () => diskSpace.free() })
   const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })
   const builds = new BuildService({
@@ -353,7 +356,7 @@ function joinTemplates(
     log,
     requireSpace: ({ teamID }) => {
       memoryGuard.require(teamID)
-      return diskSpace.require()
+      return requireDiskSpace(teamID)
     },
     onReady: async (build) => {
       objectStorage?.uploader.nudge()
@@ -379,7 +382,7 @@ function joinTemplates(
     clock,
   })
   catalog.onMissing((alias) => builtIns.whenMissing(alias))
-  return { pruner, diskSpace, builds, builtIns, remover, templates: service }
+  return { pruner, diskSpace, requireDiskSpace, builds, builtIns, remover, templates: service }
 }
 
 /** Returns the first team, which the first start of Warren creates. */

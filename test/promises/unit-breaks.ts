@@ -16,6 +16,20 @@ export const unitBreaks: Break[] = [
     title: 'is taken back from the team that uses most, although another one uses more than it was promised',
   },
   {
+    name: 'disk of other teams',
+    fault: 'The disk guard makes every team wait for space that one team took.',
+    edits: [
+      {
+        file: 'src/core/sandbox/capacity/disk-guard.ts',
+        from: 'return parts > 1 && this.usedBytes(teamID) + bytes < shared / parts',
+        to: 'return parts < 1 && this.usedBytes(teamID) + bytes < shared / parts',
+      },
+    ],
+    file: 'src/core/sandbox/capacity/disk-guard-teams.test.ts',
+    title:
+      'is full because of a team that has stopped to write: who writes little goes on, creates and pauses',
+  },
+  {
     name: 'open route',
     fault: 'One route of the API answers without a key.',
     edits: [

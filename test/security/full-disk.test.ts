@@ -143,6 +143,26 @@ for (const isolation of isolations) {
       await untilCreated()
     })
 
+    it('a team that fills the disk and stops keeps no other team from writing, creating and pausing', async () => {
+      const attacker = await createAttacker()
+      // Down to what is left above the level at which writers are frozen.
+      const megabytes = Math.floor(disk.freeMB() - 400)
+      await attacker.commands.run(`head -c ${megabytes}M /dev/zero > /tmp/big; sync /tmp/big`, {
+        timeoutMs: 0,
+      })
+      await untilNoCreate()
+      const writer = await Sandbox.create('base', neighbour)
+      await writer.commands.run('head -c 150M /dev/zero > /tmp/own && sync /tmp/own')
+      assert.equal((await writer.commands.run('stat -c %s /tmp/own')).stdout, `${150 << 20}\n`)
+      await volume.writeFile('/through-the-api', 'written')
+      assert.equal(await volume.readFile('/through-the-api'), 'written')
+      await writer.pause()
+      const again = await Sandbox.connect(writer.sandboxId, neighbour)
+      assert.equal((await again.commands.run('stat -c %s /tmp/own')).stdout, `${150 << 20}\n`)
+      await assertUnhurt('stopped')
+      await again.kill()
+    })
+
     it('a sandbox that writes at full speed is frozen or ends, its log has the reason, and all others keep running', async () => {
       const attacker = await createAttacker()
       await writeOn(attacker)

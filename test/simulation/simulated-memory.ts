@@ -40,6 +40,11 @@ export class SimulatedMemory {
     return aboveAtMs !== undefined && this.#time.elapsedMs - aboveAtMs <= afterwardsMs
   }
 
+  /** True if its team was ever above its fair share: a pause that was decided then may reach the database much later. */
+  mayHaveTouched(sandboxID: string): boolean {
+    return this.mayTouch(sandboxID) || this.#aboveAtMs.has(this.#teamOf(sandboxID) ?? '')
+  }
+
   /** In MiB. */
   get available(): number {
     if (!this.isScarce) return plentyMB

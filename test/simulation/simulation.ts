@@ -309,7 +309,7 @@ export class Simulation {
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||
         ledger.drained.has(this.ownerOf(sandboxID).name) ||
-        this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
+        this.ownerOf(sandboxID).memory.mayHaveTouched(sandboxID),
       isAboveShare: (sandboxID) => this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
       hasPack: (row) => this.packs.keeps(sandboxKey(row)),

@@ -33,7 +33,7 @@ export class DiskSpace {
     if (await this.free()) return
     throw new AppError(
       'no_space',
-      `There is too little disk space for a new build: ${megabytes(await this.#parts.freeBytes())} are free, ` +
+      `There is too little disk space: ${megabytes(await this.#parts.freeBytes())} are free, ` +
         `${megabytes(this.#parts.minFreeBytes)} must stay so (WARREN_MIN_FREE_DISK_MB), and nothing is left to ` +
         'prune. Delete templates, snapshots or paused sandboxes, or ask the operator for a bigger disk.',
       { retry: { should: false } },

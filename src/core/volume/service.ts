@@ -44,7 +44,7 @@ export type VolumeServiceParts = {
   tokens: VolumeTokens
   settings: VolumeSettings
   /** Rejects with `no_space` if the disk of the machine is nearly full. */
-  requireDiskSpace: () => Promise<void>
+  requireDiskSpace: (teamID: string, bytes: number) => Promise<void>
   clock: Clock
   log: Log
 }
@@ -77,7 +77,7 @@ export class VolumeService {
   async create({ teamID }: Team, name: string): Promise<Volume> {
     const { settings, clock, requireDiskSpace, disks } = this.#parts
     checkVolumeName(name)
-    await requireDiskSpace()
+    await requireDiskSpace(teamID, settings.sizeMB * 1024 * 1024)
     const volumeID = newUUID()
     const state = 'creating' as const
     const volume: Volume = { volumeID, teamID, name, state, sizeMB: settings.sizeMB, createdAt: clock.now() }
@@ -259,10 +259,6 @@ export class VolumeService {
 
   async #requireReady(volumeID: string): Promise<void> {
     if ((await this.#parts.volumes.find(volumeID))?.state !== 'ready') throw volumeNotFound(volumeID)
-  }
-
-  requireDiskSpace(): Promise<void> {
-    return this.#parts.requireDiskSpace()
   }
 
   /**

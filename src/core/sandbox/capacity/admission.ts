@@ -40,6 +40,8 @@ export type AdmissionParts = {
   }
   /** Memory that must stay available after a start of this team, if that is less than for others. */
   minFreeMemoryMB?: (teamID: string) => number
+  /** The same for the disk, in bytes. */
+  minFreeDiskBytes?: (teamID: string) => number
   spare: SpareSandboxes
   /** Undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
@@ -252,7 +254,9 @@ export class Admission {
     const ownMinimumMB = teamID === undefined ? undefined : minFreeMemoryMB?.(teamID)
     const minimumMB = Math.min(settings.minFreeMemoryMB, ownMinimumMB ?? Number.POSITIVE_INFINITY)
     if (availableMB < minimumMB + leaveMB) return 'The memory of this server is used up.'
-    if (diskBytes < Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0))
+    const ownDiskBytes = teamID === undefined ? undefined : this.#parts.minFreeDiskBytes?.(teamID)
+    const minimumBytes = Math.max(diskForStartBytes, settings.minFreeDiskBytes ?? 0)
+    if (diskBytes < Math.min(minimumBytes, ownDiskBytes ?? Number.POSITIVE_INFINITY))
       return 'The disk of this server is full.'
     return undefined
   }

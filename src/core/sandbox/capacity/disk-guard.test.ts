@@ -104,7 +104,7 @@ describe('the guard of the disk', () => {
       await disk.look(1000)
     }
     assert.equal(disk.isFrozen(sandboxID), false)
-    disk.diskGuard.require()
+    disk.diskGuard.require(disk.team.teamID)
   })
 
   it('rejects new work that takes space before it freezes sandboxes', async () => {

@@ -2,7 +2,7 @@
  * Keeps the disk of the machine from running full. Disks of sandboxes are promised, not reserved, so together they can
  * fill the machine's disk, and then every write fails: of the database, of volumes, of other teams' sandboxes. As space
  * runs short, the guard first rejects new work, then freezes sandboxes whose disks grow until there is space again, and
- * at last ends the sandbox that grew most. It reads all figures through its ports and does no I/O.
+ * at last ends one, always of teams above their fair share of the disk. It reads all figures through its ports and does no I/O.
  */
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
@@ -14,6 +14,8 @@ import type { DiskLevels } from './disk-levels.ts'
 import { GrowthMeter, type MeasuredSize } from './growth.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
+import type { SandboxTeams } from './sandbox-teams.ts'
+import { divideByTeam, noShares, noTeam, type TeamShares } from './team-share.ts'
 
 /** Real disk blocks that are freed when the disk is nearly full. */
 export interface DiskReserve {
@@ -28,6 +30,9 @@ export interface DiskReserve {
 export type DiskGuardParts = {
   driver: Driver
   held: HeldSandboxes
+  sandboxTeams: Pick<SandboxTeams, 'of'>
+  /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
+  teamBytes: () => Promise<ReadonlyMap<string, number>>
   /** Free bytes on the disk of the data folder. */
   freeBytes: () => Promise<number>
   /** Bytes of the free space that are promised to volumes. */
@@ -66,6 +71,10 @@ export class DiskGuard {
     keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
   }
   #room = Number.POSITIVE_INFINITY
+  /** All that teams use and can still get. */
+  #total = 0
+  #shares: TeamShares = noShares
+  #teamOf: ReadonlyMap<string, string> = new Map()
   #isShort = false
   /** Whether the disk was nearly full at the previous look. */
   #isEmpty = false
@@ -108,9 +117,28 @@ export class DiskGuard {
     return this.#loop.look()
   }
 
-  /** Throws `no_space` if a new operation that writes `bytes` would leave less free space than the level for starts. */
-  require(bytes = 0): void {
-    const { startBytes } = this.#parts.levels
+  /** True if other teams take more of the disk than this one does, or would with so many bytes more. */
+  isBelowFairShare(teamID: string, bytes = 0): boolean {
+    const { teams } = this.#shares
+    const parts = teams.length + (teams.some((team) => team.teamID === teamID) ? 0 : 1)
+    const shared = this.#total - this.#parts.levels.startBytes
+    return parts > 1 && this.usedBytes(teamID) + bytes < shared / parts
+  }
+
+  /** What the team used on this disk at the last look. */
+  usedBytes(teamID: string): number {
+    return this.#shares.teams.find((team) => team.teamID === teamID)?.usedBytes ?? 0
+  }
+
+  /** Free bytes that must be left after a start of this team. Known from the last look, so it costs nothing. */
+  minFreeBytes(teamID: string, bytes = 0): number {
+    const { startBytes, fairStartBytes } = this.#parts.levels
+    return this.isBelowFairShare(teamID, bytes) ? fairStartBytes : startBytes
+  }
+
+  /** Throws `no_space` if a new operation of the team that writes `bytes` would leave too little free space. */
+  require(teamID: string, bytes = 0): void {
+    const startBytes = this.minFreeBytes(teamID, bytes)
     if (this.#room - bytes >= startBytes) return
     throw new AppError(
       'no_space',
@@ -126,12 +154,12 @@ export class DiskGuard {
     sandbox: Sandbox,
     { memory, disk }: { memory: boolean; disk: boolean },
   ): Promise<void> {
-    const { handle, memoryMB, diskMB } = sandbox
+    const { handle, teamID, memoryMB, diskMB } = sandbox
     if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
     const most = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
     if (!handle || this.#room - most >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)
-    this.require((memory ? used.memoryUsedBytes : 0) + (disk ? used.diskUsedBytes : 0))
+    this.require(teamID, (memory ? used.memoryUsedBytes : 0) + (disk ? used.diskUsedBytes : 0))
   }
 
   async #look(): Promise<void> {
@@ -148,10 +176,37 @@ export class DiskGuard {
     const { driver, held, freeBytes, promisedBytes, clock } = this.#parts
     const left = (await freeBytes()) - (await promisedBytes())
     this.#room = left
+    this.#shares = noShares
     if (!this.#isNear() || !driver.diskUse) return this.#growth.clear()
     const uses = await driver.diskUse()
     this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => held.has(sandboxID))
     this.#room = left - uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)
+    await this.#divide(uses.map(sizeOf))
+  }
+
+  async #divide(sizes: readonly MeasuredSize[]): Promise<void> {
+    const { levels, sandboxTeams, teamBytes } = this.#parts
+    this.#teamOf = await sandboxTeams.of(sizes.map(({ sandboxID }) => sandboxID))
+    const other = await teamBytes()
+    const known = sizes.flatMap(({ sandboxID, bytes: usedBytes }) => {
+      const teamID = this.#teamOf.get(sandboxID)
+      const soonBytes = usedBytes + (this.#growth.rateOf(sandboxID) * lookAheadMs) / 1000
+      return teamID === undefined ? [] : [{ sandboxID, teamID, usedBytes, soonBytes }]
+    })
+    const sum = (all: readonly number[]) => all.reduce((total, bytes) => total + bytes, 0)
+    const allBytes = sum(sizes.map(({ bytes }) => bytes))
+    const unknownBytes = allBytes - sum(known.map(({ usedBytes }) => usedBytes))
+    this.#total = this.#room + allBytes + sum([...other.values()])
+    const usableBytes = this.#total - levels.thawBytes - unknownBytes
+    this.#shares = divideByTeam(known, { sharedBytes: this.#total - levels.startBytes, usableBytes }, other)
+  }
+
+  /** The place of the sandbox's team in the order of those above their shares. Undefined: the team is not above. */
+  #placeOf(sandboxID: string): number | undefined {
+    const teamID = this.#teamOf.get(sandboxID)
+    if (teamID === noTeam) return -1
+    const place = this.#shares.teams.findIndex((team) => team.teamID === teamID)
+    return place >= 0 && this.#shares.teams[place]!.aboveBytes > 0 ? place : undefined
   }
 
   #tellShort(): void {
@@ -168,29 +223,38 @@ export class DiskGuard {
   }
 
   async #act(): Promise<void> {
-    const { levels, reserve, held } = this.#parts
+    const { levels, reserve } = this.#parts
     const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
     if (this.#room < levels.endBytes) return this.#makeSpace()
     this.#isEmpty = false
-    if (expected < levels.freezeBytes) return this.#stopGrowing()
-    if (this.#room < levels.thawBytes) return
+    if (expected < levels.freezeBytes) this.#stopGrowing()
+    if (expected < levels.freezeBytes || this.#room < levels.thawBytes) return this.#letGoOn(true)
     // The reserve is restored before sandboxes continue, because they may fill the disk again.
     if (!(await reserve.isThere())) {
       if (this.#room >= levels.thawBytes + levels.reserveBytes && (await reserve.restore()))
         this.#parts.log.info({}, 'The reserve of disk space is allocated again.')
       return
     }
-    held.letNextGoOn(this.#shortage, (sandboxID) => {
-      this.#growth.forget(sandboxID)
-      this.#parts.log.info({ sandboxID }, 'The disk has space again: a frozen sandbox continues.')
-    })
+    this.#letGoOn(false)
   }
 
-  /** Freezes all sandboxes that grow, the fastest first. */
+  /** `onlyBelow`: only sandboxes whose team is below its fair share now, because others have grown or it has given back. */
+  #letGoOn(onlyBelow: boolean): void {
+    const onGone = (sandboxID: string) => {
+      this.#growth.forget(sandboxID)
+      this.#parts.log.info({ sandboxID }, 'The disk has space again: a frozen sandbox continues.')
+    }
+    const mayContinue = (sandboxID: string) =>
+      !onlyBelow || this.isBelowFairShare(this.#teamOf.get(sandboxID) ?? noTeam)
+    this.#parts.held.letNextGoOn(this.#shortage, onGone, mayContinue)
+  }
+
+  /** Freezes all sandboxes that grow, of teams above their share, the fastest first. */
   #stopGrowing(): void {
     const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
     const { held, endUnowned, log } = this.#parts
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
+      if (this.#placeOf(sandboxID) === undefined) continue
       if (held.has(sandboxID) || endUnowned(sandboxID)) continue
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
@@ -201,8 +265,9 @@ export class DiskGuard {
   }
 
   /**
-   * The disk is nearly full. Ends a sandbox that still grows, because it could not be frozen in time. If none grows,
-   * gives up the reserve; if that is used up too, ends the sandbox that has recently written most.
+   * The disk is nearly full. Takes space back from teams above their share, the furthest first: ends a sandbox that still grows,
+   * because it could not be frozen in time. If none grows, gives up the reserve; if that is used up too, ends the sandbox that
+   * has recently written most, or the largest if only teams below their share still write.
    */
   async #makeSpace(): Promise<void> {
     const { reserve, clock, held, levels } = this.#parts
@@ -212,7 +277,11 @@ export class DiskGuard {
     // Written bytes reach memory before the disk, so freezing may still be in time at the first look.
     if (isFirst) return
     if (clock.now() - this.#lastEndAt < endWithinMs) return
-    const fastest = this.#growth.fastest(anyBytes)
+    const grown = this.#growth.fastest(anyBytes)
+    const place = (sandboxID: string) => this.#placeOf(sandboxID) ?? Number.POSITIVE_INFINITY
+    const fastest = grown
+      .filter(({ sandboxID }) => this.#placeOf(sandboxID) !== undefined)
+      .sort((a, b) => place(a.sandboxID) - place(b.sandboxID))
     const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
     // As long as half of this level is free, wait a moment for sandboxes that are being frozen.
     const hasMoment = this.#room >= levels.endBytes / 2
@@ -222,8 +291,8 @@ export class DiskGuard {
       await reserve.giveUp()
       return void this.#parts.log.warn({}, 'The disk is full: Warren gives up its reserve of disk space.')
     }
-    const [first] = fastest
-    if (first) this.#end(first.sandboxID)
+    const first = fastest[0]?.sandboxID ?? (grown.length > 0 ? [...this.#shares.beyond.keys()][0] : undefined)
+    if (first !== undefined) this.#end(first)
   }
 
   #end(sandboxID: string): void {
@@ -233,7 +302,7 @@ export class DiskGuard {
     this.counts.ended++
     log.error(
       { sandboxID, room: this.#room },
-      'The disk is full: Warren ends the sandbox that has recently written most.',
+      'The disk is full: Warren ends a sandbox of the team that is furthest above its share.',
     )
     end(sandboxID, 'disk_full').catch((error) => {
       log.error(

@@ -9,9 +9,11 @@ export type DiskLevels = {
    * Below this level, nothing starts that takes disk space: no create, resume, pause, copy, build or volume.
    */
   startBytes: number
+  /** The same for teams below their fair share of the disk. */
+  fairStartBytes: number
   /** Above this level, frozen sandboxes continue. */
   thawBytes: number
-  /** Below this level, sandboxes that write are frozen. */
+  /** Below this level, sandboxes that write are frozen, of teams above their fair share. */
   freezeBytes: number
   /** Below this level, a sandbox that still writes is ended; if none writes, the reserve is given up. */
   endBytes: number
@@ -26,6 +28,7 @@ export function diskLevels(totalBytes: number, reserveMB: number): DiskLevels {
   return {
     reserveBytes: unit,
     startBytes: 4 * unit,
+    fairStartBytes: unit,
     thawBytes: 3 * unit,
     freezeBytes: 2 * unit,
     endBytes: unit / 2,

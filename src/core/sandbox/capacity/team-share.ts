@@ -68,7 +68,8 @@ export function divideByTeam(
     sums.map(({ soonBytes }) => soonBytes),
     Math.max(0, usableBytes),
   )
-  const leastBytes = Math.max(fairBytes, smallBytes(sums))
+  // A team that is alone is asked to give back for its own sake.
+  const leastBytes = Math.max(teamIDs.length > 1 ? fairBytes : 0, smallBytes(sums))
   const teams = sums
     .map((team) => {
       const isAbove = team.usedBytes > leastBytes

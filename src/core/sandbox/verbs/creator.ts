@@ -87,7 +87,7 @@ export class SandboxCreator {
     const { build } = resolved
     const gpuCount = this.#gpusFor(build, request)
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
-    diskGuard.require()
+    diskGuard.require(team.teamID)
     // Neither a volume nor a GPU can be added to a running sandbox, or to a memory image that was taken without it.
     const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)
     const warm = isBare ? pool.take(build) : undefined

@@ -63,7 +63,7 @@ export class Resumer {
   ): Promise<SandboxInTurn | undefined> {
     const { admission, diskGuard } = this.#parts
     const { sandboxID } = row
-    diskGuard.require()
+    diskGuard.require(row.teamID)
     const memory = options.memory && row.snapshot?.memory === true
     if (memory && row.snapshot?.agentUnresponsive) throw errors.pausedUnresponsive(sandboxID)
     return this.#withSnapshot(row, memory, signal, async (findRest) => {
