@@ -1,6 +1,7 @@
 /** What must hold once everything has come to rest. */
 
 import { egressPolicy } from '../../src/core/network-policy/egress-policy.ts'
+import { buildKey } from '../../src/core/object-storage/keys.ts'
 import type { AddressRules } from '../../src/core/ports/egress.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
@@ -20,6 +21,7 @@ export async function checkAtRest(simulation: Simulation): Promise<void> {
   for (const row of watch.sandboxes.values()) checkRow(simulation, row, say)
   for (const node of nodes) if (!node.isGone) checkMachine(simulation, node, say)
   checkKeys(simulation, say)
+  checkTemplates(simulation, say)
   watch.events.checkAtRest()
   simulation.volumes.checkAtRest()
   simulation.builds.checkAtRest()
@@ -166,6 +168,15 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
       say('row and reality', `the quarantine lists the snapshot ${shortID(name)}, which is not there`)
     else if (watch.isBuilt(name))
       say('snapshot needed', `the quarantine is to delete the snapshot ${shortID(name)}, which a build has`)
+  }
+}
+
+/** Every build that clients may start from has its snapshot, on the disk of its node or in the object store. */
+function checkTemplates({ watch, nodes, packs }: Simulation, say: Say): void {
+  for (const [buildID, { snapshotName, nodeID }] of watch.readyBuilds) {
+    const node = nodes.find(({ name }) => name === nodeID)
+    if (!node || node.world.snapshots.has(snapshotName) || packs.keeps(buildKey(snapshotName))) continue
+    say('snapshot needed', `the snapshot of the template build ${shortID(buildID)} is not there`)
   }
 }
 

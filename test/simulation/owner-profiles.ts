@@ -160,16 +160,19 @@ export const ownerProfiles = {
     },
   },
   'late commits': {
-    verbs: { create: 6, kill: 2, pause: 5, connect: 5, snapshot: 4, fork: 1, 'create from a snapshot': 4 },
+    verbs: { create: 6, kill: 1, pause: 3, connect: 5, snapshot: 12, fork: 1, 'create from a snapshot': 4 },
     requests: [6, 18],
     clients: [2, 4],
     timeoutsMs: [60_000, lasting],
     mishaps: { round: 3, crash: 1 },
     mishapCount: [0, 3],
     change(plan: Plan, random: Random) {
+      setTeams(plan, 1)
       setGenerousLimits(plan)
+      const create = { ...planRequest(random, 'create', 0), timeoutMs: lasting }
+      plan.actions.unshift({ request: create, number: -1 })
       plan.faults.store = { 'lands-late': random.pick([0.05, 0.15]) }
-      plan.faults.insertBuild = { 'lands-late': 0.4 }
+      plan.faults.insertBuild = { 'lands-late': 0.9 }
       for (const part of ['driver', 'agent']) plan.faults[part] = {}
     },
   },

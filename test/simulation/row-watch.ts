@@ -80,6 +80,8 @@ export class RowWatch {
   readonly sandboxes = new Map<string, WatchedSandbox>()
   /** By table and key: the snapshot that a build, a cached step or the quarantine of a node holds. */
   readonly #snapshotHolders = new Map<string, string>()
+  /** By id: builds that clients may start from, with the node that made them. */
+  readonly readyBuilds = new Map<string, { snapshotName: string; nodeID: string }>()
   /** By the name of the snapshot: the node whose quarantine lists it, or that has to remove it. */
   readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
@@ -103,7 +105,15 @@ export class RowWatch {
       const key = (row: Row) => `${table} ${row.id ?? `${row.team_id} ${row.key}`}`
       if (before) this.#snapshotHolders.delete(key(before))
       if (after && nameOf(after)) this.#snapshotHolders.set(key(after), String(nameOf(after)))
+      if (table === 'template_builds') this.#seeBuild(before, after)
     }
+  }
+
+  #seeBuild(before: Row | undefined, after: Row | undefined): void {
+    if (before) this.readyBuilds.delete(String(before.id))
+    if (after?.status !== 'ready' || !after.saved_name) return
+    const build = { snapshotName: String(after.saved_name), nodeID: String(after.node_id) }
+    this.readyBuilds.set(String(after.id), build)
   }
 
   /**

@@ -89,6 +89,46 @@ export const ownerMutations: Mutation[] = [
     finds: /^pack needed/,
   },
   {
+    name: 'template without its snapshot',
+    fault:
+      'The snapshot of a build whose last statement seemed to fail is deleted, and then the build appears.',
+    edits: [
+      {
+        file: 'src/core/sandbox/verbs/copier.ts',
+        from: 'if (!mayAppear || isNotDone(error)) await this',
+        to: 'void mayAppear; void isNotDone; await this',
+      },
+    ],
+    search: { plan: { profile: 'late commits' } },
+    finds: /^snapshot needed/,
+  },
+  {
+    name: 'hot loop',
+    fault: 'What failed is tried again twenty times a second, with a log line each.',
+    edits: [
+      {
+        file: 'src/lib/retry-delays.ts',
+        from: 'Math.min(longestMs, firstMs * 2 ** (failures - 1))',
+        to: '50 + 0 * Math.min(longestMs, firstMs * failures)',
+      },
+    ],
+    search: { plan: { profile: 'webhooks' } },
+    finds: /^rate/,
+  },
+  {
+    name: 'gate entry that stays',
+    fault: 'An address that is free again is still in the gate, as that of the sandbox which had it before.',
+    edits: [
+      {
+        file: 'src/core/sandbox/launch/launcher.ts',
+        from: '      parts.egress.forget(handle)\n',
+        to: '',
+      },
+    ],
+    search: { plan: { profile: 'addresses' } },
+    finds: /^route/,
+  },
+  {
     name: 'gate by address',
     fault: 'A late kill closes the gate for the sandbox that has the address by now.',
     edits: [

@@ -106,7 +106,7 @@ export const staleMutations: Mutation[] = [
         to: 'const outcome = ((work: (signal: AbortSignal) => ReturnType<SandboxCreator["start"]>) => work(new AbortController().signal))((signal) =>',
       },
     ],
-    search: { plan: { profile: 'overlapping rounds' } },
+    search: { plan: { profile: 'addresses' } },
     finds: /./,
   },
   {
