@@ -3,7 +3,7 @@
  * files, or the machine's own role. Knows keys and bytes, but not their meaning. The SDK takes time to load
  * and memory to hold: this file is imported only if there is an object store.
  */
-import { Readable } from 'node:stream'
+import { addAbortSignal, Readable } from 'node:stream'
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
@@ -34,6 +34,8 @@ const partsAtOnce = 4
 const connectWithinMs = 5000
 /** A request to a server that is silent for this long is retried or fails. */
 const silenceMs = 30_000
+/** For one range of an object, which has a few MiB. A server that sends a byte now and then is not silent. */
+const readWithinMs = 120_000
 
 /** `s3://bucket` or `s3://bucket/some/prefix`. */
 export function parseS3Url(text: string): S3Location {
@@ -106,7 +108,7 @@ export class S3ObjectStore implements ObjectStore {
 
   async read(key: ObjectKey, start: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
     try {
-      const { bytes } = await this.#get(key, `bytes=${start}-${start + length - 1}`, signal)
+      const { bytes } = await this.#get(key, `bytes=${start}-${start + length - 1}`, length, signal)
       if (bytes.length === length) return bytes
       throw new Error(`it sent ${bytes.length} of ${length} bytes`)
     } catch (error) {
@@ -118,7 +120,7 @@ export class S3ObjectStore implements ObjectStore {
 
   async readEnd(key: ObjectKey, length: number, signal?: AbortSignal): Promise<ObjectEnd | undefined> {
     try {
-      const { bytes, range } = await this.#get(key, `bytes=-${length}`, signal)
+      const { bytes, range } = await this.#get(key, `bytes=-${length}`, length, signal)
       // A server that answers with a whole object need not name its range.
       const size = range === undefined ? bytes.length : sizeIn(range)
       if (bytes.length === Math.min(size, length)) return { bytes, size }
@@ -133,13 +135,14 @@ export class S3ObjectStore implements ObjectStore {
   async #get(
     key: ObjectKey,
     range: string,
+    most: number,
     signal: AbortSignal | undefined,
   ): Promise<{ bytes: Uint8Array; range: string | undefined }> {
     const command = new GetObjectCommand({ ...this.#at(key), Range: range })
-    const { Body, ContentRange } = await this.#client.send(command, {
-      ...(signal && { abortSignal: signal }),
-    })
-    return { bytes: await Body!.transformToByteArray(), range: ContentRange }
+    const late = AbortSignal.timeout(readWithinMs)
+    const abortSignal = signal ? AbortSignal.any([signal, late]) : late
+    const { Body, ContentRange } = await this.#client.send(command, { abortSignal })
+    return { bytes: await readAll(Body as Readable, most, abortSignal), range: ContentRange }
   }
 
   /** Undefined if the error says that there is no such object; otherwise rejects. */
@@ -216,6 +219,18 @@ function clientConfig({ endpoint, region, credentials }: S3Options): S3ClientCon
     maxAttempts: 3,
     requestHandler: { connectionTimeout: connectWithinMs, socketTimeout: silenceMs },
   }
+}
+
+/** Whatever the server sends: at most so many bytes, and not after the signal. */
+async function readAll(body: Readable, most: number, signal: AbortSignal): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let length = 0
+  for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Uint8Array>) {
+    length += chunk.length
+    if (length > most) throw new Error(`it sent more than the ${most} bytes of the range`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks, length)
 }
 
 function sizeIn(range: string): number {

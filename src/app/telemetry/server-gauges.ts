@@ -16,8 +16,8 @@ export type GaugeParts = {
   warm: Pick<WarmPool, 'count'>
   admission: Pick<Admission, 'waiting' | 'capacity'>
   routes: Pick<RouteTable, 'values'>
-  diskGuard: Pick<DiskGuard, 'heldCount' | 'counts'>
-  memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts'>
+  diskGuard: Pick<DiskGuard, 'heldCount' | 'counts' | 'teamShares'>
+  memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts' | 'teamShares'>
   /** GPUs of this moment; undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
@@ -124,6 +124,27 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
       const { stoodStill, paused, ended } = memoryGuard.counts
       return acts({ freeze: stoodStill, pause: paused, end: ended })
     },
+  })
+  addTeamShares(measures, 'memory', memoryGuard)
+  addTeamShares(measures, 'disk', diskGuard)
+}
+
+/** For operators who ask which team uses more than its share. Teams are named by their IDs. */
+function addTeamShares(
+  measures: Measures,
+  resource: 'memory' | 'disk',
+  guard: Pick<DiskGuard, 'teamShares'>,
+): void {
+  measures.gauge({
+    name: `warren_team_${resource}_bytes`,
+    help: `What each team uses of the ${resource}, its fair share, and what it has to give back; told while little is left.`,
+    labelNames: ['team', 'kind'],
+    read: () =>
+      guard.teamShares.flatMap(({ teamID, usedBytes, fairBytes, aboveBytes }) => [
+        { labels: [teamID, 'used'], value: usedBytes },
+        { labels: [teamID, 'fair'], value: Math.floor(fairBytes) },
+        { labels: [teamID, 'above'], value: Math.floor(aboveBytes) },
+      ]),
   })
 }
 

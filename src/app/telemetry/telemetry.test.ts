@@ -199,8 +199,12 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
     warm: { count: () => ({ ready: 1, booting: 0 }) },
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
-    diskGuard: { heldCount: 2, counts: { stoodStill: 3, ended: 1 } },
-    memoryGuard: { heldCount: 1, counts: { stoodStill: 4, paused: 2, ended: 1 } },
+    diskGuard: { heldCount: 2, counts: { stoodStill: 3, ended: 1 }, teamShares: [] },
+    memoryGuard: {
+      heldCount: 1,
+      counts: { stoodStill: 4, paused: 2, ended: 1 },
+      teamShares: [{ teamID: 'greedy', usedBytes: 900, fairBytes: 500, aboveBytes: 100 }],
+    },
     version: '1',
   })
   const { text } = await createPrometheus(measures, silentLog)()
@@ -212,6 +216,7 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
   assert.match(text, /^warren_gpus\{state="free"\} 1$/m)
   assert.match(text, /^warren_gpus\{state="in_use"\} 3$/m)
   assert.match(text, /^warren_memory_guard_acts\{act="pause"\} 2$/m)
+  assert.match(text, /^warren_team_memory_bytes\{team="greedy",kind="above"\} 100$/m)
   assert.equal(sums, 1, 'the promised sizes are summed once')
   const known = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
   const docs = join(import.meta.dirname, '../../../docs')

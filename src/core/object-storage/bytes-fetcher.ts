@@ -101,7 +101,8 @@ export class BytesFetcher implements BytesSource {
 
   async loadMemory({ sandboxID, snapshot }: Sandbox, load: MemoryLoad): Promise<void> {
     const { name, arrivesFrom } = snapshot!
-    await this.#parts.snapshots.fill(name, sandboxKey({ sandboxID, runID: arrivesFrom!.runID }), load)
+    const key = sandboxKey({ sandboxID, runID: arrivesFrom!.runID })
+    await this.#parts.snapshots.fill(name, key, async () => arrivesFrom!.index, load)
   }
 
   async storedOf({

@@ -82,3 +82,29 @@ test('a shared fetch ends when its last caller gives up, and the next call begin
   assert.deepEqual(await third.fetched, { memory: true })
   assert.deepEqual(fetches, ['begins', 'ends by its signal', 'begins', 'ends'])
 })
+
+test('memory that arrives comes from the pack that the row names, also after a restart', async () => {
+  const filled: string[] = []
+  const pack = { note: {}, checksum: 'of another sandbox', partsOf: () => undefined }
+  const parts = {
+    driver: {
+      capabilities: { fillMemory: true },
+      fillMemory: async (folder: string) => void filled.push(folder),
+    },
+    snapshots: {
+      folder: (name: string) => name,
+      holding: (_name: string, work: () => Promise<unknown>) => work(),
+    },
+    packs: { open: async () => pack },
+    clock: new ManualClock(),
+    log: silentLog,
+  }
+  const snapshots = new StoredSnapshots(parts as unknown as StoredSnapshotsParts)
+  const load = { signal: new AbortController().signal, isStarting: () => false }
+  const fill = (index: string | undefined) => snapshots.fill('name', key, async () => index, load)
+  await assert.rejects(fill('its own'), /is not the one that was stored there/)
+  assert.deepEqual(filled, [])
+  // Earlier releases did not record which pack it is.
+  for (const index of ['of another sandbox', undefined]) await fill(index)
+  assert.equal(filled.length, 2)
+})

@@ -103,7 +103,7 @@ export class StoredSnapshots {
         if (isServing(there)) return there
         const pack = await this.#parts.packs.open(key, signal)
         if (!pack) return undefined
-        if (![undefined, pack.checksum].includes(await index())) throw isAnother(key)
+        await requireSame(pack, key, index)
         // The object store has been seen to have more.
         if (there && !there.arriving) await snapshots.remove(name)
         return this.#fetchInto(name, pack, options, signal, beside)
@@ -134,8 +134,8 @@ export class StoredSnapshots {
     return pack && { needs: this.#exporter().needsIn(pack.note), index: pack.checksum }
   }
 
-  /** Brings the memory of an arriving snapshot. Rejects if the object store fails for minutes. */
-  async fill(name: string, key: ObjectKey, load: MemoryLoad): Promise<void> {
+  /** Brings the memory of an arriving snapshot, by the pack that `index` tells. Rejects if the object store fails for minutes. */
+  async fill(name: string, key: ObjectKey, index: FetchOptions['index'], load: MemoryLoad): Promise<void> {
     const { signal } = load
     const { driver, snapshots, packs, clock, log } = this.#parts
     const patience = new Patience(clock, (err) =>
@@ -147,6 +147,7 @@ export class StoredSnapshots {
     const pack = this.#opened.get(name) ?? (await patience.try(() => packs.open(key, signal), signal))
     this.#opened.delete(name)
     if (!pack) throw new AppError('not_found', `The object store has no ${key}.`)
+    await requireSame(pack, key, index)
     const partsOf = (file: string): PackedParts | undefined => {
       const found = pack.partsOf(file)
       return (
@@ -178,6 +179,11 @@ export class StoredSnapshots {
     if (canExportSnapshots(driver)) return driver
     throw new AppError('unprocessable', `Snapshots of ${driver.name} can be used on this machine only.`)
   }
+}
+
+/** The store may have got another pack under this key meanwhile. */
+async function requireSame(pack: OpenedPack, key: ObjectKey, index: FetchOptions['index']): Promise<void> {
+  if (![undefined, pack.checksum].includes(await index())) throw isAnother(key)
 }
 
 const isAnother = (key: ObjectKey): AppError =>

@@ -15,7 +15,7 @@ import { GrowthMeter, type MeasuredSize } from './growth.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
-import { divideByTeam, noShares, noTeam, type TeamShares } from './team-share.ts'
+import { divideByTeam, noShares, noTeam, type TeamShare, type TeamShares } from './team-share.ts'
 
 /** Real disk blocks that are freed when the disk is nearly full. */
 export interface DiskReserve {
@@ -101,6 +101,11 @@ export class DiskGuard {
   /** Whether the disk is so full that nothing should write except to end sandboxes. */
   get isCritical(): boolean {
     return this.#room < this.#parts.levels.freezeBytes
+  }
+
+  /** Each team's share at the last look, the one furthest above first. Empty while much is left. */
+  get teamShares(): readonly TeamShare[] {
+    return this.#shares.teams
   }
 
   /** Starts to look at regular intervals, which are shorter when little space is left. */

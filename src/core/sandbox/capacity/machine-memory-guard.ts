@@ -21,6 +21,7 @@ import {
   noShares,
   noTeam,
   type ResourceUse,
+  type TeamShare,
   type TeamShares,
 } from './team-share.ts'
 
@@ -100,6 +101,11 @@ export class MachineMemoryGuard {
   /** Number of sandboxes that are frozen because memory is nearly used up. */
   get heldCount(): number {
     return this.#parts.held.by(this.#shortage).length
+  }
+
+  /** Each team's share at the last look, the one furthest above first. Empty while much is left. */
+  get teamShares(): readonly TeamShare[] {
+    return this.#shares.teams
   }
 
   /** Starts to look at regular intervals, which are shorter when little memory is left. */
