@@ -128,6 +128,14 @@ export const sandboxBreaks: Break[] = [
     title: 'is the only one that the host answers and remembers on its link, whoever asks for the gateway',
   },
   {
+    name: 'closed connections that stay',
+    fault: 'The kernel remembers connections that a sandbox closed for minutes.',
+    edits: [{ file: ruleset, from: 'time_wait : 10, close : 5', to: 'close : 10' }],
+    file: 'src/drivers/oci/suite/flows.ts',
+    run: network.run,
+    title: 'are remembered for seconds after they were closed, so that short ones do not fill the table',
+  },
+  {
     name: 'connections of ended sandboxes',
     fault: 'The connections of an ended sandbox stay in the table of the machine.',
     edits: [

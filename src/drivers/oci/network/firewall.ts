@@ -13,7 +13,7 @@ import { ifPresent } from '../../../lib/if-present.ts'
 import { KeyedLock } from '../../../lib/keyed-lock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
-import { changes, type FirewallOptions, type Limited, ruleset } from './ruleset.ts'
+import { changes, type FirewallOptions, type Limited, ruleset, timeoutTrial } from './ruleset.ts'
 
 /** Counting more of them on every new connection would take longer than the connection is worth. */
 const mostFlows = 4096
@@ -44,6 +44,9 @@ export class Firewall {
    */
   #shared: string | undefined
 
+  /** The kernel can be told how long it remembers connections. */
+  #hasTimeouts = false
+
   /** `present` returns the existing sandboxes from their records. */
   constructor(options: FirewallParts, present: () => Promise<Limited[]>) {
     this.#options = options
@@ -60,11 +63,21 @@ export class Firewall {
     const limited = await this.#present()
     const networks = [...new Set(hostNetworks().map(({ cidr }) => cidr))]
     const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
-    await this.#nft(ruleset({ ...input, mostFlows: input.mostFlows ?? (await flowsPerSandbox()) }))
+    const mostFlows = input.mostFlows ?? (await flowsPerSandbox())
+    this.#hasTimeouts ||= await this.#tryTimeouts()
+    await this.#nft(ruleset({ ...input, mostFlows, hasTimeouts: this.#hasTimeouts }))
     this.#applied = new Map(limited.map(({ address, egress }) => [address, egress]))
     this.#isStale = false
     const listed = await this.#list().catch(() => undefined)
     this.#shared = listed && holdsExactly(listed, limited) ? listed.shared : undefined
+  }
+
+  /** Changes nothing. */
+  #tryTimeouts(): Promise<boolean> {
+    return this.#run(['-c', '-f', '-'], timeoutTrial(this.#options.layout.table)).then(
+      () => true,
+      () => false,
+    )
   }
 
   async openGate(ports: GatePorts): Promise<void> {

@@ -12,6 +12,7 @@ const subnet = parseSubnet('10.213.0.0/16')
 const table = `inet ${layout.table}`
 const all = (limited: { address: string; egress: AddressRules }[]) =>
   ruleset({
+    hasTimeouts: true,
     layout,
     subnet,
     limited,

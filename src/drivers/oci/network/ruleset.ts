@@ -24,6 +24,8 @@ export type Limited = { address: string; egress: AddressRules }
 export type RulesetInput = FirewallOptions & {
   /** Maximum number of connections of a sandbox, including those that the kernel still tracks. */
   mostFlows: number
+  /** The kernel can be told how long it remembers connections. */
+  hasTimeouts: boolean
   limited: readonly Limited[]
   hostNetworks: readonly string[]
   gatePorts: GatePorts | undefined
@@ -76,6 +78,24 @@ export function changes(table: string, before: Limited, after: Limited): string 
     .join('')
 }
 
+/**
+ * Connections that are closing or closed do not count against the share of a sandbox, so they must not stay for minutes: a
+ * sandbox could fill the machine's table with them.
+ */
+const closingTimeouts =
+  'ct timeout closing { protocol tcp; l3proto ip; policy = { fin_wait : 30, close_wait : 60, last_ack : 10, time_wait : 10, close : 5 }; }'
+const useClosingTimeouts = 'meta l4proto tcp ct state new ct timeout set "closing"'
+
+/** A table that a kernel rejects if it has no such timeouts. */
+export const timeoutTrial = (table: string): string => `table inet ${table}_trial {
+  ${closingTimeouts}
+  chain opening {
+    type filter hook prerouting priority mangle; policy accept;
+    ${useClosingTimeouts}
+  }
+}
+`
+
 export function ruleset(input: RulesetInput): string {
   const { layout, subnet, gatePorts } = input
   const ours = `"${layout.linkPrefix}*"`
@@ -96,6 +116,7 @@ table inet ${layout.table} {
   set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
   set flows { type ifname; flags dynamic; size ${subnet.capacity}; }
   set opened { type ipv4_addr; flags interval; auto-merge; ${filled(input.openedRanges)} }
+  ${input.hasTimeouts ? closingTimeouts : ''}
   # Before fragments are put together. The only route over a sandbox's link leads to its own address, so no other
   # sender passes. Options could ask routers further on for another way than the one that the rules see.
   chain arriving {
@@ -113,6 +134,7 @@ table inet ${layout.table} {
     iifname != ${ours} accept
     meta l4proto tcp ct state new tcp flags & (fin | syn | rst | ack) != syn reject with tcp reset
     ct state new add @flows { iifname ct count over ${input.mostFlows} } drop
+    ${input.hasTimeouts ? useClosingTimeouts : ''}
   }
   ${handOver(input, ours, question)}
   chain to-host {

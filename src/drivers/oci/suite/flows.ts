@@ -26,11 +26,15 @@ setsid python3 /tmp/open.py </dev/null >/tmp/opened 2>&1 &
 while [ ! -s /tmp/opened ]; do sleep 0.05; done; cat /tmp/opened`
 
 const heldFlows = 1500
+const shortFlows = 50
 
-/** Accepts connections and says nothing, so that nobody ends them. */
+/** Accepts connections and says nothing, so that nobody ends them. On the next port it closes them at once. */
 const silentServer = `
-import socket
+import socket, threading
 kept = []
+def close(closing):
+    while True: closing.accept()[0].close()
+threading.Thread(target=close, args=(socket.create_server(('', ${port} + 1), backlog=2000),), daemon=True).start()
 server = socket.create_server(('', ${port}), backlog=2000)
 print('ready', flush=True)
 while True: kept.append(server.accept())
@@ -45,6 +49,14 @@ time.sleep(600)
 END
 setsid python3 /tmp/hold.py </dev/null >/tmp/held 2>&1 &
 while [ ! -s /tmp/held ]; do sleep 0.05; done; cat /tmp/held`
+
+/** The server closes them first, and the client answers. */
+const openAndClose = `python3 - <<'END'
+import socket
+for number in range(${shortFlows}):
+    peer = socket.create_connection(('${internet}', ${port} + 1)); peer.recv(1); peer.close()
+print(${shortFlows})
+END`
 
 export const flowsSuite: OciSuite = (runtime, open) => {
   describe(`the connections of a sandbox under ${runtime}`, () => {
@@ -84,6 +96,20 @@ export const flowsSuite: OciSuite = (runtime, open) => {
       await bench?.close()
     })
 
+    it('are remembered for seconds after they were closed, so that short ones do not fill the table', async () => {
+      const handle = await bench.sandbox()
+      const { host } = bench.driver.endpoint(handle, 0)
+      assert.equal((await bench.run(handle, openAndClose)).trim(), String(shortFlows))
+      const closed = linesOf(host).filter(
+        (line) => / (TIME_WAIT|CLOSE) src=/.test(line) && line.includes(`src=${host} dst=`),
+      )
+      assert.ok(closed.length > 0)
+      // Without a rule of ours the kernel remembers them for two minutes.
+      const seconds = closed.map((line) => Number(line.split(/ +/)[4]))
+      assert.ok(Math.max(...seconds) <= 10, `${Math.max(...seconds)} seconds`)
+      await bench.driver.stop(handle)
+    })
+
     it('are gone from the machine’s table, those that it opened and those to it', async () => {
       for (let round = 0; round < countOf({ short: 2, long: 64 }); round++) {
         const handle = await bench.sandbox()
@@ -98,7 +124,8 @@ export const flowsSuite: OciSuite = (runtime, open) => {
 }
 
 /** Connections in the machine's table that an address opened, or that lead to it. */
-const flowsOf = (address: string): number =>
+const linesOf = (address: string): string[] =>
   readFileSync('/proc/net/nf_conntrack', 'utf8')
     .split('\n')
-    .filter((line) => `${line} `.includes(`=${address} `)).length
+    .filter((line) => `${line} `.includes(`=${address} `))
+const flowsOf = (address: string): number => linesOf(address).length
