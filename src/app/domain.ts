@@ -122,7 +122,8 @@ function joinSandboxes(
       sandboxes,
       spare,
       minFreeMemoryMB: (teamID) => memoryGuard.minFreeMB(teamID),
-      minFreeDiskBytes: (teamID) => diskGuard.minFreeBytes(teamID),
+      minFreeDiskBytes: (teamID) =>
+        diskGuard.isBelowFairShare(teamID) ? diskGuard.minFreeBytes(teamID) : undefined,
       gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),

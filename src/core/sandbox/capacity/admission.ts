@@ -41,7 +41,7 @@ export type AdmissionParts = {
   /** Memory that must stay available after a start of this team, if that is less than for others. */
   minFreeMemoryMB?: (teamID: string) => number
   /** The same for the disk, in bytes. */
-  minFreeDiskBytes?: (teamID: string) => number
+  minFreeDiskBytes?: (teamID: string) => number | undefined
   spare: SpareSandboxes
   /** Undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
