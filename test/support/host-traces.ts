@@ -2,22 +2,24 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { addressToNumber, parseRange } from '../../src/lib/ipv4.ts'
 import { countTraces, names, run, type Traces } from './traces.ts'
-import type { Warren } from './warren.ts'
+import { seat, subnetOf, type Warren } from './warren.ts'
 
 export type HostTraces = Traces &
-  Record<'routes' | 'elements' | 'watches' | 'userKeys' | 'runFiles' | 'dataFiles', number>
+  Record<'routes' | 'flows' | 'elements' | 'watches' | 'userKeys' | 'runFiles' | 'dataFiles', number>
 
 /** Each sandbox under runc has users of its own: ranges of this size from this one on, as the driver gives them. */
 const [usersPerSlot, firstRange, ranges] = [65_536, 2048, 30_000]
 const mostSlots = 4096
 
-export function countHostTraces({ dataFolder, pid }: Pick<Warren, 'dataFolder' | 'pid'>): HostTraces {
+export function countHostTraces({ dataFolder, pid, isolation }: Warren): HostTraces {
   const instance = instanceOf(dataFolder)
   const lines = (text: string, word: string) => text.split('\n').filter((line) => line.includes(word)).length
   return {
     ...countTraces(dataFolder),
     routes: lines(run('ip', 'route', 'show', 'table', 'all'), `w${instance}`),
+    flows: countFlows(subnetOf(isolation, seat)),
     elements: countElements(instance),
     watches: countWatches(pid),
     userKeys: countKeys(instance),
@@ -26,6 +28,16 @@ export function countHostTraces({ dataFolder, pid }: Pick<Warren, 'dataFolder' |
       .flatMap((folder) => run('find', join(dataFolder, folder), '-maxdepth', '2').split('\n'))
       .filter((path) => path !== '').length,
   }
+}
+
+/** Connections of its sandboxes in the machine's table. */
+function countFlows(subnet: string): number {
+  const { first, last } = parseRange(subnet)!
+  const isOurs = (address: string) => addressToNumber(address)! >= first && addressToNumber(address)! <= last
+  const rows = run('cat', '/proc/net/nf_conntrack').split('\n')
+  return rows.filter((row) =>
+    [...row.matchAll(/(?:src|dst)=([\d.]+) /g)].some(([, address]) => isOurs(address!)),
+  ).length
 }
 
 /** Of all sets of its table that hold a sandbox's own rules. */
