@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: the edits are source text
 /** Breaks of promises about what root inside reaches, and about what outlives a sandbox or a crash. */
 import type { Break } from './break.ts'
 
