@@ -1,6 +1,7 @@
 /**
  * The memory of one machine, which outlives the process. While it is scarce, a few sandboxes, or all of one team, take more and
- * more of it, and all others take a little and give it back. Teams below their fair share must never notice.
+ * more of it. One sandbox of each other team takes nearly the fair share of its team, and all others take a little and give it
+ * back. Teams below their fair share must never notice.
  */
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { SimulatedTime } from './simulated-time.ts'
@@ -13,6 +14,8 @@ const scarceMB = 2500
 const plentyMB = 1e6
 const growEveryMs = 500
 const [hogStepMB, mostHogMB, smallMB] = [150, 2000, 9]
+/** Of the largest sandbox of a team below its share: as much as it may take where three teams divide the memory. */
+const [largeStepMB, mostLargeMB] = [100, 400]
 /** A team that was above its fair share may be touched for as long afterwards: acts that were decided take a while. */
 const afterwardsMs = 30_000
 
@@ -23,6 +26,7 @@ export class SimulatedMemory {
   isScarce = false
   /** Sandboxes that take more and more. */
   readonly hogs = new Set<string>()
+  readonly #large = new Set<string>()
   readonly #teamOf: (sandboxID: string) => string | undefined
   /** When each team was last above its fair share. */
   readonly #aboveAtMs = new Map<string, number>()
@@ -62,8 +66,21 @@ export class SimulatedMemory {
     const team = some[0] && this.#teamOf(some[0])
     const hogs = count === 'a team' ? all.filter((id) => this.#teamOf(id) === team) : some.slice(0, count)
     for (const sandboxID of hogs) this.hogs.add(sandboxID)
+    this.#chooseLarge(all)
     this.isScarce = true
     this.#grownAtMs = this.#time.elapsedMs
+  }
+
+  /** One sandbox of each team that has no hog. */
+  #chooseLarge(all: readonly string[]): void {
+    this.#large.clear()
+    const chosen = new Set([...this.hogs].map(this.#teamOf))
+    for (const sandboxID of all) {
+      const team = this.#teamOf(sandboxID)
+      if (team === undefined || chosen.has(team)) continue
+      chosen.add(team)
+      this.#large.add(sandboxID)
+    }
   }
 
   beEnough(): void {
@@ -78,15 +95,17 @@ export class SimulatedMemory {
       for (const [sandboxID, { running, frozen }] of this.#world.sandboxes) {
         if (!running || frozen) continue
         const before = this.#world.memoryUses.get(sandboxID) ?? 0
-        const after = this.hogs.has(sandboxID)
-          ? Math.min(mostHogMB * mebibyte, before + hogStepMB * mebibyte)
-          : before > 0
-            ? 0
-            : smallMB * mebibyte
-        this.#world.memoryUses.set(sandboxID, after)
+        this.#world.memoryUses.set(sandboxID, this.#grown(sandboxID, before))
       }
       this.#noteTeams()
     }
+  }
+
+  /** What it uses half a second later. */
+  #grown(sandboxID: string, before: number): number {
+    if (this.hogs.has(sandboxID)) return Math.min(mostHogMB * mebibyte, before + hogStepMB * mebibyte)
+    if (this.#large.has(sandboxID)) return Math.min(mostLargeMB * mebibyte, before + largeStepMB * mebibyte)
+    return before > 0 ? 0 : smallMB * mebibyte
   }
 
   /** An equal part of all memory but what must stay free, for each team that has a sandbox here. */

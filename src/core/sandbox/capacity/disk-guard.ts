@@ -202,8 +202,8 @@ export class DiskGuard {
     const allBytes = sum(sizes.map(({ bytes }) => bytes))
     const unknownBytes = allBytes - sum(known.map(({ usedBytes }) => usedBytes))
     this.#total = this.#room + allBytes + sum([...other.values()])
-    const usableBytes = this.#total - levels.thawBytes - unknownBytes
-    this.#shares = divideByTeam(known, { sharedBytes: this.#total - levels.startBytes, usableBytes }, other)
+    const [sharedBytes, usableBytes] = [this.#total - levels.startBytes, this.#total - levels.thawBytes]
+    this.#shares = divideByTeam(known, { sharedBytes, usableBytes, unknownBytes }, other)
   }
 
   /** The place of the sandbox's team in the order of those above their shares. Undefined: the team is not above. */

@@ -181,10 +181,9 @@ export class MachineMemoryGuard {
     const before = this.#total
     this.#total = totalBytes
     const total = isOld ? Math.max(before, totalBytes) : totalBytes
-    // Sandboxes whose team is not known take from what others may use, and from nobody's fair share.
     const unknownBytes = usedBytes - known.reduce((sum, use) => sum + use.usedBytes, 0)
-    const usableBytes = total - thawBytes - unknownBytes
-    this.#shares = divideByTeam(known, { sharedBytes: total - startBytes, usableBytes })
+    const memory = { sharedBytes: total - startBytes, usableBytes: total - thawBytes, unknownBytes }
+    this.#shares = divideByTeam(known, memory)
   }
 
   /** A team that has nothing here yet would get a part of its own. */

@@ -29,6 +29,15 @@ describe('the share of a team', () => {
     ])
   })
 
+  it('is not everything for a team beside sandboxes whose team is not known yet', () => {
+    const uses = [use('a1', 400)]
+    const { teams } = divideByTeam(uses, { sharedBytes: 1400, usableBytes: 1700, unknownBytes: 2000 })
+    assert.deepEqual(
+      teams.map(({ aboveBytes }) => aboveBytes),
+      [0],
+    )
+  })
+
   it('does not grow with the number of a team’s sandboxes', () => {
     const many = Array.from({ length: 50 }, (_, index) => use(`a${index}`, 20))
     const found = beyond([...many, use('b1', 400)], 1000, 900)

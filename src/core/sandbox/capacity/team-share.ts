@@ -15,12 +15,15 @@ export type ResourceUse = {
 }
 
 export type Resource = {
-  /** What all sandboxes use or can still get. */
-  totalBytes: number
-  /** The part of it that is divided into fair shares. */
+  /** The part of all that sandboxes use or can still get that is divided into fair shares. */
   sharedBytes: number
   /** What may be in use before somebody has to give something back. */
   usableBytes: number
+  /**
+   * In use by sandboxes whose team is not known yet. They take from what others may use, and from nobody's fair share.
+   * Missing: there are none.
+   */
+  unknownBytes?: number
 }
 
 export type TeamShare = {
@@ -46,7 +49,7 @@ export const noShares: TeamShares = { teams: [], beyond: new Map() }
 /** `otherBytes`: what teams use outside of sandboxes. */
 export function divideByTeam(
   uses: readonly ResourceUse[],
-  { sharedBytes, usableBytes }: Omit<Resource, 'totalBytes'>,
+  { sharedBytes, usableBytes, unknownBytes = 0 }: Resource,
   otherBytes: ReadonlyMap<string, number> = new Map(),
 ): TeamShares {
   const sandboxesOf = Map.groupBy(uses, ({ teamID }) => teamID)
@@ -66,10 +69,11 @@ export function divideByTeam(
   })
   const level = levelOf(
     sums.map(({ soonBytes }) => soonBytes),
-    Math.max(0, usableBytes),
+    Math.max(0, usableBytes - unknownBytes),
   )
   // A team that is alone is asked to give back for its own sake.
-  const leastBytes = Math.max(teamIDs.length > 1 ? fairBytes : 0, smallBytes(sums))
+  const isAlone = teamIDs.length === 1 && unknownBytes === 0
+  const leastBytes = Math.max(isAlone ? 0 : fairBytes, smallBytes(sums))
   const teams = sums
     .map((team) => {
       const isAbove = team.usedBytes > leastBytes
