@@ -191,7 +191,10 @@ function finish({ simulation, ask }: Asked, words: string): boolean {
 function onError(asked: Asked, error: unknown): void {
   const { simulation, ask } = asked
   const { ledger, report } = simulation
-  if (ask.verb === 'create a volume') ledger.failedVolumes.add(ask.number)
+  // It says that the client has to look.
+  const isUnknown = isAppError(error) && error.slug === 'create_outcome_unknown'
+  if (isUnknown) simulation.note(() => `client ${ask.client}: #${ask.number} does not know the outcome`)
+  else if (ask.verb === 'create a volume') ledger.failedVolumes.add(ask.number)
   else if (ask.verb.startsWith('create') && ask.verb !== 'create a webhook') {
     ledger.failedCreates.add(ask.number)
     checkWhy(asked, error)

@@ -25,7 +25,7 @@ export const perhapsCreated = (name: string, cause: unknown) =>
     'unavailable',
     `The database did not answer, so it is not known whether volume "${name}" exists now: list the volumes before you ` +
       'create it again',
-    { cause, retry: { should: false } },
+    { slug: 'create_outcome_unknown', cause, retry: { should: false } },
   )
 
 export const contentIsBusy = (most: number) =>

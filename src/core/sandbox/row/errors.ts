@@ -221,6 +221,15 @@ export const idempotencyOutcomeUnknown = () =>
     { slug: 'idempotency_outcome_unknown', retry: { should: false } },
   )
 
+/** The database did not answer when the sandbox ran already, and the sandbox could not be stopped either. */
+export const perhapsCreated = (sandboxID: string, cause: unknown) =>
+  new AppError(
+    'unavailable',
+    `The database did not answer, so it is not known whether sandbox "${sandboxID}" exists now: list the sandboxes before ` +
+      'you create another one',
+    { slug: 'create_outcome_unknown', cause, retry: { should: false } },
+  )
+
 /** The node that passed the create on no longer waits for an answer, or the node that creates it was forgotten. */
 export const createGivenUp = () =>
   new AppError(

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openFixture, request, turning, until } from '../../../../test/support/domain.ts'
 import { connectionLost } from '../../../../test/support/store-faults.ts'
+import { isAppError } from '../../../lib/app-error.ts'
 
 test('a create whose client was told that it failed leaves nothing, although its row says that it runs', async () => {
   await using fixture = await openFixture()
@@ -26,4 +27,37 @@ test('a create whose client was told that it failed leaves nothing, although its
   })
   const ended = await stores.owners.findSandbox(row!.sandboxID)
   assert.deepEqual([ended?.state, ended?.endReason], ['ended', 'create_failed'])
+})
+
+test('a create whose sandbox could not be stopped does not tell its client that nothing was created', async () => {
+  await using fixture = await openFixture()
+  const { service, team, driver, stores, faults, clock } = fixture
+  let isAway = false
+  faults.before = () => {
+    if (isAway) throw connectionLost()
+  }
+  faults.after = (method, args) => {
+    if (method !== 'move' || args[1] !== 'running') return
+    isAway = true
+    throw connectionLost()
+  }
+  const stop = driver.stop.bind(driver)
+  driver.stop = () => Promise.reject(new Error('the runtime does not answer'))
+  await assert.rejects(turning(clock, service.create(team, request())), (error) => {
+    assert.ok(isAppError(error))
+    assert.match(
+      error.message,
+      /it is not known whether sandbox ".+" exists now: list the sandboxes before you/,
+    )
+    assert.equal(error.retry?.should, false)
+    return true
+  })
+  assert.equal(driver.world.sandboxes.size, 1)
+  isAway = false
+  driver.stop = stop
+  await until(async () => {
+    clock.advance(1000)
+    return (await stores.sandboxes.listUnended()).length === 0
+  })
+  assert.equal(driver.world.sandboxes.size, 0)
 })

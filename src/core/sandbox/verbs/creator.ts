@@ -216,8 +216,8 @@ export class SandboxCreator {
     const startedAt = clock.now()
     const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
     const running = await turns.move(row, 'running', changes).catch(async (error) => {
-      if (!options.isKeyed) await this.#takeBack(row, handle)
-      throw error
+      const isLeft = !options.isKeyed && !(await this.#takeBack(row, handle))
+      throw isLeft ? errors.perhapsCreated(sandboxID, error) : error
     })
     if (!running) {
       // A kill came first: it waits for this outcome and then removes the started sandbox.
@@ -261,13 +261,18 @@ export class SandboxCreator {
 
   /**
    * Nobody knows whether the row says that the sandbox runs, and the client is told that it could not be made. So the sandbox goes at once,
-   * and its row as soon as the database answers.
+   * and its row as soon as the database answers. False if the sandbox could not be stopped: should this process die before it
+   * is, the sandbox lives on.
    */
-  async #takeBack({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<void> {
+  async #takeBack({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
     const { turns, launcher, ender, clock, log } = this.#parts
-    const warn = (err: unknown) =>
-      log.warn({ sandboxID, err }, 'What is left of a failed create is removed later.')
-    await launcher.stop(handle).catch(warn)
+    const isStopped = await launcher.stop(handle).then(
+      () => true,
+      (err) => {
+        log.warn({ sandboxID, err }, 'What is left of a failed create is removed later.')
+        return false
+      },
+    )
     const end = async (failures: number): Promise<void> => {
       await sleep(clock, delayAfter(failures, endAgain), this.#closing.signal)
       const ended = turns.take(sandboxID, async ({ row }) => {
@@ -280,6 +285,7 @@ export class SandboxCreator {
     }
     // A process that ends meanwhile leaves a row without a sandbox, which the reconciler of the next one ends.
     void end(1).catch(() => {})
+    return isStopped
   }
 
   close(): void {
