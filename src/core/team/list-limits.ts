@@ -14,7 +14,6 @@ export const listLimits = {
   keptFailedBuildsPerTemplate: 100,
   /** Archives of one team that builds copy files from. The one used longest ago makes way. */
   uploadsPerTeam: 2000,
-  metadataPairs: 1000,
 } as const
 
 export const listIsFull = (message: string): AppError =>

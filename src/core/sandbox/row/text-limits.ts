@@ -1,6 +1,5 @@
 /** Limits for the texts of a create request. */
 import { AppError } from '../../../lib/app-error.ts'
-import { listLimits } from '../../team/list-limits.ts'
 
 /** Every list and event contains the metadata: pages of much larger ones would delay everybody else. */
 const mostMetadataBytes = 64 * 1024
@@ -10,10 +9,6 @@ const mostVariableBytes = 128 * 1024
 type Texts = Record<string, string>
 
 export function checkTexts({ metadata, envVars }: { metadata: Texts; envVars: Texts }): void {
-  const { metadataPairs } = listLimits
-  if (Object.keys(metadata).length > metadataPairs) {
-    throw new AppError('invalid_argument', `metadata has more than ${metadataPairs} entries`)
-  }
   if (Object.entries(metadata).reduce((sum, pair) => sum + bytesOf(pair), 0) > mostMetadataBytes) {
     throw new AppError(
       'invalid_argument',
