@@ -8,6 +8,7 @@ import {
   WrongObjectStore,
 } from '../core/object-storage/store-identity.ts'
 import type { Clock } from '../lib/clock.ts'
+import { ifPresent } from '../lib/if-present.ts'
 import type { Log } from '../lib/log.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Config } from './config.ts'
@@ -40,7 +41,6 @@ export async function guardObjects(opened: OpenedObjects, parts: GuardParts): Pr
   })
   try {
     await withinTime(answersWithinMs, () => identity.require())
-    await writeFile(paths.objectStoreID, `${identity.provedID}\n`)
   } catch (error) {
     if (error instanceof WrongObjectStore) {
       await opened.close()
@@ -51,7 +51,22 @@ export async function guardObjects(opened: OpenedObjects, parts: GuardParts): Pr
       'The object store does not answer; its place is looked at when it is used first.',
     )
   }
+  if (identity.provedID !== undefined) await rememberForDoctor(identity.provedID, paths, log)
   return { ...opened, objects: guardedObjects(objects, identity), packs: guardedPacks(packs, identity) }
+}
+
+/** Only the doctor reads it, so Warren starts without it, as on a full disk. */
+async function rememberForDoctor(
+  id: string,
+  { objectStoreID }: GuardParts['paths'],
+  log: Log,
+): Promise<void> {
+  await writeFile(objectStoreID, `${id}\n`).catch((err) =>
+    log.warn(
+      { err },
+      `${objectStoreID} cannot be written, so the doctor does not notice another object store.`,
+    ),
+  )
 }
 
 /**
@@ -62,7 +77,7 @@ export async function whyOtherStore(
   { objects }: Pick<OpenedObjects, 'objects'>,
   paths: Pick<DataPaths, 'objectStoreID'>,
 ): Promise<string | undefined> {
-  const last = (await readFile(paths.objectStoreID, 'utf8').catch(() => undefined))?.trim()
+  const last = (await ifPresent(readFile(paths.objectStoreID, 'utf8')))?.trim()
   const mark = await withinTime(answersWithinMs, (signal) => readMark(objects, signal))
   if (last === undefined || mark === last) return undefined
   return mark === undefined ? 'has no mark of a cluster' : 'has the mark of another cluster'

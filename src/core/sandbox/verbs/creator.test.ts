@@ -4,9 +4,10 @@ import { openFixture, request, turning, until } from '../../../../test/support/d
 import { connectionLost } from '../../../../test/support/store-faults.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 
-test('a create whose client was told that it failed leaves nothing, although its row says that it runs', async () => {
-  await using fixture = await openFixture()
-  const { service, team, driver, stores, faults, clock } = fixture
+type Fixture = Awaited<ReturnType<typeof openFixture>>
+
+/** The database takes the move to `running`, and answers nothing from then on. */
+function outageAtLastMove(faults: Fixture['faults']): { end(): void } {
   let isAway = false
   faults.before = () => {
     if (isAway) throw connectionLost()
@@ -16,11 +17,22 @@ test('a create whose client was told that it failed leaves nothing, although its
     isAway = true
     throw connectionLost()
   }
+  return {
+    end: () => {
+      isAway = false
+    },
+  }
+}
+
+test('a create whose client was told that it failed leaves nothing, although its row says that it runs', async () => {
+  await using fixture = await openFixture()
+  const { service, team, driver, stores, faults, clock } = fixture
+  const outage = outageAtLastMove(faults)
   await assert.rejects(turning(clock, service.create(team, request())), /cannot be reached/)
   assert.equal(driver.world.sandboxes.size, 0, 'the sandbox is gone at once')
   const [row] = await stores.sandboxes.listUnended()
   assert.equal(row?.state, 'running', 'the database has what it was asked for')
-  isAway = false
+  outage.end()
   await until(async () => {
     clock.advance(1000)
     return (await stores.sandboxes.listUnended()).length === 0
@@ -32,15 +44,7 @@ test('a create whose client was told that it failed leaves nothing, although its
 test('a create whose sandbox could not be stopped does not tell its client that nothing was created', async () => {
   await using fixture = await openFixture()
   const { service, team, driver, stores, faults, clock } = fixture
-  let isAway = false
-  faults.before = () => {
-    if (isAway) throw connectionLost()
-  }
-  faults.after = (method, args) => {
-    if (method !== 'move' || args[1] !== 'running') return
-    isAway = true
-    throw connectionLost()
-  }
+  const outage = outageAtLastMove(faults)
   const stop = driver.stop.bind(driver)
   driver.stop = () => Promise.reject(new Error('the runtime does not answer'))
   await assert.rejects(turning(clock, service.create(team, request())), (error) => {
@@ -53,7 +57,7 @@ test('a create whose sandbox could not be stopped does not tell its client that 
     return true
   })
   assert.equal(driver.world.sandboxes.size, 1)
-  isAway = false
+  outage.end()
   driver.stop = stop
   await until(async () => {
     clock.advance(1000)
