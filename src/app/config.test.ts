@@ -35,6 +35,12 @@ test('a misspelt setting stops the start and names the nearest one', () => {
   assert.doesNotMatch(refusal({ WARREN_SOMETHING_ELSE_ENTIRELY: '1' }), /Did you mean/)
 })
 
+test('a setting that was removed stops the start and says what to do instead', () => {
+  assert.match(refusal({ WARREN_POOL_SIZE: '8' }), /^There is no setting WARREN_POOL_SIZE any more\. Remove/)
+  assert.match(refusal({ WARREN_STARTS_PER_CPU: '2' }), /WARREN_STARTS_PER_CPU any more\. Remove/)
+  assert.match(refusal({ WARREN_REGISTRY_CA: '/ca.pem' }), /any more\. Set WARREN_EXTRA_CA to a file/)
+})
+
 test('variables of the test runner and of other programs are ignored', () => {
   loadConfig({ WARREN_TEST_REQUIRE: 'all', PATH: '/bin', E2B_API_KEY: 'x' })
 })

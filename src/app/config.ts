@@ -77,10 +77,20 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   throw new AppError('invalid_argument', `${one.name} is '${shown}', but must be ${one.allowed}.`)
 }
 
+/** What to do instead, for those who still set them. */
+const removedSettings: Record<string, string> = {
+  WARREN_STARTS_PER_CPU: 'Remove it: two sandboxes per CPU start at once, because more finish no sooner.',
+  WARREN_POOL_SIZE: 'Remove it: Warren keeps eight network slots prepared.',
+  WARREN_REGISTRY_CA:
+    'Set WARREN_EXTRA_CA to a file with these certificates: registries trust them, and so do builds and sandboxes.',
+}
+
 function refuseUnknown(env: Record<string, string | undefined>): void {
   const known = settings.map((one) => one.name)
   for (const name of Object.keys(env)) {
     if (!name.startsWith('WARREN_') || name.startsWith(testPrefix) || known.includes(name)) continue
+    const removed = removedSettings[name]
+    if (removed) throw new AppError('invalid_argument', `There is no setting ${name} any more. ${removed}`)
     const nearest = known.map((other) => ({ other, far: editDistance(name, other) })).sort(byDistance)[0]!
     const hint = nearest.far <= 4 ? ` Did you mean ${nearest.other}?` : ''
     throw new AppError(

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Images } from '../core/ports/images.ts'
 import type { PackStore } from '../core/ports/object-store.ts'
@@ -16,15 +15,13 @@ export async function openImages(
   packs: PackStore | undefined,
   log: Log,
 ): Promise<ClosableImages> {
-  const ca = config.registryCA === null ? [] : [await readFile(config.registryCA, 'utf8')]
-  if (extraCA !== undefined) ca.push(extraCA)
   return createImages({
     folder: join(paths.root, 'images'),
     ownerShift: sandboxOwner,
     mirrors: config.registryMirrors,
     allowPrivateRegistries: config.privateRegistries,
     insecureRegistries: config.insecureRegistries,
-    certificateAuthorities: ca,
+    certificateAuthorities: extraCA === undefined ? [] : [extraCA],
     ...(packs && { packs }),
     log,
   })

@@ -33,6 +33,8 @@ import { openTelemetry } from './telemetry/telemetry.ts'
 import { tracedDriver } from './telemetry/trace-ports.ts'
 
 const mebibyte = 1024 * 1024
+/** More starts at once share the same CPUs and finish no sooner. */
+const startsPerCPU = 2
 
 export type ServeParts = {
   config: Config
@@ -124,7 +126,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
       memoryOvercommit: config.memoryOvercommit,
       cpuOvercommit: config.cpuOvercommit,
       minFreeMemoryMB: config.minFreeMemoryMB,
-      startsAtOnce: config.startsPerCPU * availableParallelism(),
+      startsAtOnce: startsPerCPU * availableParallelism(),
       waitMs: config.startWaitSeconds * 1000,
     },
     minFreeBytes: config.minFreeDiskMB * mebibyte,

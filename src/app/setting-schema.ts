@@ -137,12 +137,6 @@ export const schema = {
     'Networks in CIDR form that sandboxes may reach although they are private, or networks of this host.',
     kind.networkList,
   ),
-  poolSize: setting(
-    'WARREN_POOL_SIZE',
-    '8',
-    'Network slots kept prepared, so that a create need not wait for one.',
-    kind.wholeNumber(0, 1000, 'slots'),
-  ),
   warmSandboxes: setting(
     'WARREN_WARM_SANDBOXES',
     '2',
@@ -178,12 +172,6 @@ export const schema = {
     '',
     'Registries without TLS: hosts or host:port.',
     kind.list,
-  ),
-  registryCA: setting(
-    'WARREN_REGISTRY_CA',
-    '',
-    'PEM file with further certificate authorities for registries.',
-    kind.optional(kind.folder),
   ),
   extraCA: setting(
     'WARREN_EXTRA_CA',
@@ -250,12 +238,6 @@ export const schema = {
     '512',
     'No sandbox starts while less memory than this is available. Below half of it, Warren freezes sandboxes that grow, of teams above their fair share; below a quarter, it pauses one to the disk or ends it. 0: Warren does not watch the memory.',
     kind.wholeNumber(0, 1_073_741_824, 'MiB'),
-  ),
-  startsPerCPU: setting(
-    'WARREN_STARTS_PER_CPU',
-    '2',
-    'Maximum number of starts and resumes in progress for each CPU of the machine; the others wait.',
-    kind.wholeNumber(1, 1000, 'starts'),
   ),
   startWaitSeconds: setting(
     'WARREN_START_WAIT_SECONDS',

@@ -111,7 +111,6 @@ async function bringUp(
     agent: kit,
     dnsServers: config.dnsServers,
     openedRanges: config.allowPrivateEgress,
-    poolSize: config.poolSize,
     poolDiskMB: config.defaultDiskMB,
     ...(config.memoryMB !== null && { totalMemoryMB: config.memoryMB }),
     ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),

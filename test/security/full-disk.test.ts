@@ -15,7 +15,6 @@ const name = 'full-disk'
 const diskMB = 2048
 const settings = {
   ...noWarmPool,
-  WARREN_POOL_SIZE: '2',
   WARREN_MIN_FREE_DISK_MB: '0',
   WARREN_VOLUME_MB: '64',
 }

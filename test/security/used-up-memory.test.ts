@@ -15,7 +15,6 @@ const name = 'used-up-memory'
 /** Below 512 MiB of available memory nothing starts; below 256 MiB sandboxes that grow are frozen. */
 const settings = {
   ...noWarmPool,
-  WARREN_POOL_SIZE: '2',
   WARREN_MEMORY_MB: '1536',
   WARREN_MIN_FREE_MEMORY_MB: '512',
   WARREN_START_WAIT_SECONDS: '1',

@@ -71,7 +71,7 @@ export async function openImagePlaces(): Promise<ImagePlaces> {
       settings: {
         WARREN_REGISTRY_MIRRORS: mirrors.join(','),
         WARREN_PRIVATE_REGISTRIES: closed.host,
-        WARREN_REGISTRY_CA: authority,
+        WARREN_EXTRA_CA: authority,
       },
     }
   } catch (error) {

@@ -70,7 +70,7 @@ export function createContext(options: OciDriverOptions): OciContext {
       log,
       disks: new Disks(layout, uidBase, namespaces),
       forgetFlows: flowForgetter(log, (address) => namespaces.do({ forgetFlows: address })),
-      size: options.poolSize ?? 4,
+      size: options.poolSize ?? 8,
       diskMB: options.poolDiskMB ?? 10_240,
     }),
   }

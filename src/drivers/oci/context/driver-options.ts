@@ -15,6 +15,7 @@ export type OciDriverOptions = {
   dnsServers: readonly string[]
   /** Exceptions from the closed address ranges: sandboxes may reach these if their own rules allow it. */
   openedRanges?: readonly string[]
+  /** Number of slots kept prepared, so that a start need not wait for one. */
   poolSize?: number
   /** Disk size of free slots until a sandbox asks for another size. */
   poolDiskMB?: number
