@@ -266,6 +266,22 @@ describe('pausing', () => {
     assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
   })
 
+  it('keeps the memory of a sandbox that an earlier process froze and no round has found yet', async () => {
+    await using fixture = await openFixture()
+    const { service, team, agent, driver } = fixture
+    const sandboxID = await running(fixture)
+    driver.world.sandboxes.get(sandboxID)!.frozen = true
+    agent.healthy = false
+    const withoutMemory = { memory: false, requireHealthyAgent: false }
+    await assert.rejects(service.pause(team, sandboxID, withoutMemory), failsWith('unavailable'))
+    driver.world.sandboxes.get(sandboxID)!.frozen = true
+    await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: true })
+    assert.equal((await service.get(team, sandboxID)).snapshot?.agentUnresponsive, false)
+    agent.healthy = true
+    await service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+
   it('is rejected with memory, and not without, while a process has a network of its own', async () => {
     await using fixture = await openFixture()
     const { service, team, agent, routes, clock } = fixture

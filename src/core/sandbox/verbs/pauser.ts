@@ -131,10 +131,13 @@ export class Pauser {
     const handle = row.handle!
     const name = pauseSnapshotName(row)
     // The agent of a frozen sandbox cannot answer, and counts as healthy.
-    const standsStill = held.whyHeld(row) !== undefined
-    const isHealthy = standsStill || (await launcher.answers(handle, signal))
+    const isHeld = held.whyHeld(row) !== undefined
+    const answers = !isHeld && (await launcher.answers(handle, signal))
+    // No round may have found yet what an earlier process of this server froze.
+    const standsStill = isHeld || (!answers && (await driver.recover(handle, signal)) === 'paused')
+    const isHealthy = answers || standsStill
     signal.throwIfAborted()
-    if (!isHealthy && (options.requireHealthyAgent || !options.memory)) {
+    if ((!isHealthy && options.requireHealthyAgent) || (!answers && !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
     let memory = options.memory && snapshots.takesMemory
