@@ -193,7 +193,7 @@ function onError(asked: Asked, error: unknown): void {
   const { ledger, report } = simulation
   // It says that the client has to look.
   const isUnknown = isAppError(error) && error.slug === 'create_outcome_unknown'
-  if (isUnknown) simulation.note(() => `client ${ask.client}: #${ask.number} does not know the outcome`)
+  if (isUnknown) ledger.unknownCreates.add(ask.number)
   else if (ask.verb === 'create a volume') ledger.failedVolumes.add(ask.number)
   else if (ask.verb.startsWith('create') && ask.verb !== 'create a webhook') {
     ledger.failedCreates.add(ask.number)

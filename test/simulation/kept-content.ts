@@ -120,10 +120,13 @@ function goBack(entry: LedgerEntry, { isReturned, isDead }: { isReturned: boolea
 }
 
 /** All its memory is said to be there. */
-function checkArrived(simulation: Simulation, row: WatchedSandbox, { resume, inMemory }: LedgerEntry): void {
+function checkArrived(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
+  const { resume, inMemory } = entry
   const memory = simulation.inWorld(row.sandboxID)?.memory.get(writtenKey)
-  if (!resume?.keepsMemory || simulation.ledger.died.has(row.startedRunID) || memory === inMemory) return
-  report(simulation, row, `has all its memory, with ${memory} in it, not ${inMemory}`)
+  // A pause that might have been without memory kept it after all.
+  if (!resume?.keepsMemory) entry.inMemory ??= memory
+  else if (!simulation.ledger.died.has(row.startedRunID) && memory !== inMemory)
+    report(simulation, row, `has all its memory, with ${memory} in it, not ${inMemory}`)
 }
 
 /** A row that forgets the memory makes everybody forget it. */

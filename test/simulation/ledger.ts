@@ -79,6 +79,8 @@ export class Ledger {
   readonly died = new Set<string>()
   /** Numbers of creates that were answered with an error. */
   readonly failedCreates = new Set<number>()
+  /** Numbers of creates whose clients were told that the outcome is not known. */
+  readonly unknownCreates = new Set<number>()
   /** Numbers of creates of volumes that were. */
   readonly failedVolumes = new Set<number>()
   /** By team. */

@@ -46,9 +46,9 @@ export type WatchParts = {
   wasKillAsked: (sandboxID: string) => boolean
   /** No client was told that it was made, so it may be taken back. */
   isUntold: (row: WatchedSandbox) => boolean
-  /** A client's request for a pause of it is under way. */
   /** It took more memory than its share. */
   isAboveShare: (sandboxID: string) => boolean
+  /** A client's request for a pause of it is under way. */
   isPauseAsked: (sandboxID: string) => boolean
   /** The operator forgets this node at this moment. */
   isForgotten: (nodeID: string) => boolean

@@ -304,7 +304,8 @@ export class Simulation {
       isUntold: ({ sandboxID, teamID }) => {
         const { madeBy } = ledger.entries.get(sandboxID) ?? {}
         if (!madeBy) return !ledger.known.get(teamID)?.includes(sandboxID)
-        return madeBy.answeredMs === undefined || ledger.failedCreates.has(madeBy.number)
+        const isFailed = ledger.failedCreates.has(madeBy.number) || ledger.unknownCreates.has(madeBy.number)
+        return madeBy.answeredMs === undefined || isFailed
       },
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||
