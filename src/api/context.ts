@@ -82,7 +82,12 @@ export type ApiParts = {
   /** Returns the files of the dashboard, and bundles them on the first call. */
   openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol on behalf of the team that has the key. */
-  answerMcp(apiKey: string, request: IncomingMessage, response: ServerResponse, body: unknown): Promise<void>
+  answerMcp(
+    caller: { apiKey: string; teamID: string },
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: unknown,
+  ): Promise<void>
   /** Returns a page of the documentation; `path` follows /docs/ in its URL. `readApi` returns the OpenAPI document. */
   answerDocs(
     path: string,

@@ -12,6 +12,7 @@ import { SignedFileSearch } from '../edge/signed-file.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { RequestSource } from '../lib/request-source.ts'
 import { RequestsUnderWay } from '../lib/requests-under-way.ts'
+import type { McpDoor } from '../mcp/mcp-http.ts'
 import { answerOperation, type PeerOperations } from '../peers/peer-operations.ts'
 import type { PeerServer } from '../peers/peer-server.ts'
 import { ClientConnections } from './client-connections.ts'
@@ -177,6 +178,7 @@ async function openApi(
 ): Promise<Api> {
   const { config, secrets, ports, domain, cluster, loneNode, nodes } = parts
   const { stores, logs, buildFiles, clock, log } = ports
+  let mcp: McpDoor | undefined
   const api = await createApi({
     catalog: domain.catalog,
     remover: domain.remover,
@@ -220,11 +222,12 @@ async function openApi(
     version,
     answerDocs: createAnswerDocs(),
     ...parts.dashboard,
-    async answerMcp(apiKey, request, response, body) {
+    async answerMcp({ apiKey, teamID }, request, response, body) {
       // Loaded on first use; the certificate may have changed since.
-      const { answerMcp } = await import('../mcp/mcp-http.ts')
+      const { McpDoor } = await import('../mcp/mcp-http.ts')
+      mcp ??= new McpDoor(version)
       const certificate = config.tlsCert ? { certificate: readFileSync(config.tlsCert, 'utf8') } : {}
-      await answerMcp({ url, apiKey, ...certificate }, version, request, response, body)
+      await mcp.answer(teamID, { url, apiKey, ...certificate }, request, response, body)
     },
   })
   await api.ready()

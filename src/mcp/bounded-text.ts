@@ -16,8 +16,9 @@ export class BoundedText {
   add(text: string): void {
     this.#length += text.length
     const free = this.#half - this.#head.length
-    this.#head += text.slice(0, free)
-    this.#tail = (this.#tail + text.slice(free)).slice(-this.#half)
+    const [head, tail] = [text.slice(0, free), text.slice(free).slice(-this.#half)]
+    this.#head += text.length > this.#half ? copied(head) : head
+    this.#tail = (this.#tail + (text.length > this.#half ? copied(tail) : tail)).slice(-this.#half)
   }
 
   toString(): string {
@@ -27,3 +28,6 @@ export class BoundedText {
       : this.#head + this.#tail
   }
 }
+
+/** A slice keeps all of the text in memory of which it is a part. */
+const copied = (slice: string) => Buffer.from(slice, 'utf16le').toString('utf16le')

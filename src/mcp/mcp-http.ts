@@ -5,19 +5,34 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { AnswerBudget } from './answer-budget.ts'
 import { createMcpServer } from './mcp-server.ts'
 import { type WarrenAccess, WarrenClient } from './warren-client.ts'
 
-export async function answerMcp(
-  access: WarrenAccess,
-  version: string,
-  request: IncomingMessage,
-  response: ServerResponse,
-  body: unknown,
-): Promise<void> {
-  const server = createMcpServer(new WarrenClient(access), version)
-  const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
-  response.once('close', () => void server.close())
-  await server.connect(transport as Transport)
-  await transport.handleRequest(request, response, body)
+export class McpDoor {
+  readonly #version: string
+  readonly #budget: AnswerBudget
+
+  constructor(version: string, budget = new AnswerBudget()) {
+    this.#version = version
+    this.#budget = budget
+  }
+
+  async answer(
+    teamID: string,
+    access: WarrenAccess,
+    request: IncomingMessage,
+    response: ServerResponse,
+    body: unknown,
+  ): Promise<void> {
+    const held = this.#budget.open(teamID)
+    const server = createMcpServer(new WarrenClient(access, held), this.#version)
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
+    response.once('close', () => {
+      held.close()
+      void server.close()
+    })
+    await server.connect(transport as Transport)
+    await transport.handleRequest(request, response, body)
+  }
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { interpreterPort } from '../contract/constants.ts'
 import { AppError } from '../lib/app-error.ts'
+import type { HeldAnswers } from './answer-budget.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
 
@@ -21,6 +22,8 @@ const shownCharacters = 30_000
 const mostBytes = 32 * 1024 * 1024
 const mostImages = 4
 const largestImage = 4 * 1024 * 1024
+/** One event, with all forms of a result. */
+const largestLine = 8 * 1024 * 1024
 const keepaliveMs = 30_000
 
 type CellEvent = {
@@ -50,7 +53,7 @@ export async function runCode(
   }
   try {
     const response = await client.reach({ ...agent, port: interpreterPort }, ask)
-    return await outcomeIn(response)
+    return await outcomeIn(response, client.held)
   } catch (error) {
     if (deadline.aborted) {
       const late = `The code was interrupted because it did not end within ${timeoutSeconds} seconds.`
@@ -67,7 +70,7 @@ export async function runCode(
   }
 }
 
-async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
+async function outcomeIn(response: IncomingMessage, held: HeldAnswers): Promise<CodeOutcome> {
   const outcome: CodeOutcome = {
     printed: new BoundedText(shownCharacters),
     results: new BoundedText(shownCharacters),
@@ -79,7 +82,9 @@ async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
   response.setEncoding('utf8')
   for await (const chunk of response as AsyncIterable<string>) {
     bytes += chunk.length
-    if (bytes > mostBytes)
+    held.add(chunk.length)
+    const before = rest.length + imageBytes(outcome)
+    if (bytes > mostBytes || rest.length > largestLine)
       throw new AppError('payload_too_large', 'The code wrote too much and was interrupted.')
     let from = 0
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', from)) {
@@ -89,9 +94,12 @@ async function outcomeIn(response: IncomingMessage): Promise<CodeOutcome> {
       from = end + 1
     }
     rest += chunk.slice(from)
+    held.add(rest.length + imageBytes(outcome) - before - chunk.length)
   }
   return outcome
 }
+
+const imageBytes = ({ images }: CodeOutcome) => images.reduce((sum, { length }) => sum + length, 0)
 
 function take({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcome): void {
   if (type === 'stdout' || type === 'stderr') outcome.printed.add(text)

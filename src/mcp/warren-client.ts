@@ -7,6 +7,7 @@ import { envdPort, header } from '../contract/constants.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 import { requestServer, type ServerAddress } from '../lib/server-request.ts'
+import { type HeldAnswers, unlimited } from './answer-budget.ts'
 
 export type WarrenAccess = ServerAddress & { apiKey: string }
 
@@ -29,9 +30,12 @@ const largestError = 4096
 
 export class WarrenClient {
   readonly #access: WarrenAccess
+  /** Everything that is read of answers and kept is counted here. */
+  readonly held: HeldAnswers
 
-  constructor(access: WarrenAccess) {
+  constructor(access: WarrenAccess, held: HeldAnswers = unlimited) {
     this.#access = access
+    this.held = held
   }
 
   async rest<T>(method: string, path: string, json?: unknown, signal?: AbortSignal): Promise<T> {
@@ -42,7 +46,7 @@ export class WarrenClient {
       headers: { [header.apiKey]: this.#access.apiKey, ...(json !== undefined && jsonType) },
       ...(json !== undefined && { body: JSON.stringify(json) }),
     })
-    const text = (await readUpTo(response, largestAnswer)).toString()
+    const text = (await this.read(response, largestAnswer)).toString()
     return (text === '' ? undefined : JSON.parse(text)) as T
   }
 
@@ -69,7 +73,23 @@ export class WarrenClient {
     const ask = { method: 'POST', path: `/${method}`, body: JSON.stringify(message) }
     const headers = { ...jsonType, 'connect-protocol-version': '1' }
     const response = await this.reach(to, { ...ask, headers, ...(signal && { signal }) })
-    return JSON.parse((await readUpTo(response, largestAnswer)).toString()) as T
+    return JSON.parse((await this.read(response, largestAnswer)).toString()) as T
+  }
+
+  /** Rejects if the answer is longer, unless its beginning is enough. */
+  async read(response: IncomingMessage, limit: number, beginningIsEnough = false): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    let length = 0
+    for await (const chunk of response) {
+      this.held.add((chunk as Buffer).length)
+      chunks.push(chunk as Buffer)
+      length += (chunk as Buffer).length
+      if (length <= limit) continue
+      response.destroy()
+      if (beginningIsEnough) return Buffer.concat(chunks).subarray(0, limit)
+      throw new AppError('payload_too_large', `The answer is longer than ${limit} bytes.`)
+    }
+    return Buffer.concat(chunks)
   }
 
   #send(base: string, { method, path, headers, body, withinMs = answersWithinMs, signal }: Ask) {
@@ -89,19 +109,19 @@ export class WarrenClient {
       request.on('response', (response) => {
         const status = response.statusCode ?? 0
         if (status >= 200 && status < 300) resolve(response)
-        else rejectionIn(response, status).then(reject, fail)
+        else this.#rejectionIn(response, status).then(reject, fail)
       })
       request.end(body)
     })
   }
+
+  async #rejectionIn(response: IncomingMessage, status: number): Promise<AppError> {
+    const text = (await this.read(response, largestError, true)).toString().trim()
+    return new AppError(codeOf(status), messageIn(text) || `The answer is ${status}.`)
+  }
 }
 
 const jsonType = { 'content-type': 'application/json' }
-
-async function rejectionIn(response: IncomingMessage, status: number): Promise<AppError> {
-  const text = (await readUpTo(response, largestError, true)).toString().trim()
-  return new AppError(codeOf(status), messageIn(text) || `The answer is ${status}.`)
-}
 
 function messageIn(text: string): string {
   try {
@@ -110,25 +130,6 @@ function messageIn(text: string): string {
   } catch {
     return text
   }
-}
-
-/** Rejects if the answer is longer, unless its beginning is enough. */
-export async function readUpTo(
-  response: IncomingMessage,
-  limit: number,
-  beginningIsEnough = false,
-): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of response) {
-    chunks.push(chunk as Buffer)
-    length += (chunk as Buffer).length
-    if (length <= limit) continue
-    response.destroy()
-    if (beginningIsEnough) return Buffer.concat(chunks).subarray(0, limit)
-    throw new AppError('payload_too_large', `The answer is longer than ${limit} bytes.`)
-  }
-  return Buffer.concat(chunks)
 }
 
 function codeOf(status: number): ErrorCode {

@@ -5,7 +5,6 @@ import { AppError } from '../lib/app-error.ts'
 import { runCode } from './run-code.ts'
 import { type ProcessOutcome, runProcess } from './run-process.ts'
 import { SandboxID, TimeoutSeconds, type Tool, type ToolAnswer, tool } from './tool.ts'
-import { readUpTo } from './warren-client.ts'
 
 const mostFileBytes = 100_000
 const mostEntries = 1000
@@ -84,7 +83,7 @@ const readFile = tool({
     const total = Number(
       response.headers['content-range']?.split('/')[1] ?? response.headers['content-length'],
     )
-    const bytes = await readUpTo(response, mostFileBytes, true)
+    const bytes = await client.read(response, mostFileBytes, true)
     const text = isUtf8(bytes) ? bytes.toString() : `base64: ${bytes.toString('base64')}`
     const end = offset + bytes.length
     return end < total ? `${text}\n[Bytes ${offset} to ${end} of ${total}: go on with offset ${end}.]` : text

@@ -16,7 +16,8 @@ export function mcpRoutes(app: Api, { auth, answerMcp, log }: RouteContext): voi
       }
       reply.hijack()
       for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
-      await answerMcp(apiKey, request.raw, reply.raw, request.body).catch((error) => {
+      const { teamID } = auth.teamOf(request)
+      await answerMcp({ apiKey, teamID }, request.raw, reply.raw, request.body).catch((error) => {
         log.error({ error }, 'A request of the Model Context Protocol could not be answered.')
         reply.raw.destroy()
       })
