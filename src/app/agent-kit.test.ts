@@ -14,13 +14,15 @@ import { type AgentKit, buildAgentKit } from './agent-kit.ts'
 import { foreignPathsIn } from './kit-paths.ts'
 
 suite('the agent kit', () => {
+  let parent: string
   let folder: string
   let kit: AgentKit
   before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'warren-kit-'))
+    parent = await mkdtemp(join(tmpdir(), 'warren-kit-'))
+    folder = join(parent, 'agent')
     kit = await buildAgentKit({ folder, nodeBinary: process.execPath })
   })
-  after(() => rm(folder, { recursive: true, force: true }))
+  after(() => rm(parent, { recursive: true, force: true }))
 
   test('is built once and then found again', async () => {
     const { mtimeMs } = await stat(kit.folder)
@@ -75,7 +77,7 @@ suite('the agent kit', () => {
 
   test('boots with its own files only, and without modules that take Node long to load', async (context) => {
     if (await isTaken(envdPort)) return context.skip(`port ${envdPort} is in use here`)
-    const tell = join(folder, 'tell.cjs')
+    const tell = join(parent, 'tell.cjs')
     await writeFile(tell, tellModules)
     const [program, ...words] = kit.command.slice(2).map((word) => word.replace('/.warren', kit.folder))
     const stdio = ['ignore', 'pipe', 'ignore'] as const

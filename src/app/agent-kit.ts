@@ -3,8 +3,6 @@
  * with their own loader and libraries, so that they run in any image and trust none of the image's files. A
  * kit is named after its contents and never changed: a running sandbox keeps the one it started with.
  */
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { access, chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -14,6 +12,7 @@ import { randomHex } from '../lib/ids.ts'
 import { requireAddonFile } from '../lib/native.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { bundleSources } from './bundle-sources.ts'
+import { kitNameOf } from './kit-name.ts'
 import { replaceForeignPaths } from './kit-paths.ts'
 import { sourcesFolder } from './project-folder.ts'
 import { findSystemProgram } from './setup/programs.ts'
@@ -64,7 +63,7 @@ export async function buildAgentKit({
   ])
   files.set('hostname', requireProgram(['hostname'], 'hostname'))
   files.set('native.node', requireAddonFile('Sandboxes cannot start commands'))
-  const libraries = await librariesOf([...files.values()])
+  const libraries = await librariesOf(new Set(files.values()))
   for (const library of libraries) files.set(`lib/${basename(library)}`, library)
   const loader = basename(libraries.find((library) => /\/ld-linux[^/]*\.so\.\d+$/.test(library)) ?? '')
   if (loader === '')
@@ -81,7 +80,10 @@ export async function buildAgentKit({
     join(mountedAt, program),
   ]
   const bundle = await bundleAgent(join(mountedAt, 'native.node'))
-  const kitFolder = join(folder, await nameOf(bundle, files))
+  const kitFolder = join(
+    folder,
+    await kitNameOf({ texts: [`${layoutVersion}`, ...bundle.values()], files }, `${folder}.name`),
+  )
   if (!(await exists(kitFolder))) await writeKit({ kitFolder, bundle, files, loader })
   const agentWords = ['--', ...run('node'), ...nodeFlags, join(mountedAt, 'boot.cjs')]
   return {
@@ -130,7 +132,7 @@ function requireProgram(names: readonly string[], debianPackage: string): string
 }
 
 /** Every library that the programs are linked with, including the loader. A static program has none. */
-async function librariesOf(paths: string[]): Promise<string[]> {
+async function librariesOf(paths: Iterable<string>): Promise<string[]> {
   const found = new Set<string>()
   for (const path of paths) {
     const { stdout } = await runCommand('ldd', [path]).catch(() => ({ stdout: '' }))
@@ -140,20 +142,6 @@ async function librariesOf(paths: string[]): Promise<string[]> {
       throw new AppError('unavailable', `${path} needs ${missing}, which this machine does not have`)
   }
   return [...found]
-}
-
-/**
- * Of every file each byte counts, and no date: two releases with the same agent have the same kit, and their
- * snapshots fit each other.
- */
-async function nameOf(bundle: Map<string, string>, files: Map<string, string>): Promise<string> {
-  const hash = createHash('sha256').update(`${layoutVersion}\n${[...bundle.values()].join('\n')}`)
-  for (const [name, path] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
-    hash.update(`\n${name}\n`)
-    // The Node binary has 120 MB.
-    for await (const piece of createReadStream(path, { highWaterMark: 1024 * 1024 })) hash.update(piece)
-  }
-  return hash.digest('hex').slice(0, 32)
 }
 
 type WrittenKit = {
