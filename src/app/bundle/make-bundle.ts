@@ -16,8 +16,9 @@ import {
   symlinkSync,
   utimesSync,
 } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { basename, join } from 'node:path'
-import { build } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
 import { systemClock } from '../../lib/clock.ts'
 import { projectFolder, sourcesFolder } from '../project-folder.ts'
 
@@ -73,11 +74,29 @@ async function writeBundle(outdir: string): Promise<void> {
     sourcesContent: false,
     // esbuild looks for its own program beside its file.
     external: ['esbuild'],
+    plugins: [builtinsAsTheyAre],
     // Packages that are not ES modules load Node's own by `require`.
     banner: {
       js: "import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);",
     },
   })
+}
+
+/**
+ * Node's own modules without `import`, which reads every export once: `node:http` then loads a client for WebSockets.
+ */
+const builtinsAsTheyAre: Plugin = {
+  name: 'builtins as they are',
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /./ }, ({ path, kind }) =>
+      kind !== 'entry-point' && isBuiltin(path)
+        ? { path, namespace: 'builtin', sideEffects: false }
+        : undefined,
+    )
+    onLoad({ filter: /./, namespace: 'builtin' }, ({ path }) => ({
+      contents: `module.exports = process.getBuiltinModule(${JSON.stringify(path)})`,
+    }))
+  },
 }
 
 function removeOld(folder: string): void {
