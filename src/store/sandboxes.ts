@@ -10,6 +10,7 @@ import {
   statesBefore,
 } from '../core/sandbox/row/sandbox.ts'
 import type {
+  EndFence,
   ExpiryKind,
   IdempotencyClaim,
   NamedChange,
@@ -251,20 +252,15 @@ export class SqlSandboxStore implements SandboxStore {
   }
 
   async setEnd(
-    sandboxID: string,
-    runID: string,
+    at: EndFence,
     endAt: number,
     onlyExtend: boolean,
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
+    const { sandboxID, runID } = at
+    const fence = { ...at, from: ['running'], nodeID: this.#nodeID } as const
     const changed = await this.#update({
-      fence: {
-        sandboxID,
-        runID,
-        from: ['running'],
-        nodeID: this.#nodeID,
-        ...(onlyExtend && { endsBefore: endAt }),
-      },
+      fence: { ...fence, ...(onlyExtend && { endsBefore: endAt }) },
       columns: { end_at: endAt },
       keepsVersion: true,
       named,

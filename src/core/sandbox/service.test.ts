@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { AppError } from '../../lib/app-error.ts'
+import type { SandboxStore } from './row/sandbox-store.ts'
 
 describe('creating a sandbox', () => {
   it('starts it, initializes the agent, opens its route and counts the use of its template', async () => {
@@ -235,6 +236,31 @@ describe('the lifetime of a sandbox', () => {
     await service.setTimeout(team, sandboxID, 0)
     clock.advance(0)
     await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
+  })
+
+  it('is not replaced by an earlier set-timeout that reaches the database only now', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock, faults, stores } = fixture
+    const { sandboxID } = await service.create(team, request())
+    let late: Parameters<SandboxStore['setEnd']> | undefined
+    faults.before = (method, args) => {
+      if (method !== 'setEnd' || late) return
+      late = args as Parameters<SandboxStore['setEnd']>
+      throw new Error('its process died')
+    }
+    await assert.rejects(service.setTimeout(team, sandboxID, 1000), /its process died/)
+    await service.setTimeout(team, sandboxID, 90_000)
+    assert.equal(await stores.sandboxes.setEnd(...late!), undefined)
+    assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 90_000)
+  })
+
+  it('is changed in turn by set-timeouts at the same time, and each is done', async () => {
+    await using fixture = await openFixture()
+    const { service, team, clock } = fixture
+    const { sandboxID } = await service.create(team, request())
+    await Promise.all([10_000, 20_000, 30_000].map((ms) => service.setTimeout(team, sandboxID, ms)))
+    const { endAt } = await service.get(team, sandboxID)
+    assert.ok([10_000, 20_000, 30_000].includes(endAt - clock.now()))
   })
 
   it('is refreshed by at least 15 seconds', async () => {

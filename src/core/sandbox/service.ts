@@ -373,27 +373,27 @@ export class SandboxService {
   /** Waits for a snapshot in progress, after which the sandbox goes on. */
   async #setEnd(team: Team, sandboxID: string, timeoutMs: number, onlyExtend: boolean): Promise<void> {
     const seen = await this.get(team, sandboxID)
-    if (seen.state !== 'snapshotting') {
-      if (await this.#setEndOf(team, running(seen), timeoutMs, onlyExtend)) return
-    }
-    // A snapshot is being taken, or the state has changed since the row was read.
+    const isCopied = seen.state === 'snapshotting'
+    if (!isCopied && (await this.#setEndOf(team, running(seen), timeoutMs, onlyExtend))) return
+    // A snapshot is being taken, or the row has changed since it was read. Other requests may go on changing its end.
     await this.#turns.take(sandboxID, async () => {
-      const now = await this.#running(team, sandboxID)
-      const changed = await this.#setEndOf(team, now, timeoutMs, onlyExtend)
-      if (!changed) throw errors.sandboxNotFound(sandboxID)
+      for (let tries = 0; tries < 10; tries++)
+        if (await this.#setEndOf(team, await this.#running(team, sandboxID), timeoutMs, onlyExtend)) return
+      throw errors.sandboxIsBusy(sandboxID, 'changing')
     })
   }
 
-  /** Undefined: the run in `seen` is over, or its state has changed. */
+  /** Undefined: the run in `seen` is over, its state has changed, or its end is another one by now. */
   async #setEndOf(
     team: Team,
     seen: Sandbox,
     timeoutMs: number,
     onlyExtend: boolean,
   ): Promise<Sandbox | undefined> {
-    const { sandboxes, clock } = this.#parts
-    const endAt = endAfter(clock.now(), timeoutMs, seen.startedAt, team.limits)
-    const sandbox = await sandboxes.setEnd(seen.sandboxID, seen.runID, endAt, onlyExtend)
+    const { sandboxID, runID, startedAt, endAt: was } = seen
+    const endAt = endAfter(this.#parts.clock.now(), timeoutMs, startedAt, team.limits)
+    const at = { sandboxID, runID, ...(!onlyExtend && { endAt: was }) }
+    const sandbox = await this.#parts.sandboxes.setEnd(at, endAt, onlyExtend)
     if (sandbox) this.#expiry.arm(sandbox.endAt)
     return sandbox
   }

@@ -41,7 +41,7 @@ export function eventSuite(storeTest: StoreTest): void {
       const { sandboxID, runID } = sandbox
       const life = livesOf(stores, sandbox)
       await life.move('creating', 'running')
-      assert.ok(await stores.sandboxes.setEnd(sandboxID, runID, time + 5000, false, namedAt(time + 1500)))
+      assert.ok(await stores.sandboxes.setEnd({ sandboxID, runID }, time + 5000, false, namedAt(time + 1500)))
       const row = (await stores.sandboxes.find(sandboxID))!
       await stores.sandboxes.setOptions(row, sandbox.options, namedAt(time + 1600))
       await life.move('running', 'snapshotting')
@@ -95,13 +95,13 @@ export function eventSuite(storeTest: StoreTest): void {
     const move = (from: SandboxState, to: SandboxState) =>
       sandboxes.move({ sandboxID, runID, from: [from] }, to, {}, namedAt(time))
     assert.equal(await move('resuming', 'running'), undefined)
-    assert.equal(await sandboxes.setEnd(sandboxID, runID, endAt + 1, false, namedAt(time)), undefined)
+    assert.equal(await sandboxes.setEnd({ sandboxID, runID }, endAt + 1, false, namedAt(time)), undefined)
     assert.ok(await move('creating', 'running'))
     assert.ok(
-      await sandboxes.setEnd(sandboxID, runID, endAt - 1, true, namedAt(time)),
+      await sandboxes.setEnd({ sandboxID, runID }, endAt - 1, true, namedAt(time)),
       'it ends later already',
     )
-    assert.ok(await sandboxes.setEnd(sandboxID, runID, endAt + 1, true, namedAt(time)))
+    assert.ok(await sandboxes.setEnd({ sandboxID, runID }, endAt + 1, true, namedAt(time)))
     const types = (await events.list({ teamID }, all)).map(({ type }) => type)
     assert.deepEqual(types, ['created', 'updated'])
   })
@@ -130,7 +130,7 @@ export function eventSuite(storeTest: StoreTest): void {
     await livesOf(stores, sandbox).move('creating', 'running')
     await Promise.all(
       Array.from({ length: 10 }, (_, at) =>
-        stores.sandboxes.setEnd(sandboxID, runID, time + at, false, namedAt(time + at)),
+        stores.sandboxes.setEnd({ sandboxID, runID }, time + at, false, namedAt(time + at)),
       ),
     )
     const numbers = (await stores.events.list({ teamID, sandboxID }, all)).map(({ number }) => number)

@@ -96,7 +96,7 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal(await theirs.count(filter), 1)
   assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 'kill', 10), [])
   assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
-  assert.equal(await theirs.setEnd(sandboxID, runID, time, false), undefined)
+  assert.equal(await theirs.setEnd({ sandboxID, runID }, time, false), undefined)
   assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
   assert.deepEqual(await other.teamMetrics.count(0), [])

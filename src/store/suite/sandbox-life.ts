@@ -247,7 +247,7 @@ function moves(storeTest: StoreTest): void {
     const { sandboxes } = stores
     const team = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandboxIn(stores, team.teamID, 'running')
-    await sandboxes.setEnd(sandboxID, runID, endAt + 1, false)
+    await sandboxes.setEnd({ sandboxID, runID }, endAt + 1, false)
     const at = { sandboxID, runID, from: ['running'] as const }
     assert.equal(await sandboxes.move({ ...at, endAt }, 'killing'), undefined)
     const named = { moveID: 'the move', at: time }
@@ -314,19 +314,25 @@ function endings(storeTest: StoreTest): void {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'running', { endAt: time + 100 })
     const endAfter = async (endAt: number, onlyExtend: boolean) =>
-      (await stores.sandboxes.setEnd(sandboxID, runID, endAt, onlyExtend))?.endAt
+      (await stores.sandboxes.setEnd({ sandboxID, runID }, endAt, onlyExtend))?.endAt
     assert.equal(await endAfter(time + 50, true), time + 100)
     assert.equal(await endAfter(time + 150, true), time + 150)
     assert.equal(await endAfter(time + 20, false), time + 20)
+    const late = { sandboxID, runID, endAt: time + 150 }
+    assert.equal(
+      await stores.sandboxes.setEnd(late, time + 10, false),
+      undefined,
+      'its end is another one by now',
+    )
     assert.equal((await stores.sandboxes.find(sandboxID))?.endAt, time + 20)
-    assert.equal(await stores.sandboxes.setEnd(sandboxID, newUUID(), time, false), undefined)
+    assert.equal(await stores.sandboxes.setEnd({ sandboxID, runID: newUUID() }, time, false), undefined)
   })
 
   storeTest('only running sandboxes have a timeout that can be set or that expires', async (stores) => {
     const team = await insertTeam(stores)
     for (const state of allStates.filter((state) => state !== 'running')) {
       const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, state, { endAt: time })
-      assert.equal(await stores.sandboxes.setEnd(sandboxID, runID, time + 1, false), undefined, state)
+      assert.equal(await stores.sandboxes.setEnd({ sandboxID, runID }, time + 1, false), undefined, state)
     }
     assert.deepEqual(await stores.sandboxes.listExpired(time + 1, 'kill', 10), [])
     assert.equal(await stores.sandboxes.nextEnd('kill'), undefined)

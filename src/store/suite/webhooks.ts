@@ -39,7 +39,7 @@ async function insertRunning(stores: Stores, teamID: string, updates: number) {
   await livesOf(stores, sandbox).move('creating', 'running')
   const { sandboxID, runID } = sandbox
   for (let at = 1; at <= updates; at++)
-    await stores.sandboxes.setEnd(sandboxID, runID, time + at, false, namedAt(time + 2000 + at))
+    await stores.sandboxes.setEnd({ sandboxID, runID }, time + at, false, namedAt(time + 2000 + at))
   return sandbox
 }
 

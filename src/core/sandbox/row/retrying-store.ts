@@ -116,8 +116,8 @@ function changesWhileRunning(
     })
   }
   return {
-    setEnd: (sandboxID, runID, endAt, onlyExtend) =>
-      once(sandboxID, (named) => store.setEnd(sandboxID, runID, endAt, onlyExtend, named)),
+    setEnd: (at, endAt, onlyExtend) =>
+      once(at.sandboxID, (named) => store.setEnd(at, endAt, onlyExtend, named)),
     setOptions: (at, options) => once(at.sandboxID, (named) => store.setOptions(at, options, named)),
   }
 }

@@ -58,6 +58,9 @@ export type SandboxFence = {
   version?: number
 }
 
+/** The condition for another end. Without `endAt` it does not matter what the end was. */
+export type EndFence = Pick<SandboxFence, 'sandboxID' | 'runID' | 'endAt'>
+
 /** The condition for a resume. `markedUntil`: the row's `runUntil`, if that is the reason for the resume. */
 export type PausedFence = RowInTurn & { markedUntil?: number }
 
@@ -179,15 +182,9 @@ export interface SandboxStore {
   saveHandle(sandboxID: string, runID: string, handle: DriverHandle): Promise<boolean>
   /**
    * Sets the end of a running sandbox. `onlyExtend` never makes it earlier. Undefined if it is no longer in
-   * this run and state.
+   * this run and state, or its end is another one than the caller read.
    */
-  setEnd(
-    sandboxID: string,
-    runID: string,
-    endAt: number,
-    onlyExtend: boolean,
-    named?: NamedChange,
-  ): Promise<Sandbox | undefined>
+  setEnd(at: EndFence, endAt: number, onlyExtend: boolean, named?: NamedChange): Promise<Sandbox | undefined>
   /** Running rows whose timeout is over and that must be killed or paused; earliest first. */
   listExpired(now: number, kind: ExpiryKind, limit: number): Promise<Sandbox[]>
   /** The earliest end of the running rows that will be killed or paused then. */

@@ -102,7 +102,7 @@ export class Pauser {
   /** Lets the sandbox run past its timeout; it is paused when the disk has space for that. */
   async #tryLater({ sandboxID, runID }: SandboxInTurn): Promise<void> {
     const { sandboxes, clock } = this.#parts
-    await sandboxes.setEnd(sandboxID, runID, clock.now() + autoPauseRetryMs, true)
+    await sandboxes.setEnd({ sandboxID, runID }, clock.now() + autoPauseRetryMs, true)
   }
 
   async #pause(row: SandboxInTurn, options: PauseOptions, signal: AbortSignal): Promise<SandboxInTurn> {
