@@ -93,8 +93,8 @@ export const sandboxAnswers = {
     if (!stillHeard(asked)) return ''
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
     entry.toldEnds = []
-    // From the next step on: this request itself is no reason for an earlier end.
-    tellEnd(asked, earliest() + ask.timeoutMs, simulation.step + 1)
+    // From the next step on: this request itself is no reason for an earlier end. Of two that overlap, either may be the last.
+    if (!ask.overlaps) tellEnd(asked, earliest() + ask.timeoutMs, simulation.step + 1)
     return 'done'
   },
 

@@ -29,6 +29,7 @@ export function makeRequest(simulation: Simulation, request: Request, number: nu
   const asked = { simulation, core: node.core, team, ask, askedAtStep: simulation.step }
   simulation.note(() => `client ${request.client} of ${team.slug}: ${describeRequest(ask)}`)
   begin(asked)
+  simulation.rates.seeRequest()
   passOn(asked).then(
     (words) => finish(asked, `answered: ${words}`),
     (error: unknown) => {
@@ -166,10 +167,10 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   // From now on it is the client who wants it paused.
   if (ask.verb === 'pause') entry.movesUntil = undefined
   if (ask.verb === 'set-timeout') entry.shortenedAtStep = askedAtStep
-  if (ask.verb !== 'set-network') return
-  entry.closed = undefined
+  if (ask.verb === 'set-network') entry.closed = undefined
+  else if (ask.verb !== 'set-timeout') return
   for (const other of [...ledger.underway, ...ledger.unheard]) {
-    if (other === ask || other.sandboxID !== ask.sandboxID || other.verb !== 'set-network') continue
+    if (other === ask || other.sandboxID !== ask.sandboxID || other.verb !== ask.verb) continue
     other.overlaps = true
     ask.overlaps = true
   }

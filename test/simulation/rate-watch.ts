@@ -4,10 +4,12 @@ import type { SimulatedTime } from './simulated-time.ts'
 import { Violation } from './violation.ts'
 
 const windowMs = 10_000
-/** The same line about the same thing. The fastest loop of Warren that may fail has a delay of a second. */
+/** The same line about the same thing, and one more for each request. The fastest loop of Warren that may fail has a delay of a second. */
 const mostLines = 20
 /** Once the history is over and nobody asks for anything: more than twice what a busy round of all jobs takes. */
 const mostCallsAtRest = 600
+
+const requests = 'requests'
 
 export class RateWatch {
   readonly #time: SimulatedTime
@@ -24,9 +26,14 @@ export class RateWatch {
 
   seeLine(node: string, level: string, message: string, about: string): void {
     const count = this.#count(`${node} ${message} ${about}`)
-    if (count !== mostLines + 1) return
-    const text = `${node} logs more than ${mostLines} times in ${windowMs / 1000} s (${level}): ${message} ${shortID(about)}`
+    const most = mostLines + (this.#counts.get(requests) ?? 0)
+    if (count <= most) return
+    const text = `${node} logs more than ${most} times in ${windowMs / 1000} s (${level}): ${message} ${shortID(about)}`
     this.#report(new Violation('rate', text))
+  }
+
+  seeRequest(): void {
+    this.#count(requests)
   }
 
   seeCall(process: number): void {
