@@ -313,19 +313,14 @@ function endings(storeTest: StoreTest): void {
   storeTest('the end of a running sandbox is set, or only extended', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'running', { endAt: time + 100 })
-    const endAfter = async (endAt: number, onlyExtend: boolean) =>
-      (await stores.sandboxes.setEnd({ sandboxID, runID }, endAt, onlyExtend))?.endAt
-    assert.equal(await endAfter(time + 50, true), time + 100)
-    assert.equal(await endAfter(time + 150, true), time + 150)
-    assert.equal(await endAfter(time + 20, false), time + 20)
-    const late = { sandboxID, runID, endAt: time + 150 }
-    assert.equal(
-      await stores.sandboxes.setEnd(late, time + 10, false),
-      undefined,
-      'its end is another one by now',
-    )
+    const set = async (at: object, endAt: number, onlyExtend: boolean) =>
+      (await stores.sandboxes.setEnd({ sandboxID, runID, ...at }, endAt, onlyExtend))?.endAt
+    assert.equal(await set({}, time + 50, true), time + 100)
+    assert.equal(await set({}, time + 150, true), time + 150)
+    assert.equal(await set({ endAt: time + 150 }, time + 20, false), time + 20)
+    assert.equal(await set({ endAt: time + 150 }, time + 10, false), undefined)
     assert.equal((await stores.sandboxes.find(sandboxID))?.endAt, time + 20)
-    assert.equal(await stores.sandboxes.setEnd({ sandboxID, runID: newUUID() }, time, false), undefined)
+    assert.equal(await set({ runID: newUUID() }, time, false), undefined)
   })
 
   storeTest('only running sandboxes have a timeout that can be set or that expires', async (stores) => {
