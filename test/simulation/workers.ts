@@ -24,6 +24,8 @@ type Report = Batch & { alarms: Alarm[]; steps: number }
 const seedsPerBatch = 20
 /** A history makes many objects that live for a moment. */
 export const nodeOptions = ['--max-semi-space-size=64']
+/** What a process of a history still awaited when it died is never forgotten, and would fill gigabytes of memory. */
+const batchesPerProcess = 100
 const progressEveryMs = 30_000
 /** A process that takes longer for one batch is taken for an alarm: its history never comes to an end. */
 const mostBatchMs = 300_000
@@ -90,7 +92,7 @@ export async function runInWorkers(options: WorkersOptions): Promise<number> {
 
 const alarmOf = (alarm: (text: string) => void) => (error: Error) => alarm(error.message)
 
-/** Gives one process its batches until there are none left. A process that ends or is stuck is replaced. */
+/** Gives one process after the other its batches until there are none left. A process that ends or is stuck is replaced. */
 async function runWorker(
   words: readonly string[],
   nextBatch: () => Batch | undefined,
@@ -98,7 +100,12 @@ async function runWorker(
   alarm: (text: string) => void,
 ): Promise<void> {
   let child: ChildProcess | undefined
+  let batches = 0
   for (let batch = nextBatch(); batch; batch = nextBatch()) {
+    if (batches++ % batchesPerProcess === 0) {
+      child?.disconnect()
+      child = undefined
+    }
     child ??= fork(process.argv[1]!, ['--worker', ...words], { execArgv: nodeOptions })
     const report = await ask(child, batch)
     if (report) note(report)
