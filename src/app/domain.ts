@@ -16,11 +16,9 @@ import { Uploader } from '../core/object-storage/uploader.ts'
 import { createAutoResume, createFindDemand } from '../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../core/sandbox/capacity/admission.ts'
-import { DiskGuard, type DiskReserve } from '../core/sandbox/capacity/disk-guard.ts'
 import { noDiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { GuardActs } from '../core/sandbox/capacity/guard-acts.ts'
 import { HeldSandboxes } from '../core/sandbox/capacity/held-sandboxes.ts'
-import { MachineMemoryGuard } from '../core/sandbox/capacity/machine-memory-guard.ts'
-import { memoryLevels } from '../core/sandbox/capacity/memory-levels.ts'
 import { SandboxLauncher } from '../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../core/sandbox/network/egress.ts'
 import { Reconciler } from '../core/sandbox/reconciler.ts'
@@ -50,6 +48,7 @@ import { noTracer } from '../lib/tracer.ts'
 import type { Stores } from '../store/stores.ts'
 import { joinAttribution } from './attribution.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
+import { joinGuards } from './guards.ts'
 import { tracedAdmission, tracedSandboxes } from './telemetry/trace-ports.ts'
 
 export type Domain = ReturnType<typeof joinDomain>
@@ -114,6 +113,7 @@ function joinSandboxes(
   const { diskLevels = noDiskLevels } = settings
   const spare = { sum: () => warm.sum(), giveUp: (count: number) => warm.giveUp(count) }
   const { tracer = noTracer } = ports
+  const acts = new GuardActs(clock)
   const admission = tracedAdmission(
     new Admission({
       machine,
@@ -124,6 +124,7 @@ function joinSandboxes(
       minFreeMemoryMB: (teamID) => memoryGuard.minFreeMB(teamID),
       minFreeDiskBytes: (teamID) =>
         diskGuard.isBelowFairShare(teamID) ? diskGuard.minFreeBytes(teamID) : undefined,
+      onRejected: (teamID, why) => acts.note({ guard: 'starts', act: 'refused', teamID, why }),
       gpus: () => driver.gpus,
       settings: { ...settings.admission, minFreeDiskBytes: diskLevels.startBytes },
     }),
@@ -181,33 +182,16 @@ function joinSandboxes(
   }
   const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
   const { sandboxTeams, teamDisk } = joinAttribution(ports, warm, buildSandboxes)
-  const diskGuard = new DiskGuard({
-    driver,
-    sandboxTeams,
-    teamBytes: async () => teamDisk.bytes(),
+  const { diskGuard, memoryGuard, machineShares } = joinGuards(ports, settings, {
     held,
-    freeBytes,
-    clock,
-    log,
-    levels: diskLevels,
-    onShort: onShortDisk,
-    promisedBytes: () => ports.volumeDisks.promisedBytes(),
-    reserve: ports.diskReserve ?? noReserve,
+    acts,
+    sandboxTeams,
+    teamDisk,
     end,
-    endUnowned: endUnowned('disk'),
-  })
-  const memoryGuard = new MachineMemoryGuard({
-    driver,
-    sandboxTeams,
-    held,
-    clock,
-    log,
-    levels: memoryLevels(settings.admission.minFreeMemoryMB),
-    availableBytes: async () => (await machine.availableMemoryMB()) * 1024 * 1024,
+    endUnowned,
     pause: (sandboxID) => service.pauseForMemory(sandboxID),
-    onShort: emptyPool,
-    end,
-    endUnowned: endUnowned('memory'),
+    onShortDisk,
+    onShortMemory: emptyPool,
   })
   const service = tracedSandboxes(
     new SandboxService({
@@ -271,13 +255,9 @@ function joinSandboxes(
     objectStorage,
     diskGuard,
     memoryGuard,
+    acts,
+    machineShares,
   }
-}
-
-const noReserve: DiskReserve = {
-  giveUp: async () => {},
-  restore: async () => false,
-  isThere: async () => true,
 }
 
 /** Joins the parts that upload to the object store and fetch from it. */
@@ -324,6 +304,7 @@ function joinTemplates(
     objectStorage,
     memoryGuard,
     diskGuard,
+    acts,
   }: ReturnType<typeof joinSandboxes>,
 ) {
   const { templates, sandboxes, buildCache: cache } = ports.stores
@@ -342,8 +323,13 @@ function joinTemplates(
   const diskSpace = new DiskSpace({ pruner, freeBytes, minFreeBytes: settings.minFreeBytes, log })
   /** A team below its fair share of the disk goes on where others have filled it. */
   const requireDiskSpace = async (teamID: string, bytes = 0) => {
-    if ((await diskSpace.free()) || !diskGuard.isBelowFairShare(teamID, bytes)) return diskSpace.require()
-    diskGuard.require(teamID, bytes)
+    if (!(await diskSpace.free()) && diskGuard.isBelowFairShare(teamID, bytes))
+      return diskGuard.require(teamID, bytes)
+    await diskSpace.require().catch((error) => {
+      const why = 'Too little disk space was free (WARREN_MIN_FREE_DISK_MB), and nothing was left to prune.'
+      acts.note({ guard: 'disk', act: 'refused', teamID, why })
+      throw error
+    })
   }
   const builder = ports.createBuilder({ buildSandboxes, snapshots, freeDiskSpace: () => diskSpace.free() })
   const buildLog = new BuildLog({ logs, maxBytes: settings.maxBuildLogBytes, clock, log })

@@ -43,6 +43,8 @@ export type AdmissionParts = {
   /** The same for the disk, in bytes. */
   minFreeDiskBytes?: (teamID: string) => number | undefined
   spare: SpareSandboxes
+  /** Called when a start has waited too long and is rejected. `reason` is a sentence. */
+  onRejected?: (teamID: string, reason: string) => void
   /** Undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   settings: AdmissionSettings
@@ -173,7 +175,9 @@ export class Admission {
       }
       const cancelTimeout = clock.after(settings.waitMs, () => {
         leave()
-        reject(cannotStartNow(waiter.reason ?? this.#busy(), settings.waitMs))
+        const reason = waiter.reason ?? this.#busy()
+        this.#parts.onRejected?.(request.teamID, reason)
+        reject(cannotStartNow(reason, settings.waitMs))
       })
       signal.addEventListener('abort', abort, { once: true })
       this.#waiting.set(request.teamID, [...(this.#waiting.get(request.teamID) ?? []), waiter])

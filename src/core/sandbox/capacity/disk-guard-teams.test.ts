@@ -54,6 +54,9 @@ describe('the disk between teams', () => {
     disk.write(disk.hog, 7500)
     await disk.look()
     assert.throws(() => disk.diskGuard.require('greedy'), failsWith('no_space'))
+    const [refused] = disk.acts.list()
+    assert.deepEqual([refused?.guard, refused?.act, refused?.teamID], ['disk', 'refused', 'greedy'])
+    assert.match(refused!.why, /^692 MiB of disk space were left, and 1024 MiB were needed\.$/)
     for (let time = 0; time < 10; time++) {
       disk.write(disk.small, 15)
       await disk.look()

@@ -12,6 +12,7 @@ import * as errors from '../row/errors.ts'
 import type { EndReason, Sandbox } from '../row/sandbox.ts'
 import type { DiskLevels } from './disk-levels.ts'
 import { GrowthMeter, type MeasuredSize } from './growth.ts'
+import { type Act, type GuardActs, mebibytes, whyTouched } from './guard-acts.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
@@ -30,6 +31,7 @@ export interface DiskReserve {
 export type DiskGuardParts = {
   driver: Driver
   held: HeldSandboxes
+  acts: Pick<GuardActs, 'note'>
   sandboxTeams: Pick<SandboxTeams, 'of'>
   /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
   teamBytes: () => Promise<ReadonlyMap<string, number>>
@@ -66,6 +68,7 @@ export class DiskGuard {
   readonly #growth = new GrowthMeter()
   readonly #loop: GuardLoop
   readonly #shortage: Shortage = {
+    guard: 'disk',
     standsStill,
     goesOn: 'the disk of the server has space again',
     keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
@@ -145,9 +148,12 @@ export class DiskGuard {
   require(teamID: string, bytes = 0): void {
     const startBytes = this.minFreeBytes(teamID, bytes)
     if (this.#room - bytes >= startBytes) return
+    const needed = mebibytes(startBytes + bytes)
+    const why = `${this.#left()}, and ${needed} were needed.`
+    this.#parts.acts.note({ guard: 'disk', act: 'refused', teamID, why })
     throw new AppError(
       'no_space',
-      `The disk of this server is nearly full: ${megabytes(this.#room)} are left, and ${megabytes(startBytes + bytes)} ` +
+      `The disk of this server is nearly full: ${mebibytes(this.#room)} are left, and ${needed} ` +
         'are needed before a sandbox is created, resumed, paused or copied. Kill sandboxes that are no longer needed, ' +
         'delete snapshots, templates or volumes, or ask the operator for a bigger disk.',
       { retry: { should: false } },
@@ -247,6 +253,7 @@ export class DiskGuard {
   #letGoOn(onlyBelow: boolean): void {
     const onGone = (sandboxID: string) => {
       this.#growth.forget(sandboxID)
+      this.#note('continued', sandboxID)
       this.#parts.log.info({ sandboxID }, 'The disk has space again: a frozen sandbox continues.')
     }
     const mayContinue = (sandboxID: string) =>
@@ -257,12 +264,13 @@ export class DiskGuard {
   /** Freezes all sandboxes that grow, of teams above their share, the fastest first. */
   #stopGrowing(): void {
     const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
-    const { held, endUnowned, log } = this.#parts
+    const { held, log } = this.#parts
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
       if (this.#placeOf(sandboxID) === undefined) continue
-      if (held.has(sandboxID) || endUnowned(sandboxID)) continue
+      if (held.has(sandboxID) || this.#endUnowned(sandboxID)) continue
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
+        this.#note('frozen', sandboxID)
         const values = { sandboxID, lately, room: this.#room }
         log.warn(values, 'The disk is nearly full: a sandbox that writes is frozen.')
       })
@@ -301,10 +309,11 @@ export class DiskGuard {
   }
 
   #end(sandboxID: string): void {
-    const { end, endUnowned, clock, log } = this.#parts
+    const { end, clock, log } = this.#parts
     this.#lastEndAt = clock.now()
-    if (endUnowned(sandboxID)) return
+    if (this.#endUnowned(sandboxID)) return
     this.counts.ended++
+    this.#note('ended', sandboxID)
     log.error(
       { sandboxID, room: this.#room },
       'The disk is full: Warren ends a sandbox of the team that is furthest above its share.',
@@ -315,6 +324,22 @@ export class DiskGuard {
         'A sandbox that fills the disk could not be ended; Warren tries again.',
       )
     })
+  }
+
+  #endUnowned(sandboxID: string): boolean {
+    const isEnded = this.#parts.endUnowned(sandboxID)
+    if (isEnded) this.#note('ended', sandboxID)
+    return isEnded
+  }
+
+  #note(act: Act, sandboxID: string): void {
+    const teamID = this.#teamOf.get(sandboxID) ?? noTeam
+    const why = whyTouched(this.#left(), this.#shares.teams, teamID)
+    this.#parts.acts.note({ guard: 'disk', act, sandboxID, teamID, why })
+  }
+
+  #left(): string {
+    return `${mebibytes(this.#room)} of disk space were left`
   }
 }
 
@@ -328,5 +353,3 @@ export const sizeOf = ({ sandboxID, allocatedBytes, unwrittenBytes }: DiskUse): 
   bytes: allocatedBytes + unwrittenBytes,
   newBytes: unwrittenBytes,
 })
-
-const megabytes = (bytes: number): string => `${Math.max(0, Math.floor(bytes / mebibyte))} MiB`

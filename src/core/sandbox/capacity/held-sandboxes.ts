@@ -10,9 +10,11 @@ import type { LogEntry } from '../../ports/logs.ts'
 import type { RouteTable } from '../network/routes.ts'
 import { goesOnEntry, standsStillEntry } from '../row/life-entries.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
+import type { ResourceGuard } from './guard-acts.ts'
 
 /** A resource of which the machine has too little left. */
 export type Shortage = {
+  guard: ResourceGuard
   /** The answer to requests for a frozen sandbox, and the entry in its log. */
   standsStill: string
   /** Why a frozen sandbox continues, for its log. */
@@ -62,6 +64,13 @@ export class HeldSandboxes {
   /** Returns the sandboxes that are frozen for this shortage. */
   by(shortage: Shortage): HeldSandbox[] {
     return [...this.#held.values()].flatMap(({ reasons }) => reasons.get(shortage) ?? [])
+  }
+
+  /** Returns all that are frozen, each once for every guard that keeps it so. */
+  list(): { sandboxID: string; guard: ResourceGuard; since: number }[] {
+    return this.#shortages.flatMap((shortage) =>
+      this.by(shortage).map(({ sandboxID, since }) => ({ sandboxID, guard: shortage.guard, since })),
+    )
   }
 
   has(sandboxID: string): boolean {

@@ -11,6 +11,7 @@ import { RetryDelays } from '../../../lib/retry-delays.ts'
 import type { Driver } from '../../ports/driver.ts'
 import type { EndReason } from '../row/sandbox.ts'
 import { GrowthMeter } from './growth.ts'
+import { type Act, type GuardActs, mebibytes, whyTouched } from './guard-acts.ts'
 import { GuardLoop } from './guard-loop.ts'
 import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { MemoryLevels } from './memory-levels.ts'
@@ -29,6 +30,7 @@ export type MachineMemoryGuardParts = {
   driver: Driver
   sandboxTeams: Pick<SandboxTeams, 'of'>
   held: HeldSandboxes
+  acts: Pick<GuardActs, 'note'>
   /** Bytes of memory that sandboxes can still get. */
   availableBytes: () => Promise<number>
   levels: MemoryLevels
@@ -67,6 +69,7 @@ export class MachineMemoryGuard {
   readonly #growth = new GrowthMeter()
   readonly #loop: GuardLoop
   readonly #shortage: Shortage = {
+    guard: 'memory',
     standsStill,
     goesOn: 'the server has memory again',
     keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
@@ -131,6 +134,8 @@ export class MachineMemoryGuard {
   /** Throws `unavailable` while the team may start nothing that takes memory. */
   require(teamID: string): void {
     if (this.#room >= this.minFreeMB(teamID) * mebibyte) return
+    const why = `${this.#left()}, too little for a build of this team.`
+    this.#parts.acts.note({ guard: 'memory', act: 'refused', teamID, why })
     throw new AppError('unavailable', 'The memory of this server is nearly used up; try again later.', {
       retry: { should: true, afterSeconds: 10 },
     })
@@ -227,6 +232,7 @@ export class MachineMemoryGuard {
     const { held, log } = this.#parts
     const onGone = (sandboxID: string) => {
       this.#growth.forget(sandboxID)
+      this.#note('continued', sandboxID)
       log.info({ sandboxID }, 'There is memory again: a frozen sandbox continues.')
     }
     held.letNextGoOn(this.#shortage, onGone, mayContinue)
@@ -234,12 +240,13 @@ export class MachineMemoryGuard {
 
   /** Freezes all sandboxes beyond their share that grow, the fastest first. */
   #stopGrowing(): void {
-    const { held, endUnowned, levels, log } = this.#parts
+    const { held, levels, log } = this.#parts
     const isPressing = this.#room < levels.freezeBytes / 2
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
-      if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || endUnowned(sandboxID)) continue
+      if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || this.#endUnowned(sandboxID)) continue
       held.hold(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
+        this.#note('frozen', sandboxID)
         const values = { ...this.#told(sandboxID), lately }
         log.warn(values, 'Memory is nearly used up: a sandbox that grows is frozen.')
       })
@@ -320,6 +327,7 @@ export class MachineMemoryGuard {
         if (!(await pause(sandboxID))) return
         this.#pauseDelays.noteSuccess(sandboxID)
         this.counts.paused++
+        this.#note('paused', sandboxID)
         log.warn(values, 'Memory is nearly used up: a sandbox was paused to the disk.')
       } catch (error) {
         this.#pauseDelays.noteFailure(sandboxID, clock.now())
@@ -333,10 +341,11 @@ export class MachineMemoryGuard {
   }
 
   #end(sandboxID: string): void {
-    const { end, endUnowned, clock, log } = this.#parts
+    const { end, clock, log } = this.#parts
     this.#lastEndAt = clock.now()
-    if (endUnowned(sandboxID)) return
+    if (this.#endUnowned(sandboxID)) return
     this.counts.ended++
+    this.#note('ended', sandboxID)
     log.error(this.#told(sandboxID), 'Memory is used up: Warren ends a sandbox that is beyond its share.')
     end(sandboxID, 'memory_full').catch((error) => {
       log.error(
@@ -344,6 +353,22 @@ export class MachineMemoryGuard {
         'A sandbox that uses up the memory could not be ended; Warren tries again.',
       )
     })
+  }
+
+  #endUnowned(sandboxID: string): boolean {
+    const isEnded = this.#parts.endUnowned(sandboxID)
+    if (isEnded) this.#note('ended', sandboxID)
+    return isEnded
+  }
+
+  #note(act: Act, sandboxID: string): void {
+    const teamID = this.#teamOf.get(sandboxID) ?? noTeam
+    const why = whyTouched(this.#left(), this.#shares.teams, teamID)
+    this.#parts.acts.note({ guard: 'memory', act, sandboxID, teamID, why })
+  }
+
+  #left(): string {
+    return `${mebibytes(this.#room)} of memory were left`
   }
 }
 

@@ -22,7 +22,7 @@ export class TeamDisk {
   #bytes: ReadonlyMap<string, number> = new Map()
   #snapshots = new Map<string, number>()
   #readAt = Number.NEGATIVE_INFINITY
-  #isReading = false
+  #reading: Promise<void> | undefined
 
   constructor(parts: TeamDiskParts) {
     this.#parts = parts
@@ -31,13 +31,18 @@ export class TeamDisk {
   /** Returns the last reading by team, at once, and begins another if it is old. */
   bytes(): ReadonlyMap<string, number> {
     const { clock } = this.#parts
-    if (!this.#isReading && clock.now() - this.#readAt >= keepMs) {
-      this.#isReading = true
-      void this.#read().finally(() => {
-        this.#isReading = false
+    if (!this.#reading && clock.now() - this.#readAt >= keepMs)
+      this.#reading = this.#read().finally(() => {
+        this.#reading = undefined
         this.#readAt = clock.now()
       })
-    }
+    return this.#bytes
+  }
+
+  /** The same, but waits for the reading that is due. */
+  async newestBytes(): Promise<ReadonlyMap<string, number>> {
+    this.bytes()
+    await this.#reading
     return this.#bytes
   }
 

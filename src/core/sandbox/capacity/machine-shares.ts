@@ -1,0 +1,106 @@
+/**
+ * What each team uses of this machine's memory and disk, its fair share of them, and what the guards did, for the operator. The
+ * guards measure by team only while little is left, to act on it; this measures whenever somebody asks, and acts on nothing.
+ */
+import { JoinedWork } from '../../../lib/keyed-lock.ts'
+import type { Driver } from '../../ports/driver.ts'
+import { sizeOf } from './disk-guard.ts'
+import type { DiskLevels } from './disk-levels.ts'
+import type { GuardActs, NotedAct, ResourceGuard } from './guard-acts.ts'
+import type { HeldSandboxes } from './held-sandboxes.ts'
+import type { MemoryLevels } from './memory-levels.ts'
+import type { SandboxTeams } from './sandbox-teams.ts'
+import { divideByTeam, type TeamShare } from './team-share.ts'
+
+export type MachineSharesParts = {
+  driver: Pick<Driver, 'memoryUse' | 'diskUse'>
+  sandboxTeams: Pick<SandboxTeams, 'of'>
+  /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
+  teamBytes: () => Promise<ReadonlyMap<string, number>>
+  /** Bytes of memory that sandboxes can still get. */
+  availableBytes: () => Promise<number>
+  /** Free bytes on the disk of the data folder, and how many of them are promised to volumes. */
+  freeBytes: () => Promise<number>
+  promisedBytes: () => Promise<number>
+  held: Pick<HeldSandboxes, 'list'>
+  acts: Pick<GuardActs, 'list'>
+  levels: { memory: MemoryLevels; disk: DiskLevels }
+}
+
+export type ResourceShares = {
+  freeBytes: number
+  /** With less than this free, teams above their shares start nothing. */
+  startBytes: number
+  /** Who has to give back most first, then who uses most. */
+  teams: TeamShare[]
+}
+
+export type SharesOfMachine = {
+  memory: ResourceShares
+  disk: ResourceShares
+  /** Also those that were frozen before this process started. */
+  frozen: { sandboxID: string; teamID: string | null; guard: ResourceGuard; since: number }[]
+  /** Since this process started, the latest first. */
+  acts: NotedAct[]
+}
+
+type Use = { sandboxID: string; bytes: number }
+type Levels = Pick<MemoryLevels, 'startBytes' | 'thawBytes'>
+
+export class MachineShares {
+  readonly #parts: MachineSharesParts
+  readonly #work = new JoinedWork<SharesOfMachine>()
+
+  constructor(parts: MachineSharesParts) {
+    this.#parts = parts
+  }
+
+  /** Those who ask at the same time share one measurement. */
+  read(): Promise<SharesOfMachine> {
+    return this.#work.run('', () => this.#read())
+  }
+
+  async #read(): Promise<SharesOfMachine> {
+    const { driver, sandboxTeams, availableBytes, freeBytes, promisedBytes, teamBytes, held, acts, levels } =
+      this.#parts
+    const inMemory = ((await driver.memoryUse?.()) ?? []).map(({ sandboxID, usedBytes: bytes }) => ({
+      sandboxID,
+      bytes,
+    }))
+    const availableNow = await availableBytes()
+    const diskUses = (await driver.diskUse?.()) ?? []
+    const unwritten = sumOf(diskUses.map(({ unwrittenBytes }) => unwrittenBytes))
+    const freeNow = (await freeBytes()) - (await promisedBytes()) - unwritten
+    const frozen = held.list()
+    const ids = [...inMemory, ...diskUses, ...frozen].map(({ sandboxID }) => sandboxID)
+    const teamOf = await sandboxTeams.of([...new Set(ids)])
+    return {
+      memory: divide(inMemory, teamOf, availableNow, levels.memory),
+      disk: divide(diskUses.map(sizeOf), teamOf, freeNow, levels.disk, await teamBytes()),
+      frozen: frozen.map((one) => ({ ...one, teamID: teamOf.get(one.sandboxID) ?? null })),
+      acts: acts.list(),
+    }
+  }
+}
+
+function divide(
+  uses: readonly Use[],
+  teamOf: ReadonlyMap<string, string>,
+  freeBytes: number,
+  { startBytes, thawBytes }: Levels,
+  otherBytes: ReadonlyMap<string, number> = new Map(),
+): ResourceShares {
+  const known = uses.flatMap(({ sandboxID, bytes: usedBytes }) => {
+    const teamID = teamOf.get(sandboxID)
+    return teamID === undefined ? [] : [{ sandboxID, teamID, usedBytes }]
+  })
+  const allBytes = sumOf(uses.map(({ bytes }) => bytes))
+  const unknownBytes = allBytes - sumOf(known.map(({ usedBytes }) => usedBytes))
+  const total = freeBytes + allBytes + sumOf([...otherBytes.values()])
+  const resource = { sharedBytes: total - startBytes, usableBytes: total - thawBytes, unknownBytes }
+  const { teams } = divideByTeam(known, resource, otherBytes)
+  teams.sort((a, b) => b.aboveBytes - a.aboveBytes || b.usedBytes - a.usedBytes)
+  return { freeBytes: Math.max(0, freeBytes), startBytes, teams }
+}
+
+const sumOf = (amounts: readonly number[]): number => amounts.reduce((sum, amount) => sum + amount, 0)
