@@ -10,6 +10,7 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
+import type { NodeShares } from '../contract/rest/shares.ts'
 import type { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { EveryNode } from '../core/cluster/every-node.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
@@ -77,6 +78,8 @@ export type ApiParts = {
   /** The state of the server. `examineMachine` returns the findings of the doctor. */
   describeMachine(): Promise<MachineReport>
   examineMachine(): Promise<DoctorReport>
+  /** What teams use of this machine, and what its guards did. */
+  describeShares(): Promise<NodeShares>
   /** Whether sandboxes are containers because gVisor does not work, and not because the operator chose containers. */
   isWeakerThanWanted: boolean
   /** Returns the files of the dashboard, and bundles them on the first call. */

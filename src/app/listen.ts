@@ -46,7 +46,10 @@ export type ListenParts = {
   loneNode: LoneNode | undefined
   nodes: NodeDirectory
   /** The parts that the dashboard needs beside the rest of the API. */
-  dashboard: Pick<ApiParts, 'openDashboard' | 'describeMachine' | 'examineMachine' | 'isWeakerThanWanted'>
+  dashboard: Pick<
+    ApiParts,
+    'openDashboard' | 'describeMachine' | 'examineMachine' | 'describeShares' | 'isWeakerThanWanted'
+  >
 }
 
 export type OpenedDoors = {

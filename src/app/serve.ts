@@ -28,6 +28,7 @@ import { listen, type OpenedDoors } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
 import { type OpenedPorts, openPorts } from './ports.ts'
 import { RecentProblems } from './recent-problems.ts'
+import { createSharesReport } from './shares-report.ts'
 import { Closers } from './shutdown.ts'
 import { openTelemetry } from './telemetry/telemetry.ts'
 import { tracedDriver } from './telemetry/trace-ports.ts'
@@ -94,6 +95,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     })
     const dashboard = {
       ...machine,
+      describeShares: createSharesReport({ nodeID: node.nodeID, shares: domain.machineShares }),
       openDashboard: parts.openDashboard,
       isWeakerThanWanted: isolation.warning !== undefined,
     }

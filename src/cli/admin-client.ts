@@ -6,6 +6,7 @@ import type { MachineReport } from '../contract/rest/machine.ts'
 import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
+import type { SharesReport } from '../contract/rest/shares.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
 import type { Volume } from '../contract/rest/volume.ts'
@@ -110,6 +111,10 @@ export class AdminClient {
 
   describeMachine(): Promise<MachineReport> {
     return this.#call('GET', '/admin/machine')
+  }
+
+  readShares(): Promise<SharesReport> {
+    return this.#call('GET', '/admin/shares')
   }
 
   listNodes(): Promise<Node[]> {

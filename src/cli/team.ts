@@ -2,6 +2,7 @@ import type { Team } from '../contract/rest/team.ts'
 import type { AdminClient, LimitChanges } from './admin-client.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
+import { showShares } from './team-shares.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 type Connect = () => Promise<AdminClient>
@@ -18,10 +19,12 @@ export const teamVerbs: VerbTable<Connect> = {
   name: 'team',
   does: 'teams and their limits',
   notes: `TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
-templates or volumes is deleted only with --force, which ends and deletes all of them. With older-clients yes, the
+templates or volumes is deleted only with --force, which ends and deletes all of them. shares tells what each team uses
+of memory and disk, its fair share, and whom a guard froze, paused, ended or refused lately, and why. With older-clients yes, the
 team's clients may be E2B's before 1.5, which show the token of a sandbox in its host name (docs/moving-from-e2b.md).`,
   verbs: {
     create: { words: ['NAME'], run: create },
+    shares: { run: async ({ json }, connect) => showShares(await connect(), json) },
     list: { run: async ({ json }, connect) => show(await (await connect()).listTeams(), json, false) },
     delete: { words: ['TEAM'], flags: ['force'], run: remove },
     limits: {

@@ -58,6 +58,11 @@ export const ours: readonly Operation[] = [
     answers: { 200: shape.machineReport },
   },
   {
+    call: 'GET /admin/shares',
+    does: 'read what teams use of the machines and what the guards did',
+    answers: { 200: shape.sharesReport },
+  },
+  {
     call: 'GET /admin/doctor',
     does: 'read what the doctor finds on the machine',
     answers: { 200: shape.doctorReport },

@@ -117,6 +117,18 @@ export const machineReport = [
   `objectStore ${under('objectStore.', 'waitingTemplates* waitingSandboxes* onlyHere*')}`,
   `problems* ${under('problems[].', 'at* level* message* cause* count*')}`,
 ].join(' ')
+const resourceShares = (name: string) =>
+  under(
+    `nodes[].${name}.`,
+    `freeBytes* startBytes* teams* ${under('teams[].', 'teamID* usedBytes* fairBytes* aboveBytes*')}`,
+  )
+export const sharesReport = [
+  'nodes* missingNodes nodes[].nodeID*',
+  `nodes[].memory* ${resourceShares('memory')} nodes[].disk* ${resourceShares('disk')}`,
+  'nodes[].connections nodes[].connections.count* nodes[].connections.max*',
+  `nodes[].frozen* ${under('nodes[].frozen[].', 'sandboxID* teamID* guard* since*')}`,
+  `nodes[].acts* ${under('nodes[].acts[].', 'guard* act* sandboxID teamID* why* firstAt* lastAt* count*')}`,
+].join(' ')
 export const doctorReport = `examinedAt* canRun* checks* ${under('checks[].', 'name* status* text* remedy')}`
 export const quarantineEntry = 'snapshotName* sandboxID* reason* since* deletedAt*'
 

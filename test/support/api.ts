@@ -4,6 +4,7 @@ import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
 import type { Dashboard } from '../../src/api/routes/dashboard/dashboard.ts'
+import { createSharesReport } from '../../src/app/shares-report.ts'
 import type { MachineReport } from '../../src/contract/rest/machine.ts'
 import type { LoneNode } from '../../src/core/cluster/lone-node.ts'
 import { NodeDirectory } from '../../src/core/cluster/node-directory.ts'
@@ -95,6 +96,10 @@ export async function openApi(options: OpenApiOptions = {}) {
     openDashboard: async () => dashboard,
     isWeakerThanWanted: options.isWeakerThanWanted ?? false,
     describeMachine: async () => machine,
+    describeShares: createSharesReport({
+      nodeID: options.fixture?.nodeID ?? 'node',
+      shares: fixture.machineShares,
+    }),
     examineMachine: async () => ({ examinedAt: machine.startedAt, canRun: true, checks: [] }),
     answerMcp: options.answerMcp ?? (async () => assert.fail('nobody answers MCP here')),
     answerDocs: options.answerDocs ?? (async () => assert.fail('nobody reads here')),

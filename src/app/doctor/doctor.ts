@@ -12,6 +12,7 @@ import { networkChecks } from './network-checks.ts'
 import { objectStoreChecks } from './object-store-checks.ts'
 import { resourceChecks } from './resource-checks.ts'
 import { runtimeChecks } from './runtime-checks.ts'
+import { teamChecks } from './team-checks.ts'
 
 export type Diagnosis = Finding & { name: string }
 
@@ -29,6 +30,7 @@ export const allChecks: readonly MachineCheck[] = [
   ...resourceChecks,
   ...clusterChecks,
   ...objectStoreChecks,
+  ...teamChecks,
 ]
 
 /** Gives the exit code: 0 when Warren can run here. */

@@ -6,22 +6,30 @@ import type { Measures } from '../../lib/measures.ts'
 
 const kernelFolder = '/proc/sys/net/netfilter'
 
-/** A kernel that has not tracked any connection yet has no figures. */
+/** Undefined: the kernel has not tracked any connection yet. */
+export async function readConnections(
+  folder = kernelFolder,
+): Promise<{ count: number; max: number } | undefined> {
+  const read = (file: string) => ifPresent(readFile(join(folder, file), 'utf8'))
+  const [count, max] = await Promise.all([read('nf_conntrack_count'), read('nf_conntrack_max')])
+  return count === undefined || max === undefined ? undefined : { count: Number(count), max: Number(max) }
+}
+
 export function addConnectionGauges(measures: Measures, folder = kernelFolder): void {
-  const read = (file: string) => async () => {
-    const text = await ifPresent(readFile(join(folder, file), 'utf8'))
-    return text === undefined ? [] : [{ labels: [], value: Number(text) }]
+  const read = (figure: 'count' | 'max') => async () => {
+    const connections = await readConnections(folder)
+    return connections ? [{ labels: [], value: connections[figure] }] : []
   }
   measures.gauge({
     name: 'warren_machine_connections',
     help: 'Connections in the kernel’s table, of sandboxes and of everything else on this machine.',
     labelNames: [],
-    read: read('nf_conntrack_count'),
+    read: read('count'),
   })
   measures.gauge({
     name: 'warren_machine_connections_max',
     help: 'Connections that fit into the kernel’s table.',
     labelNames: [],
-    read: read('nf_conntrack_max'),
+    read: read('max'),
   })
 }

@@ -10,6 +10,7 @@ import { deleteTeamRoute } from './delete-team.ts'
 import { getBuiltInTemplateRoute } from './get-built-in-template.ts'
 import { getMachineRoutes } from './get-machine.ts'
 import { getMetricsRoute } from './get-metrics.ts'
+import { getSharesRoute } from './get-shares.ts'
 import { killTeamSandboxesRoute } from './kill-team-sandboxes.ts'
 import { listKeysRoute } from './list-keys.ts'
 import { listLostVolumesRoute } from './list-lost-volumes.ts'
@@ -39,6 +40,7 @@ export function adminRoutes(app: Api, context: RouteContext): void {
   getBuiltInTemplateRoute(app, context)
   pruneRoute(app, context)
   getMachineRoutes(app, context)
+  getSharesRoute(app, context)
   listQuarantineRoute(app, context)
   recoverSandboxRoute(app, context)
   removeQuarantinedRoute(app, context)
