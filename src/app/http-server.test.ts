@@ -4,20 +4,26 @@ import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { it, type TestContext } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { eventually } from '../../test/support/eventually.ts'
 import { delay } from '../lib/clock.ts'
 import { createListener } from './http-server.ts'
 
 const request = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'
 
 /** Takes ten connections at a time. */
-async function fullListener() {
+async function fullListener(answer = 'served') {
   const listener = createListener({ keepAliveTimeout: 300_000 }, undefined, 10)
-  listener.server.on('request', (_, response) => response.end('served'))
+  let answered = 0
+  listener.server.on('request', (_, response) => {
+    answered++
+    response.end(answer)
+  })
   await listener.listen('127.0.0.1', 0)
   const { port } = listener.server.address() as AddressInfo
   return {
     connect: () => net.connect(port, '127.0.0.1').on('error', () => {}),
     close: () => listener.close({ graceMs: 100 }),
+    answered: () => answered,
   }
 }
 
@@ -55,6 +61,42 @@ it('connections that send no request, or never finish one, are closed for new on
   await closed
   const next = connect()
   assert.equal(await ask(next), 'served')
+  next.destroy()
+  await close()
+})
+
+it('connections whose clients send the body of an answered request without end are closed for new ones', async () => {
+  const { connect, close } = await fullListener()
+  const slow = Array.from({ length: 10 }, connect)
+  const post = 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\nbegun'
+  await Promise.all(
+    slow.map((socket) => {
+      socket.write(post)
+      return once(socket, 'data')
+    }),
+  )
+  const dripping = setInterval(() => slow.map((socket) => socket.write('.')), 10)
+  const closed = closing(slow)
+  assert.equal(await ask(connect()), undefined)
+  await closed
+  clearInterval(dripping)
+  const next = connect()
+  assert.equal(await ask(next), 'served')
+  next.destroy()
+  await close()
+})
+
+it('connections whose clients do not read their answers are closed for new ones', async () => {
+  const { connect, close, answered } = await fullListener('x'.repeat(16 * 1024 * 1024))
+  const slow = Array.from({ length: 10 }, connect)
+  for (const socket of slow) socket.pause().write(request)
+  await eventually(() => assert.equal(answered(), 10))
+  const closed = closing(slow)
+  assert.equal(await ask(connect()), undefined)
+  for (const socket of slow) socket.resume()
+  await closed
+  const next = connect()
+  assert.ok((await ask(next))?.startsWith('xx'))
   next.destroy()
   await close()
 })

@@ -1,8 +1,9 @@
 /** The server's only listener, in plain HTTP or TLS; the caller attaches the handlers. */
 import { readFileSync } from 'node:fs'
-import http, { type IncomingMessage, type Server, type ServerOptions } from 'node:http'
+import http, { type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
 import https from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ClientConnections } from './client-connections.ts'
@@ -96,8 +97,8 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Sessio
 const mostSilentClosed = 64
 
 /**
- * Watches connections until their first request. The returned function closes those that have been silent
- * longest: Node does not count them as idle before the time for a head is over.
+ * Watches connections until their first request, and those whose client still sends the body of a request that was answered.
+ * The returned function closes those that have been so longest: Node does not count them as idle.
  */
 function watchSilent(server: Server): () => void {
   const silent = new Set<Socket>()
@@ -108,7 +109,15 @@ function watchSilent(server: Server): () => void {
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))
   })
-  const asks = ({ socket }: IncomingMessage) => silent.delete(socket)
+  const asks = (request: IncomingMessage, response: ServerResponse | Duplex) => {
+    const { socket } = request
+    silent.delete(socket)
+    response.once('close', () => {
+      if (request.complete || socket.destroyed) return
+      silent.add(socket)
+      request.once('close', () => silent.delete(socket))
+    })
+  }
   for (const name of ['request', 'checkContinue', 'upgrade']) server.prependListener(name, asks)
   return () => {
     for (const socket of [...silent].slice(0, mostSilentClosed)) socket.destroy()
