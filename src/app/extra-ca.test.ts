@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import https from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -25,7 +25,8 @@ suite('WARREN_EXTRA_CA', () => {
   }
 
   test('returns the certificates of the file, and no text between them', () => {
-    const path = fileWith(`# ours\n${first.certificate}\nsome words\n${second.certificate}`)
+    const { key } = issueCertificate(first, { names: ['x.example'], days: 1 })
+    const path = fileWith(`# ours\n${first.certificate}\nsome words\n${key}\n${second.certificate}`)
     assert.equal(readExtraCA(path), first.certificate + second.certificate)
   })
 
@@ -57,7 +58,9 @@ suite('WARREN_EXTRA_CA', () => {
 
   test('is rejected with the reason if it cannot be used', () => {
     assert.throws(() => readExtraCA(join(folder, 'missing')), /WARREN_EXTRA_CA is .*cannot be read: ENOENT/)
-    assert.throws(() => readExtraCA(folder), /cannot be read: EISDIR/)
+    for (const path of [folder, '/dev/null']) assert.throws(() => readExtraCA(path), /which is no file/)
+    truncateSync(fileWith(''), 2 ** 42)
+    assert.throws(() => readExtraCA(join(folder, 'authorities.pem')), /which is larger than 4 MiB/)
     assert.throws(() => readExtraCA(fileWith('words')), /holds no certificate/)
     const leaf = issueCertificate(first, { names: ['x.example'], days: 1 }).certificate
     assert.throws(

@@ -3,9 +3,9 @@
  * of them.
  */
 import { X509Certificate } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { pemCertificates } from '../lib/pem.ts'
 import { hostAuthorities } from './host-authorities.ts'
 
@@ -36,11 +36,14 @@ function readFile(path: string): string {
     )
   let text: string
   try {
+    const found = statSync(path)
+    // A pipe would stop the start, and a device may have no end.
+    if (!found.isFile()) throw refuse('which is no file')
+    if (found.size > largestFile) throw refuse('which is larger than 4 MiB')
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    throw refuse(`which cannot be read: ${errorText(error)}`, error)
+    throw isAppError(error) ? error : refuse(`which cannot be read: ${errorText(error)}`, error)
   }
-  if (text.length > largestFile) throw refuse('which is larger than 4 MiB')
   const certificates = pemCertificates(text).map((pem, index) => {
     const which = `whose certificate number ${index + 1}`
     try {
