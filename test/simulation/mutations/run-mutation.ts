@@ -1,6 +1,7 @@
 /**
- * `bin/node test/simulation/mutations/run-mutation.ts NAME [HISTORIES]` puts one fault back into the code as it is loaded, and
- * prints the first history that breaks a rule, or that there is none. A process of its own, because what is loaded stays.
+ * `bin/node test/simulation/mutations/run-mutation.ts NAME [HISTORIES] [SEED]` puts one fault back into the code as it is loaded,
+ * and prints the first history that breaks a rule, or that there is none. It tries SEED before the usual seeds. A process of
+ * its own, because what is loaded stays.
  */
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -8,7 +9,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { mutations } from './mutations.ts'
 
-const [name = '', histories = '400'] = process.argv.slice(2)
+const [name = '', histories = '400', firstSeed] = process.argv.slice(2)
 const mutation = mutations.find((one) => one.name === name)
 if (!mutation)
   throw new Error(
@@ -35,12 +36,13 @@ registerHooks({
 })
 
 const { openDatabase, search, seedsFrom } = await import('../search.ts')
-const found = await search(await openDatabase(), seedsFrom(1, Number(histories)), {
+const seeds = [...(firstSeed === undefined ? [] : [Number(firstSeed)]), ...seedsFrom(1, Number(histories))]
+const found = await search(await openDatabase(), seeds, {
   ...mutation.search,
   finds: mutation.finds,
 })
 console.log(
   found
-    ? `found in history ${found.histories}: ${found.violation.message}`
+    ? `found in history ${found.histories}, with seed ${found.seed}: ${found.violation.message}`
     : `nothing found in ${histories} histories`,
 )
