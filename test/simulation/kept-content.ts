@@ -37,8 +37,10 @@ export function followContent(
   if (after.isStored) simulation.ledger.storedRuns.add(sandboxKey(after))
   if (move === 'creating running') adoptContent(simulation, after, entry)
   if (move === 'ended paused') forgetContent(entry)
-  if (move === 'running pausing')
+  if (move === 'running pausing') {
     entry.pauseDropsMemory = asksFor(simulation, after, 'pause').some(({ memory }) => !memory)
+    if (before?.snapshot?.arrivesFrom) noteUnexpected(simulation, after, entry)
+  }
   if (move === 'pausing paused') notePaused(simulation, after, entry)
   if (move === 'paused resuming') entry.resume = begunResume(simulation, before!, entry)
   if (move === 'resuming running') noteRunning(simulation, after, entry)
@@ -121,12 +123,16 @@ function goBack(entry: LedgerEntry, { isReturned, isDead }: { isReturned: boolea
 
 /** All its memory is said to be there. */
 function checkArrived(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
+  noteUnexpected(simulation, row, entry)
   const { resume, inMemory } = entry
   const memory = simulation.inWorld(row.sandboxID)?.memory.get(writtenKey)
-  // A pause that might have been without memory kept it after all.
-  if (!resume?.keepsMemory) entry.inMemory ??= memory
-  else if (!simulation.ledger.died.has(row.startedRunID) && memory !== inMemory)
+  if (resume?.keepsMemory && !simulation.ledger.died.has(row.startedRunID) && memory !== inMemory)
     report(simulation, row, `has all its memory, with ${memory} in it, not ${inMemory}`)
+}
+
+/** A pause that might have been without memory kept it after all, and it has arrived. */
+function noteUnexpected(simulation: Simulation, row: WatchedSandbox, entry: LedgerEntry): void {
+  if (!entry.resume?.keepsMemory) entry.inMemory ??= simulation.inWorld(row.sandboxID)?.memory.get(writtenKey)
 }
 
 /** A row that forgets the memory makes everybody forget it. */
