@@ -66,7 +66,7 @@ export const withoutPassword = (uri: string): string => uri.replace(/^(https?:\/
 /** How this machine reaches its mirror, as options for an apt that runs elsewhere. */
 export async function hostAcquireOptions(): Promise<string[]> {
   const { stdout } = await runCommand('apt-config', ['dump'])
-  const kept = /^(Acquire::(?:https?::Proxy|MachineCheck-Valid-Until)) "(.+)";$/gm
+  const kept = /^(Acquire::(?:https?::Proxy|Check-Valid-Until)) "(.+)";$/gm
   return [...stdout.matchAll(kept)].flatMap((match) => ['-o', `${match[1]}=${match[2]}`])
 }
 
