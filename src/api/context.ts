@@ -43,7 +43,7 @@ import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 import type { AnsweredRequest } from './request-id.ts'
-import type { Dashboard } from './routes/dashboard/dashboard.ts'
+import type { Dashboard, WeakerIsolation } from './routes/dashboard/dashboard.ts'
 
 export type ApiParts = {
   sandboxes: SandboxService
@@ -80,8 +80,8 @@ export type ApiParts = {
   examineMachine(): Promise<DoctorReport>
   /** What teams use of this machine, and what its guards did. */
   describeShares(): Promise<NodeShares>
-  /** Whether sandboxes are containers because gVisor does not work, and not because the operator chose containers. */
-  isWeakerThanWanted: boolean
+  /** Set if a stronger isolation does not work and the operator did not choose the weaker one. */
+  weakerIsolation?: WeakerIsolation | undefined
   /** Returns the files of the dashboard, and bundles them on the first call. */
   openDashboard(): Promise<Dashboard>
   /** Answers a request of the Model Context Protocol on behalf of the team that has the key. */

@@ -23,10 +23,15 @@ describe('the dashboard over the API', () => {
   })
 
   it('tells the page if isolation is weaker than wanted, and only then', async () => {
-    for (const isWeakerThanWanted of [true, false]) {
-      await using warren = await openApi({ isWeakerThanWanted })
+    const weaker = { what: 'Sandboxes are paper bags.', weakness: 'Bags tear.' }
+    for (const weakerIsolation of [weaker, undefined]) {
+      await using warren = await openApi({ weakerIsolation })
       const { body } = await warren.ask('GET', '/dashboard')
-      assert.equal(body.includes('<meta name="warren-isolation" content="weaker">'), isWeakerThanWanted)
+      const told = [...body.matchAll(/<meta name="warren-isolation[a-z-]*" content="(.*)">/g)]
+      assert.deepEqual(
+        told.map(([, text]) => text),
+        Object.values(weakerIsolation ?? {}),
+      )
     }
   })
 

@@ -8,31 +8,32 @@ import { chooseGpus } from './gpus.ts'
 
 const settings = (gpus: string, more: Record<string, string> = {}) =>
   loadConfig({ WARREN_GPUS: gpus, WARREN_ISOLATION: 'container', ...more })
+const anyDriver = async () => undefined
 const log = () => assert.fail('nothing is to be logged')
 
 test('sandboxes get no GPU unless the operator says so', async () => {
   assert.equal(loadConfig({}).gpus, 'none')
-  assert.equal(await chooseGpus(loadConfig({}), undefined, log, fakeMachine(1)), undefined)
+  assert.equal(await chooseGpus(loadConfig({}), anyDriver, log, fakeMachine(1)), undefined)
 })
 
 test('`auto` uses the GPUs that exist, and `all` fails without any', async () => {
-  const chosen = await chooseGpus(settings('auto', { WARREN_GPU_SHARE: '3' }), undefined, log, fakeMachine(2))
+  const chosen = await chooseGpus(settings('auto', { WARREN_GPU_SHARE: '3' }), anyDriver, log, fakeMachine(2))
   assert.deepEqual([chosen?.machine.gpus.length, chosen?.share], [2, 3])
   assert.match(chosen!.checkpointProgram, /native\/built\/gpu-checkpoint-(x64|arm64)$/)
   const none = { ...fakeMachine(0), root: '/nowhere' }
-  assert.equal(await chooseGpus(settings('auto'), undefined, log, none), undefined)
-  await assert.rejects(chooseGpus(settings('all'), undefined, log, none), /no NVIDIA driver is loaded/)
+  assert.equal(await chooseGpus(settings('auto'), anyDriver, log, none), undefined)
+  await assert.rejects(chooseGpus(settings('all'), anyDriver, log, none), /no NVIDIA driver is loaded/)
 })
 
 test('a list names GPUs by number or id, and all of them must exist', async () => {
   const machine = fakeMachine(3)
-  const chosen = await chooseGpus(settings(`2,${cardID(0)}`), undefined, log, machine)
+  const chosen = await chooseGpus(settings(`2,${cardID(0)}`), anyDriver, log, machine)
   assert.deepEqual(
     chosen?.machine.gpus.map(({ index }) => index),
     ['0', '2'],
   )
   await assert.rejects(
-    chooseGpus(settings('0,7'), undefined, log, machine),
+    chooseGpus(settings('0,7'), anyDriver, log, machine),
     /names 7\. This machine has 0 \(GPU-/,
   )
   assert.throws(() => settings('cards'), /WARREN_GPUS/)

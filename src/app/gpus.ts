@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { GpuOptions } from '../drivers/oci/context/driver-options.ts'
 import { findGpus, type GpuSources } from '../drivers/oci/device/find-gpus.ts'
 import { type Gpu, isUsable, type MachineGpus, type NoGpus } from '../drivers/oci/device/gpus.ts'
-import { runCommand } from '../lib/run-command.ts'
 import type { Config } from './config.ts'
 import { projectFolder } from './project-folder.ts'
 import { StartRefusal } from './start-refusal.ts'
@@ -11,18 +10,18 @@ import { StartRefusal } from './start-refusal.ts'
 /** Why sandboxes get no GPU, and what the operator can do about it. */
 export type GpuProblem = { reason: string; remedy: string }
 
-type GpuSettings = Pick<Config, 'gpus' | 'gpuShare' | 'isolation'>
+type GpuSettings = Pick<Config, 'gpus' | 'gpuShare'>
 
 /** Rejects if the operator asks for GPUs that are missing or do not work; with `auto`, only logs the reason. */
 export async function chooseGpus(
-  { gpus: wanted, gpuShare: share, isolation }: GpuSettings,
-  runsc: string | undefined,
+  { gpus: wanted, gpuShare: share }: GpuSettings,
+  supportedDrivers: () => Promise<readonly string[] | undefined>,
   log: (message: string) => void,
   sources?: GpuSources,
 ): Promise<GpuOptions | undefined> {
   if (wanted === 'none') return undefined
   const found = findGpus(sources)
-  const drivers = isolation === 'container' || !runsc ? undefined : await supportedDrivers(runsc)
+  const drivers = await supportedDrivers()
   const problem = gpuProblem(found, drivers) ?? missingGpus(wanted, found)
   if (!problem && isUsable(found)) {
     const gpus = found.gpus.filter((gpu) => isWanted(wanted, gpu) && !(drivers && gpu.isPart))
@@ -36,7 +35,7 @@ export async function chooseGpus(
   return undefined
 }
 
-/** `drivers`: driver versions that gVisor supports; undefined: sandboxes do not run under gVisor. */
+/** `drivers`: the versions of the driver that the isolation of sandboxes supports; undefined: any. */
 export function gpuProblem(
   found: MachineGpus | NoGpus,
   drivers: readonly string[] | undefined,
@@ -76,8 +75,3 @@ const isCalled = ({ index, id }: Gpu, name: string): boolean => index === name |
 
 const isWanted = (wanted: Config['gpus'], gpu: Gpu): boolean =>
   typeof wanted === 'string' || wanted.some((name) => isCalled(gpu, name))
-
-export async function supportedDrivers(runsc: string): Promise<string[]> {
-  const { stdout } = await runCommand(runsc, ['nvproxy', 'list-supported-drivers'], { timeoutMs: 10_000 })
-  return stdout.split('\n').filter((line) => /^\d/.test(line))
-}

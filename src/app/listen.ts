@@ -48,7 +48,7 @@ export type ListenParts = {
   /** The parts that the dashboard needs beside the rest of the API. */
   dashboard: Pick<
     ApiParts,
-    'openDashboard' | 'describeMachine' | 'examineMachine' | 'describeShares' | 'isWeakerThanWanted'
+    'openDashboard' | 'describeMachine' | 'examineMachine' | 'describeShares' | 'weakerIsolation'
   >
 }
 

@@ -5,13 +5,14 @@ import type { WarmPool } from '../core/sandbox/warm-pool/warm-pool.ts'
 import type { Clock } from '../lib/clock.ts'
 import type { Stores } from '../store/stores.ts'
 import type { Config } from './config.ts'
+import { type IsolationName, isolations } from './isolation/isolations.ts'
 import type { RecentProblems } from './recent-problems.ts'
 import type { RecentCreates } from './telemetry/recent-creates.ts'
 import { version } from './version.ts'
 
 export type MachineReportParts = {
   config: Config
-  isolation: 'gvisor' | 'container'
+  isolation: IsolationName
   stores: Pick<Stores, 'sandboxes'>
   warm: Pick<WarmPool, 'count'>
   creates: Pick<RecentCreates, 'read'>
@@ -40,6 +41,7 @@ export function createMachineReport(
         version,
         startedAt,
         isolation,
+        isolationLabel: isolations[isolation].label,
         warmPool: warm.count(),
         creates: creates.read(),
         sandboxes: Object.fromEntries(counts.map(({ state, count }) => [state, count])),

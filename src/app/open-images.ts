@@ -6,7 +6,7 @@ import { type ClosableImages, createImages } from '../images/images.ts'
 import type { Log } from '../lib/log.ts'
 import type { Config } from './config.ts'
 import type { DataPaths } from './data-folder.ts'
-import { sandboxOwner } from './isolation.ts'
+import { sandboxOwner } from './isolation/sandbox-owner.ts'
 
 export async function openImages(
   config: Config,

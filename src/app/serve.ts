@@ -22,7 +22,7 @@ import {
 import { type Domain, joinDomain } from './domain.ts'
 import type { DomainSettings } from './domain-ports.ts'
 import { ensureFirstTeam } from './first-team.ts'
-import type { ChosenIsolation } from './isolation.ts'
+import type { ChosenIsolation } from './isolation/choose-isolation.ts'
 import { startJobs } from './jobs.ts'
 import { listen, type OpenedDoors } from './listen.ts'
 import { createMachineReport } from './machine-report.ts'
@@ -97,7 +97,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
       ...machine,
       describeShares: createSharesReport({ nodeID: node.nodeID, shares: domain.machineShares }),
       openDashboard: parts.openDashboard,
-      isWeakerThanWanted: isolation.warning !== undefined,
+      weakerIsolation: isolation.fallback?.notice,
     }
     const nodes = createNodeDirectory(clusterParts, cluster?.peers)
     // Other Warrens can share a PostgreSQL database, but not an SQLite file.
@@ -110,7 +110,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('the server file', () => removeServerFile(paths))
     stopPretenuring()
     log.info({ url, isolation: isolation.isolation }, 'serving')
-    if (isolation.warning !== undefined) log.warn({}, isolation.warning)
+    if (isolation.fallback) log.warn({}, isolation.fallback.warning)
     return { server, credentials, askToLeave, close: () => closers.closeAll() }
   } catch (error) {
     await closers.closeAll()

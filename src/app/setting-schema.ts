@@ -1,4 +1,5 @@
 /** Every setting of Warren: its name, its default, a line of help, and what it may be. */
+import { isolations } from './isolation/isolations.ts'
 import * as kind from './settings.ts'
 import { setting } from './settings.ts'
 
@@ -99,7 +100,7 @@ export const schema = {
     'WARREN_ISOLATION',
     'auto',
     'How sandboxes are isolated; auto takes gVisor where it works, else containers.',
-    kind.isolation,
+    kind.isolationIn(isolations),
   ),
   gvisorPlatform: setting(
     'WARREN_GVISOR_PLATFORM',

@@ -2,6 +2,7 @@
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
 import { parseRange } from '../lib/ipv4.ts'
+import { type Isolations, namesOf } from './isolation/isolations.ts'
 
 export type Setting<T> = {
   /** The environment variable. */
@@ -40,11 +41,18 @@ export function oneOf<const T extends string>(...values: T[]): Described<T> {
   }
 }
 
-/** The plural is accepted too, because the documentation speaks of containers. */
-export const isolation: Described<'auto' | 'gvisor' | 'container'> = {
-  unit: '',
-  allowed: 'one of auto, gvisor, container (or containers)',
-  parse: (text) => oneOf('auto', 'gvisor', 'container').parse(text === 'containers' ? 'container' : text),
+/** `auto`, or the name of an isolation. */
+export function isolationIn<const Table extends Isolations>(
+  table: Table,
+): Described<'auto' | (keyof Table & string)> {
+  const names = namesOf(table)
+  const shown = names.map((name) => [name, ...table[name]!.aliases.map((alias) => `(or ${alias})`)].join(' '))
+  return {
+    unit: '',
+    allowed: `one of ${['auto', ...shown].join(', ')}`,
+    parse: (text) =>
+      text === 'auto' ? text : names.find((name) => [name, ...table[name]!.aliases].includes(text)),
+  }
 }
 
 export const address: Described<string> = {

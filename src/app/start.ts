@@ -17,7 +17,11 @@ import { lockDataFolder } from './data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from './disk-reserve.ts'
 import { readExtraCA, trustInThisProcess } from './extra-ca.ts'
 import { chooseGpus } from './gpus.ts'
-import { type ChosenIsolation, chooseIsolation } from './isolation.ts'
+import { type ChosenIsolation, chooseIsolation } from './isolation/choose-isolation.ts'
+import { gpuDriversOf } from './isolation/gpu-drivers.ts'
+import { installedProgram } from './isolation/isolation-runtime.ts'
+import { isolations } from './isolation/isolations.ts'
+import { sandboxOwner } from './isolation/sandbox-owner.ts'
 import { tellLastEnd } from './last-end.ts'
 import { baseFetcher, openObjects } from './open-objects.ts'
 import { choosePageServer } from './page-server.ts'
@@ -102,9 +106,12 @@ async function bringUp(
   )
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
-  const gpus = await chooseGpus(config, machine.runtimes.runsc, (message) => log.warn({}, message))
+  const programOf = (_: unknown, name: string) => installedProgram(machine.runtimes[name])
+  const gpuDrivers = () => gpuDriversOf(config.isolation, programOf)
+  const gpus = await chooseGpus(config, gpuDrivers, (message) => log.warn({}, message))
   const pageServer = await choosePageServer(config, paths.root, (message) => log.warn({}, message))
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
+    uidBase: sandboxOwner,
     dataFolder: paths.root,
     instance: instanceOf(paths.root),
     subnet: config.subnet,
@@ -130,7 +137,7 @@ async function bringUp(
   // Others may read a file or a journal, so the key goes to a terminal only.
   const told = process.stdout.isTTY ? banner : serviceLine
   process.stdout.write(told({ url, domain, apiKey }, describe(isolation)))
-  if (isolation.warning !== undefined) process.stdout.write(`\nWARNING: ${isolation.warning}\n`)
+  if (isolation.fallback) process.stdout.write(`\nWARNING: ${isolation.fallback.warning}\n`)
   return running
 }
 
@@ -159,9 +166,9 @@ async function prepareBase(progress: Progress, prepare: () => Promise<void>): Pr
   }
 }
 
-function describe({ isolation, warning }: ChosenIsolation): string {
-  if (isolation === 'gvisor') return 'each sandbox has its own kernel: gVisor'
-  return `sandboxes are plain containers${warning === undefined ? '' : ', a weaker isolation: see the warning below'}`
+function describe({ isolation, fallback }: ChosenIsolation): string {
+  const { protection } = isolations[isolation]
+  return fallback ? `${protection}, a weaker isolation: see the warning below` : protection
 }
 
 /** Rejects machines on which Warren can never run. */

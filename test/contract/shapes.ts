@@ -112,7 +112,7 @@ export const pruneReport = [
   'missingNodes',
 ].join(' ')
 export const machineReport = [
-  'version* startedAt* isolation* sandboxes* warmPool* warmPool.ready* warmPool.booting*',
+  'version* startedAt* isolation* isolationLabel* sandboxes* warmPool* warmPool.ready* warmPool.booting*',
   `creates* ${under('creates.', 'perSecond* succeeded* failed* p50Ms* p99Ms*')}`,
   `objectStore ${under('objectStore.', 'waitingTemplates* waitingSandboxes* onlyHere*')}`,
   `problems* ${under('problems[].', 'at* level* message* cause* count*')}`,

@@ -290,9 +290,9 @@ export const wallBreaks: Break[] = [
     fault: 'Warren falls back to containers without a warning.',
     edits: [
       {
-        file: 'src/app/isolation.ts',
-        from: "return { driver, isolation: 'container', warning: warningOf(whyNotGvisor) }",
-        to: "return { driver, isolation: 'container', ...(whyNotGvisor === '' && { warning: warningOf(whyNotGvisor) }) }",
+        file: 'src/app/isolation/choose-isolation.ts',
+        from: 'return refused.length === 0',
+        to: 'return refused.length < 9',
       },
     ],
     file: 'test/e2e/weaker-isolation.test.ts',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { createApi } from '../../src/api/app.ts'
 import type { ApiParts } from '../../src/api/context.ts'
-import type { Dashboard } from '../../src/api/routes/dashboard/dashboard.ts'
+import type { Dashboard, WeakerIsolation } from '../../src/api/routes/dashboard/dashboard.ts'
 import { createSharesReport } from '../../src/app/shares-report.ts'
 import type { MachineReport } from '../../src/contract/rest/machine.ts'
 import type { LoneNode } from '../../src/core/cluster/lone-node.ts'
@@ -23,7 +23,7 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   allowOlderClients?: boolean
-  isWeakerThanWanted?: boolean
+  weakerIsolation?: WeakerIsolation | undefined
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
@@ -34,6 +34,7 @@ const machine: MachineReport = {
   version: '0',
   startedAt: '2026-01-01T00:00:00.000Z',
   isolation: 'container',
+  isolationLabel: 'containers',
   problems: [],
   sandboxes: { running: 1 },
   warmPool: { ready: 1, booting: 0 },
@@ -94,7 +95,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     port: 3000,
     version: '0',
     openDashboard: async () => dashboard,
-    isWeakerThanWanted: options.isWeakerThanWanted ?? false,
+    weakerIsolation: options.weakerIsolation,
     describeMachine: async () => machine,
     describeShares: createSharesReport({
       nodeID: options.fixture?.nodeID ?? 'node',

@@ -16,15 +16,23 @@ import {
 } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import {
+  type IsolationName,
+  isolations as knownIsolations,
+  namesOf,
+} from '../../src/app/isolation/isolations.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { freeNetwork, loseMachine } from './leftovers.ts'
 import { spawnBound } from './spawn-bound.ts'
 
-export type Isolation = 'container' | 'gvisor'
-/** Both runtimes, unless a developer narrows it down for one run. */
+export type Isolation = IsolationName
+const allIsolations: readonly Isolation[] = namesOf(knownIsolations).toReversed()
+/** Tells the networks and ports of isolations apart. */
+export const isolationNumber = (isolation: Isolation) => allIsolations.indexOf(isolation)
+/** All of them, the quickest first, unless a developer narrows it down for one run. */
 export const isolations: readonly Isolation[] = process.env.WARREN_TEST_ISOLATION
   ? [process.env.WARREN_TEST_ISOLATION as Isolation]
-  : ['container', 'gvisor']
+  : allIsolations
 
 /** For tests of what does not depend on it. */
 export const anyIsolation = isolations[0]!
@@ -48,11 +56,11 @@ function realFolder(path: string): string {
 
 /** Below 32768, where the kernel takes ports from for connections. */
 export const portOf = (isolation: Isolation, ownSeat: number) =>
-  22_000 + 1000 * place + 100 * ownSeat + (isolation === 'gvisor' ? 20 : 0)
+  22_000 + 1000 * place + 100 * ownSeat + 20 * isolationNumber(isolation)
 
 /** Place 0 has 10.214 to 10.217, place 1 has 10.204 to 10.207, and so on: a quarter of each for a seat and isolation. */
 export const subnetOf = (isolation: Isolation, ownSeat: number) => {
-  const quarter = 2 * (ownSeat % 2) + (isolation === 'gvisor' ? 1 : 0)
+  const quarter = 2 * (ownSeat % 2) + isolationNumber(isolation)
   return `10.${214 - 10 * place + Math.floor(ownSeat / 2)}.${64 * quarter}.0/18`
 }
 

@@ -3,7 +3,8 @@ import { AdminClient } from '../../cli/admin-client.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import type { Config } from '../config.ts'
 import { findServer } from '../find-server.ts'
-import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
+import { type Finding, ok, warn } from './finding.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 export const clusterChecks: readonly MachineCheck[] = [{ name: 'cluster', look: lookAtNodes }]
 

@@ -5,12 +5,13 @@ import { join } from 'node:path'
 import test from 'node:test'
 import { findCgroupMounts } from '../../drivers/oci/process/cgroup-mounts.ts'
 import { loadConfig } from '../config.ts'
+import { startSomething } from '../isolation/start-something.ts'
 import { examine } from './doctor.ts'
 import { ok } from './finding.ts'
 import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
 import { judgeForwarding } from './network-checks.ts'
 import { judgeDisk, judgeMemory } from './resource-checks.ts'
-import { judgePrograms, startSomething } from './runtime-checks.ts'
+import { judgePrograms } from './runtime-checks.ts'
 
 const config = loadConfig({})
 

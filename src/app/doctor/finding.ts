@@ -1,5 +1,3 @@
-import type { Config } from '../config.ts'
-
 export type Finding = {
   /** warn: Warren runs, but something is worse than it could be. fail: it cannot run. */
   status: 'ok' | 'warn' | 'fail'
@@ -7,8 +5,6 @@ export type Finding = {
   /** How to fix it; set whenever the status is not ok. */
   remedy?: string
 }
-
-export type MachineCheck = { name: string; look(config: Config): Promise<Finding> | Finding }
 
 export const ok = (text: string): Finding => ({ status: 'ok', text })
 export const warn = (text: string, remedy: string): Finding => ({ status: 'warn', text, remedy })

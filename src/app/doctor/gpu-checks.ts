@@ -2,10 +2,11 @@
 import { findGpus } from '../../drivers/oci/device/find-gpus.ts'
 import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
 import type { Config } from '../config.ts'
-import { dataPaths } from '../data-folder.ts'
-import { gpuProblem, supportedDrivers } from '../gpus.ts'
-import { findOlderRunsc, findRunsc } from '../setup/gvisor.ts'
-import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
+import { gpuProblem } from '../gpus.ts'
+import { gpuDriversOf } from '../isolation/gpu-drivers.ts'
+import { runtimeFolders } from '../isolation/isolation-runtime.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 /** The first driver that can move the memory of a GPU to the host. */
 const savesMemorySince = 570
@@ -40,11 +41,10 @@ function countModels(models: readonly string[]): string {
   return [...counts].map(([model, count]) => `${count} × ${model}`).join(', ')
 }
 
-async function lookAtGpus({ gpus, isolation, dataDir, cacheDir }: Config): Promise<Finding> {
-  const { runtimes } = dataPaths(dataDir)
-  const runsc = findRunsc(runtimes) ?? findRunsc(cacheDir) ?? findOlderRunsc(runtimes)
-  const drivers = isolation === 'container' || !runsc ? undefined : await supportedDrivers(runsc)
-  return judgeGpus(findGpus(), gpus, drivers)
+async function lookAtGpus(config: Config): Promise<Finding> {
+  const folders = runtimeFolders(config)
+  const drivers = await gpuDriversOf(config.isolation, ({ find }) => find(folders))
+  return judgeGpus(findGpus(), config.gpus, drivers)
 }
 
 export const gpuChecks: readonly MachineCheck[] = [{ name: 'GPU', look: lookAtGpus }]

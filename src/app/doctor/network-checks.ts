@@ -7,7 +7,8 @@ import type { Config } from '../config.ts'
 import { authorityNames, hostAuthorities } from '../host-authorities.ts'
 import { portProblem } from '../port.ts'
 import { findSystemProgram } from '../setup/programs.ts'
-import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 async function tryNftables(): Promise<Finding> {
   if (!findSystemProgram('nft')) return warn('nft is not installed', '`npm start` installs it.')

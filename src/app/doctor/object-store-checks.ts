@@ -6,7 +6,8 @@ import { dataPaths } from '../data-folder.ts'
 import { findServer } from '../find-server.ts'
 import { whyOtherStore } from '../guard-objects.ts'
 import { openObjects, requireAnswer } from '../open-objects.ts'
-import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
+import { type Finding, ok, warn } from './finding.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 export const objectStoreChecks: readonly MachineCheck[] = [{ name: 'object store', look: lookAtStore }]
 

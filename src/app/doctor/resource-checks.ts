@@ -4,8 +4,9 @@ import { readFileSync, statfsSync } from 'node:fs'
 import { errorText } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import type { Config } from '../config.ts'
-import { type Finding, fail, type MachineCheck, ok, warn } from './finding.ts'
+import { type Finding, fail, ok, warn } from './finding.ts'
 import { nearestFolder } from './kernel-checks.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 const gigabytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
 const gib = 1024 ** 3
@@ -57,10 +58,7 @@ function lookAtTls({ tlsCert, tlsKey, domain }: Config): Finding {
     const texts = { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
     return judgeTls({ ...texts, domain: domain.split(':')[0]! }, systemClock.now())
   } catch (error) {
-    return fail(
-      `cannot be read: ${errorText(error)}`,
-      'MachineCheck WARREN_TLS_CERT and WARREN_TLS_KEY: PEM files.',
-    )
+    return fail(`cannot be read: ${errorText(error)}`, 'Check WARREN_TLS_CERT and WARREN_TLS_KEY: PEM files.')
   }
 }
 

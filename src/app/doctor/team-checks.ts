@@ -5,7 +5,8 @@ import { errorText, isAppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import type { Config } from '../config.ts'
 import { findServer } from '../find-server.ts'
-import { type Finding, type MachineCheck, ok, warn } from './finding.ts'
+import { type Finding, ok, warn } from './finding.ts'
+import type { MachineCheck } from './machine-check.ts'
 
 export const teamChecks: readonly MachineCheck[] = [{ name: 'teams', look: lookAtShares }]
 

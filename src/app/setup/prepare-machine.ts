@@ -1,21 +1,14 @@
 /** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
 import type { Config } from '../config.ts'
 import type { DataPaths } from '../data-folder.ts'
+import type { InstalledRuntime, InstalledRuntimes } from '../isolation/isolation-runtime.ts'
+import { isolations, wantedOrWeaker } from '../isolation/isolations.ts'
 import { type FetchBase, makeBaseRoot, parseBaseSource } from './base-root.ts'
-import { installRunsc } from './gvisor.ts'
-import { findSystemProgram } from './programs.ts'
 import type { Progress } from './progress.ts'
-import { installContainerRuntime, installSystemPackages, systemNeeds } from './system-packages.ts'
-
-export type Runtimes = {
-  runc: string
-  runsc: string | undefined
-  /** Why there is no runsc though it was wanted. */
-  runscMissing: string | undefined
-}
+import { installSystemPackages, systemNeeds } from './system-packages.ts'
 
 export type PreparedMachine = {
-  runtimes: Runtimes
+  runtimes: InstalledRuntimes
   baseRootFolder: string
 }
 
@@ -27,19 +20,13 @@ export async function prepareMachine(
 ): Promise<PreparedMachine> {
   parseBaseSource(config.baseImage)
   await installSystemPackages(systemNeeds, progress)
-  const runsc =
-    config.isolation === 'container'
-      ? undefined
-      : await installRunsc(paths.runtimes, config.cacheDir, progress)
-  const hasGvisor = runsc !== undefined && 'path' in runsc
-  await installContainerRuntime(hasGvisor, progress)
-  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
-  return {
-    runtimes: {
-      runc: findSystemProgram('runc') ?? 'runc',
-      runsc: hasGvisor ? runsc.path : undefined,
-      runscMissing: runsc && 'missing' in runsc ? runsc.missing : undefined,
-    },
-    baseRootFolder: base.folder,
+  const runtimes: Record<string, InstalledRuntime> = {}
+  for (const name of wantedOrWeaker(config.isolation, isolations)) {
+    const hasStronger = Object.values(runtimes).some((runtime) => 'program' in runtime)
+    const { install } = await isolations[name].loadRuntime()
+    const folders = { runtimes: paths.runtimes, cache: config.cacheDir }
+    runtimes[name] = await install(folders, progress, hasStronger)
   }
+  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
+  return { runtimes, baseRootFolder: base.folder }
 }

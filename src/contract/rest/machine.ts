@@ -9,7 +9,8 @@ const Milliseconds = Type.Union([Type.Number(), Type.Null()], {
 export const MachineReport = Type.Object({
   version: Type.String(),
   startedAt: DateTime,
-  isolation: Type.Union([Type.Literal('gvisor'), Type.Literal('container')]),
+  isolation: Type.String({ description: 'Its name in the settings' }),
+  isolationLabel: Type.String({ description: 'Its name for people' }),
   sandboxes: Type.Record(Type.String(), Type.Integer(), { description: 'How many are in each state' }),
   warmPool: Type.Object({ ready: Type.Integer(), booting: Type.Integer() }),
   creates: Type.Object(

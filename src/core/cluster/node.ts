@@ -8,7 +8,8 @@ export type NodeStatus = 'ready' | 'draining'
 /** Facts that do not change while a Warren's process lives. */
 export type NodeFacts = {
   version: string
-  isolation: 'gvisor' | 'container'
+  /** Nodes with the same name start each other's memory. */
+  isolation: string
   cpu: { architecture: string; family: string; model: string; modelName: string; features: readonly string[] }
   cpuCount: number
   memoryMB: number

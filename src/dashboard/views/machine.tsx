@@ -50,7 +50,7 @@ function Machine() {
           machine.data && (
             <>
               <span>Warren {machine.data.version}</span>
-              <span>{machine.data.isolation === 'gvisor' ? 'gVisor' : 'containers'}</span>
+              <span>{machine.data.isolationLabel}</span>
               <span>up {duration(now - Date.parse(machine.data.startedAt))}</span>
             </>
           )

@@ -11,22 +11,30 @@ export type Dashboard = {
 
 const assets = '/dashboard/assets'
 
+/** The isolation of sandboxes is weaker than it could be: two sentences without quotation marks and markup. */
+export type WeakerIsolation = { what: string; weakness: string }
+
 export type PageFacts = {
   /** Where browsers find sandboxes, if it was configured. */
   domain?: string | undefined
-  isWeakerThanWanted?: boolean
+  weakerIsolation?: WeakerIsolation | undefined
 }
 
 export function dashboardPage(
   { script, style, icon, preloads }: Dashboard['entry'],
-  { domain, isWeakerThanWanted }: PageFacts,
+  { domain, weakerIsolation }: PageFacts,
 ): string {
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Warren</title>',
     '<meta name="viewport" content="width=device-width, initial-scale=1">',
     '<meta name="color-scheme" content="light dark">',
     `<meta name="warren-domain" content="${domain ?? ''}">`,
-    ...(isWeakerThanWanted ? ['<meta name="warren-isolation" content="weaker">'] : []),
+    ...(weakerIsolation
+      ? [
+          `<meta name="warren-isolation" content="${weakerIsolation.what}">`,
+          `<meta name="warren-isolation-weakness" content="${weakerIsolation.weakness}">`,
+        ]
+      : []),
     `<link rel="icon" type="image/svg+xml" href="${assets}/${icon}">`,
     `<link rel="stylesheet" href="${assets}/${style}">`,
     ...preloads.map((name) => `<link rel="modulepreload" href="${assets}/${name}">`),

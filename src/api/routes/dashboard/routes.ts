@@ -14,7 +14,7 @@ const types: Record<string, string> = {
 const AssetPath = Type.Object({ name: Type.String() })
 
 /** The dashboard's files need no credential: what they show is asked for with the reader's own key. */
-export function dashboardRoutes(app: Api, { openDashboard, domain, isWeakerThanWanted }: RouteContext): void {
+export function dashboardRoutes(app: Api, { openDashboard, domain, weakerIsolation }: RouteContext): void {
   const schema = { hide: true }
   app.get(
     '/dashboard/assets/:name',
@@ -32,7 +32,7 @@ export function dashboardRoutes(app: Api, { openDashboard, domain, isWeakerThanW
     return reply
       .type('text/html; charset=utf-8')
       .headers({ ...pageHeaders, 'content-security-policy': dashboardPolicy(domain) })
-      .send(dashboardPage(entry, { domain, isWeakerThanWanted }))
+      .send(dashboardPage(entry, { domain, weakerIsolation }))
   }
   app.get('/dashboard', { schema }, sendPage)
   // Each view has an address of its own, which the page reads.

@@ -1,9 +1,9 @@
 import type { MachineGpus } from '../device/gpus.ts'
 import type { AgentProgram } from '../runtime/agent-program.ts'
-import type { Isolation } from '../runtime/runtime-flavour.ts'
+import type { OciIsolation } from '../runtime/runtime-flavour.ts'
 
 export type OciDriverOptions = {
-  isolation: Isolation
+  isolation: OciIsolation
   /** The program of the runtime that belongs to the isolation: runsc or runc. */
   runtimeBinary: string
   dataFolder: string

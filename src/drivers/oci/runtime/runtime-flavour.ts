@@ -12,11 +12,11 @@ import type { RuntimeName, SandboxRecord } from '../record/records.ts'
 import type { AgentProgram } from './agent-program.ts'
 
 /** The two kinds of isolation, as operators and users know them. */
-export type Isolation = 'gvisor' | 'container'
+export type OciIsolation = 'gvisor' | 'container'
 
 export type RuntimeFlavour = {
   readonly runtime: RuntimeName
-  readonly isolation: Isolation
+  readonly isolation: OciIsolation
   /** The runtime can write a sandbox's memory to disk and restore it, and can pause the sandbox for that. */
   readonly keepsMemory: boolean
   /** The runtime has several platforms. Warren measures them and takes the best. */

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freeNetwork } from '../../../../test/support/leftovers.ts'
 import { testMachine } from '../../../../test/support/test-machine.ts'
+import { installedProgram } from '../../../app/isolation/isolation-runtime.ts'
 import type { DriverHandle, SandboxSpec } from '../../../core/ports/driver.ts'
 import { delay } from '../../../lib/clock.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
@@ -71,8 +72,10 @@ export async function openOciBench(
   changes: Partial<OciDriverOptions> = {},
 ): Promise<OciBench> {
   const machine = await testMachine()
-  const runtimeBinary = machine.runtimes[runtime]
-  if (!runtimeBinary) throw new Error(`${runtime} is not here: ${machine.runtimes.runscMissing}`)
+  const { isolation } = flavourOf({ runtime })
+  const runtimeBinary = installedProgram(machine.runtimes[isolation])
+  if (!runtimeBinary)
+    throw new Error(`${runtime} is not here: ${JSON.stringify(machine.runtimes[isolation])}`)
   await freeNetwork(changes.subnet ?? subnet)
   const folder = await mkdtemp(join(tmpdir(), 'warren-driver-'))
   const agentFolder = join(folder, 'agent')
@@ -81,7 +84,7 @@ export async function openOciBench(
   await writeFile(join(agentFolder, 'agent.pl'), standInAgent)
   const dataFolder = join(folder, 'data')
   const options: OciDriverOptions = {
-    isolation: flavourOf({ runtime }).isolation,
+    isolation,
     runtimeBinary,
     dataFolder,
     instance: instanceOf(dataFolder),

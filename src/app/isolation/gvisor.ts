@@ -1,0 +1,74 @@
+/** Sandboxes under gVisor, started by runsc. */
+import { findPlatformChoice } from '../../drivers/oci/machine/platform.ts'
+import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
+import { candidatePlatforms } from '../../drivers/oci/runtime/platforms.ts'
+import { runCommand } from '../../lib/run-command.ts'
+import { type Finding, fail, ok, warn } from '../doctor/finding.ts'
+import { findOlderRunsc, findRunsc, installRunsc } from '../setup/gvisor.ts'
+import {
+  type ExaminedSettings,
+  type IsolationRuntime,
+  type RuntimeFolders,
+  runtimeFolders,
+} from './isolation-runtime.ts'
+import { lastWords, startSomething } from './start-something.ts'
+
+const findOwn = ({ runtimes, cache }: RuntimeFolders) => findRunsc(runtimes) ?? findRunsc(cache)
+const find = (folders: RuntimeFolders) => findOwn(folders) ?? findOlderRunsc(folders.runtimes)
+
+export const gvisorRuntime: IsolationRuntime = {
+  async install({ runtimes, cache }, progress) {
+    const runsc = await installRunsc(runtimes, cache, progress)
+    return 'path' in runsc ? { program: runsc.path } : runsc
+  },
+  find,
+  createDriver: (runtimeBinary, parts) => createOciDriver({ ...parts, isolation: 'gvisor', runtimeBinary }),
+  examine,
+  async gpuDrivers(runsc) {
+    const { stdout } = await runCommand(runsc, ['nvproxy', 'list-supported-drivers'], { timeoutMs: 10_000 })
+    return stdout.split('\n').filter((line) => /^\d/.test(line))
+  },
+}
+
+async function examine(settings: ExaminedSettings, isRequired: boolean): Promise<Finding> {
+  const folders = runtimeFolders(settings)
+  const runsc = find(folders)
+  if (!runsc) {
+    return warn(
+      "not installed: sandboxes are plain containers, which isolate less: all of them share this machine's kernel",
+      '`npm start` builds it. It needs network once: for Go, unless that is here, and for the sources of gVisor.',
+    )
+  }
+  const { platforms, why } = await platformsToTry(settings, runsc)
+  const refusals: string[] = []
+  for (const platform of platforms) {
+    try {
+      await startSomething(runsc, ['--network=none', `--platform=${platform}`])
+      const works = `${runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`
+      if (findOwn(folders)) return ok(works)
+      return warn(
+        `${works}; it is the build of an earlier Warren`,
+        'Start Warren with network to get its own.',
+      )
+    } catch (error) {
+      refusals.push(`${platform}: ${lastWords(error)}`)
+    }
+  }
+  return (isRequired ? fail : warn)(
+    `does not work here: ${refusals.join('; ')}. Plain containers isolate less`,
+    'WARREN_ISOLATION=container accepts plain containers.',
+  )
+}
+
+/** The platform for new sandboxes, or those that the first start will measure. */
+async function platformsToTry(
+  { gvisorPlatform, dataDir }: ExaminedSettings,
+  runsc: string,
+): Promise<{ platforms: readonly string[]; why: string }> {
+  if (gvisorPlatform !== 'auto') {
+    return { platforms: [gvisorPlatform], why: 'as WARREN_GVISOR_PLATFORM says' }
+  }
+  const choice = await findPlatformChoice(dataDir, runsc)
+  if (choice) return { platforms: [choice.platform], why: `the cheapest here (${choice.why})` }
+  return { platforms: candidatePlatforms(), why: 'and the first start measures which one is best' }
+}
