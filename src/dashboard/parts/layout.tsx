@@ -133,7 +133,7 @@ export function Table<T>(props: {
           {rows.map((row) => (
             <tr key={keyOf(row)}>
               {columns.map((column) => (
-                <td key={column.name} class={classOf(column)}>
+                <td key={column.name} class={classOf(column)} data-name={column.name}>
                   {column.cell(row)}
                 </td>
               ))}
