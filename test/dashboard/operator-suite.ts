@@ -4,6 +4,8 @@ import { it } from 'node:test'
 import type { Node } from '../../src/contract/rest/node.ts'
 import type { PruneReport } from '../../src/contract/rest/prune.ts'
 import type { QuarantineEntry } from '../../src/contract/rest/quarantine.ts'
+import type { SharesReport } from '../../src/contract/rest/shares.ts'
+import type { Warren } from '../support/warren.ts'
 import { logIn } from './browser.ts'
 import type { DashboardFixture } from './fixture.ts'
 import { hostile } from './scene.ts'
@@ -22,6 +24,72 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await operator.getByRole('table').first().waitFor()
     await operator.getByRole('link', { name: 'Team', exact: true }).click()
     await operator.getByRole('button', { name: 'New team' }).waitFor()
+    await other.close()
+  })
+
+  it('shows the operator what each team uses of the machine, who is above its share, and whom a guard touched and why', async () => {
+    const { warren, scene, openPage } = dashboard
+    const { context: other, page: operator } = await openPage()
+    let change = (report: SharesReport): SharesReport => report
+    await operator.route(/\/admin\/shares$/, async (route) =>
+      route.fulfill({ json: change((await (await route.fetch()).json()) as SharesReport) }),
+    )
+    await logIn(operator, warren.url, warren.adminToken)
+    const { sandboxId } = scene.busy
+    const listed = await warren.api('/admin/shares', { key: null, headers: operatorHeaders(warren) })
+    const { nodes } = (await listed.json()) as SharesReport
+    const teamID = nodes[0]!.memory.teams[0]!.teamID
+    const mebibytes = (count: number) => count * 1024 ** 2
+    const use = { teamID, fairBytes: mebibytes(700), aboveBytes: 0 }
+    // The machine of this test has enough of everything: what it would show with less is made up.
+    change = ({ nodes: [first] }) => ({
+      nodes: [
+        {
+          ...first!,
+          memory: {
+            freeBytes: mebibytes(300),
+            startBytes: mebibytes(512),
+            teams: [{ ...use, usedBytes: mebibytes(1331), aboveBytes: mebibytes(600) }],
+          },
+          disk: { ...first!.disk, teams: [{ ...use, usedBytes: mebibytes(900) }] },
+          frozen: [{ sandboxID: sandboxId, teamID, guard: 'memory', since: new Date(1e12).toISOString() }],
+          acts: [
+            {
+              ...{
+                guard: 'memory',
+                act: 'frozen',
+                sandboxID: sandboxId,
+                teamID,
+                why: `Too little ${hostile}`,
+              },
+              ...{ firstAt: new Date(1e12).toISOString(), lastAt: new Date(1e12).toISOString(), count: 3 },
+            },
+          ],
+        },
+      ],
+      missingNodes: ['a-node-that-is-silent'],
+    })
+    await operator.getByRole('link', { name: 'Shares' }).click()
+    await operator.getByText('The node a-node-that- does not answer').waitFor()
+    const row = operator.getByRole('region', { name: 'Shares of the teams' }).getByRole('row').nth(1)
+    await row.getByText('1.3 GiB, above 700 MiB').waitFor()
+    await row.getByText('900 MiB, above 700 MiB').waitFor()
+    await row.getByText('600 MiB of memory').waitFor()
+    const acts = operator.getByRole('list', { name: 'Acts of the guards' }).getByRole('listitem')
+    await acts.getByText(`Too little ${hostile}`).waitFor()
+    await acts.getByText('3 times').waitFor()
+    // As it is, and with nobody at all.
+    change = ({ nodes: [first] }) => ({ nodes: [{ ...first!, acts: [] }] })
+    await operator.getByRole('region', { name: 'Frozen sandboxes' }).getByRole('link').click()
+    await operator.getByRole('heading', { name: sandboxId }).waitFor()
+    await operator.getByRole('link', { name: 'Shares' }).click()
+    await operator.getByText('The guards touched nobody').waitFor()
+    await row.getByText(' of ').first().waitFor()
+    const nothing = { freeBytes: mebibytes(300), startBytes: 0, teams: [] }
+    change = ({ nodes: [first] }) => ({ nodes: [{ ...first!, memory: nothing, disk: nothing }] })
+    await operator.reload()
+    await operator.getByText('No team uses anything here').waitFor()
+    await operator.getByText('No guard watches it').first().waitFor()
     await other.close()
   })
 
@@ -75,7 +143,7 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await operator.getByRole('button', { name: 'Prune' }).click()
     await operator.getByRole('dialog').getByText('3 cached build steps').waitFor()
     await operator.getByRole('dialog').getByRole('button', { name: 'Prune' }).click()
-    await operator.getByText('2.0 GB are freed.').waitFor()
+    await operator.getByText('2.0 GiB are freed.').waitFor()
     assert.deepEqual(pruned, ['{"dryRun":true}', '{"dryRun":false}'])
     await other.close()
   })
@@ -87,6 +155,8 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     since: new Date(1e12).toISOString(),
     deletedAt: new Date(3e12).toISOString(),
   }
+
+  const operatorHeaders = (warren: Warren) => ({ 'X-Admin-Token': warren.adminToken })
 
   const freed = { count: 0, bytes: 0 }
 

@@ -92,7 +92,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
       ...['volumes', `volumes/${volumeID}`, 'secrets', 'webhooks', `webhooks/${webhookID}`, 'keys', 'team'],
     ]
     await readAll(warren.apiKey, views)
-    await readAll(warren.adminToken, ['machine', 'team'])
+    await readAll(warren.adminToken, ['machine', 'shares', 'team'])
   })
 
   it('has documentation that is searched and copied from, in both themes and on a phone', async () => {

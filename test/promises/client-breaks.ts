@@ -194,4 +194,13 @@ export const clientBreaks: Break[] = [
     file: 'test/e2e/quarantine.test.ts',
     title: 'stays in quarantine for days, and is given back with its memory and files',
   },
+  {
+    name: 'acts of guards in the dashboard',
+    fault: 'The dashboard keeps from the operator what the guards did.',
+    edits: [{ file: 'src/dashboard/views/shares.tsx', from: 'acts={node.acts}', to: 'acts={[]}' }],
+    file: 'test/dashboard/operator-suite.ts',
+    run: 'test/e2e/dashboard.test.ts',
+    title:
+      'shows the operator what each team uses of the machine, who is above its share, and whom a guard touched and why',
+  },
 ]

@@ -18,6 +18,7 @@ const pages = ['README.md', 'docs/security.md']
 const promising = [
   'Who may do what',
   'What each isolation protects from',
+  'What teams on one machine are promised',
   'GPUs',
   'What a container can still learn of the machine',
   'What root inside can do to its own agent',

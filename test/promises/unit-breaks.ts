@@ -30,6 +30,39 @@ export const unitBreaks: Break[] = [
       'is full because of a team that has stopped to write: who writes little goes on, creates and pauses',
   },
   {
+    name: 'allocations of other teams',
+    fault: 'A team gets no part of a machine that other teams have allocated.',
+    edits: [
+      {
+        file: 'src/core/sandbox/capacity/admission.ts',
+        from: 'parts.own[key] + request[key] > limits[key] / parts.teams',
+        to: 'parts.own[key] + request[key] > 0',
+      },
+    ],
+    file: 'src/core/sandbox/capacity/admission.test.ts',
+    title: 'does not let promises of one team lock out another, up to an equal part for each',
+  },
+  {
+    name: 'starts in memory of other teams',
+    fault: 'A team below its share waits for memory as the others do.',
+    edits: [
+      {
+        file: 'src/core/sandbox/capacity/admission.ts',
+        from: 'Math.min(settings.minFreeMemoryMB, ownMinimumMB ?? Number.POSITIVE_INFINITY)',
+        to: 'settings.minFreeMemoryMB',
+      },
+    ],
+    file: 'src/core/sandbox/capacity/admission.test.ts',
+    title: 'lets a team start that uses less memory than its part, when others have to wait for memory',
+  },
+  {
+    name: 'acts of guards on the command line',
+    fault: 'The command line keeps from the operator what the guards did.',
+    edits: [{ file: 'src/cli/team-shares.ts', from: 'acts.slice(0, mostActs)', to: 'acts.slice(0, 0)' }],
+    file: 'src/cli/team-shares.test.ts',
+    title: 'team shares tells who uses what, who is frozen, and what the guards did',
+  },
+  {
     name: 'open route',
     fault: 'One route of the API answers without a key.',
     edits: [

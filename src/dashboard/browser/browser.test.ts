@@ -7,7 +7,7 @@ import {
   ago,
   bytes,
   duration,
-  megabytes,
+  mebibytes,
   permissions,
   plainText,
   quantile,
@@ -19,6 +19,7 @@ import { emptyTemplateForm, templateRequests } from './new-template.ts'
 import { parseLines, parsePairs } from './pairs.ts'
 import { parseListening, parseProcesses } from './proc-text.ts'
 import { matches, rank } from './search.ts'
+import { teamShares } from './team-shares.ts'
 import { thinned } from './thin.ts'
 import { rowsInSight } from './virtual-rows.ts'
 
@@ -27,12 +28,12 @@ describe('figures', () => {
     assert.deepEqual([0, 900, 1536, 10 * 1024 ** 3, Number.NaN].map(bytes), [
       '0 B',
       '900 B',
-      '1.5 KB',
-      '10.0 GB',
+      '1.5 KiB',
+      '10.0 GiB',
       '0 B',
     ])
-    assert.deepEqual([512, 1024, 1536].map(megabytes), ['512 MB', '1 GB', '1.5 GB'])
-    assert.deepEqual([sizeOf(2, 1024), sizeOf(0, 0)], ['2 CPU, 1 GB', '–'])
+    assert.deepEqual([512, 1024, 1536].map(mebibytes), ['512 MiB', '1 GiB', '1.5 GiB'])
+    assert.deepEqual([sizeOf(2, 1024), sizeOf(0, 0)], ['2 CPU, 1 GiB', '–'])
     assert.deepEqual([0, 59_000, 3_605_000, 90_000_000, -5].map(duration), ['0s', '59s', '1h', '1d 1h', '0s'])
     assert.equal(ago(1000, 3_700_000), '1h ago')
     assert.equal(permissions(0o755, 'directory'), 'drwxr-xr-x')
@@ -243,5 +244,30 @@ describe('the form of a new template', () => {
     ] as const) {
       assert.throws(() => templateRequests({ ...pasted, dockerfile: text }), problem)
     }
+  })
+})
+
+describe('the shares of teams', () => {
+  const share = (teamID: string, usedBytes: number, aboveBytes = 0) => ({
+    teamID,
+    usedBytes,
+    fairBytes: 10,
+    aboveBytes,
+  })
+  const resource = (...teams: ReturnType<typeof share>[]) => ({ freeBytes: 1, startBytes: 1, teams })
+
+  it('are one row for memory and disk, and who has to give back comes first, then who uses most', () => {
+    const rows = teamShares({
+      memory: resource(share('large', 9), share('small', 2)),
+      disk: resource(share('small', 30, 20), share('stopped', 5)),
+    })
+    assert.deepEqual(
+      rows.map(({ teamID, memory, disk }) => [teamID, memory?.usedBytes, disk?.usedBytes]),
+      [
+        ['small', 2, 30],
+        ['large', 9, undefined],
+        ['stopped', undefined, 5],
+      ],
+    )
   })
 })

@@ -1,6 +1,7 @@
 /** How figures and times are written. Pure, so that a test can hold it. */
 
-const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB']
+/** Each is 1,024 of the one before, as in the settings and in what the server says. */
+const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 
 export function bytes(count: number): string {
   if (!Number.isFinite(count) || count <= 0) return '0 B'
@@ -9,12 +10,12 @@ export function bytes(count: number): string {
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`
 }
 
-/** A size that somebody chose: `1 GB`, not `1.0 GB`. */
-export const megabytes = (count: number): string => bytes(count * 1024 ** 2).replace('.0 ', ' ')
+/** A size that somebody chose, in MiB: `1 GiB`, not `1.0 GiB`. */
+export const mebibytes = (count: number): string => bytes(count * 1024 ** 2).replace('.0 ', ' ')
 
 /** The size of a template's sandboxes; a dash if no build of the template has succeeded. */
 export const sizeOf = (cpuCount: number, memoryMB: number): string =>
-  cpuCount === 0 ? '–' : `${cpuCount} CPU, ${megabytes(memoryMB)}`
+  cpuCount === 0 ? '–' : `${cpuCount} CPU, ${mebibytes(memoryMB)}`
 
 /** Follows a size. */
 export const gpusText = (count = 0): string =>

@@ -12,6 +12,7 @@ const tones: Record<string, Tone> = {
   waiting: 'calm',
   pending: 'calm',
   off: 'calm',
+  continued: 'calm',
   private: 'calm',
   building: 'warn',
   warn: 'warn',
@@ -19,10 +20,13 @@ const tones: Record<string, Tone> = {
   draining: 'warn',
   retrying: 'warn',
   failing: 'warn',
+  frozen: 'warn',
+  refused: 'warn',
   error: 'bad',
   failed: 'bad',
   fail: 'bad',
   gone: 'bad',
+  ended: 'bad',
   unhealthy: 'bad',
 }
 

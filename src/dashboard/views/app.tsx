@@ -16,6 +16,7 @@ import { MachineView } from './machine.tsx'
 import { SandboxView } from './sandbox/sandbox.tsx'
 import { SandboxesView } from './sandboxes.tsx'
 import { SecretsView } from './secrets.tsx'
+import { SharesView } from './shares.tsx'
 import { Shell } from './shell.tsx'
 import { SnapshotsView } from './snapshots.tsx'
 import { TeamView } from './team.tsx'
@@ -76,6 +77,8 @@ function viewOf({ segments: [noun = 'sandboxes', id, tab], query }: ViewAddress)
       return <KeysView />
     case 'team':
       return <TeamView />
+    case 'shares':
+      return <SharesView />
     case 'machine':
       return <MachineView />
     default:

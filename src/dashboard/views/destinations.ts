@@ -2,9 +2,10 @@
 import { isAdmin } from '../browser/session.ts'
 import type { IconName } from '../parts/icon.tsx'
 
-export type ViewLink = { noun: string; text: string; icon: IconName }
+export type ViewLink = { noun: string; text: string; icon: IconName; operatorOnly?: boolean }
+type Group = readonly [name: string, items: readonly ViewLink[]]
 
-export const destinations: readonly (readonly [group: string, items: readonly ViewLink[]])[] = [
+const destinations: readonly Group[] = [
   ['', [{ noun: 'sandboxes', text: 'Sandboxes', icon: 'box' }]],
   [
     'Build',
@@ -26,10 +27,13 @@ export const destinations: readonly (readonly [group: string, items: readonly Vi
     'Operate',
     [
       { noun: 'team', text: 'Team', icon: 'users' },
-      { noun: 'machine', text: 'Machine', icon: 'server' },
+      { noun: 'shares', text: 'Shares', icon: 'scale', operatorOnly: true },
+      { noun: 'machine', text: 'Machine', icon: 'server', operatorOnly: true },
     ],
   ],
 ]
 
-export const visibleDestinations = (): ViewLink[] =>
-  destinations.flatMap(([, items]) => items).filter(({ noun }) => noun !== 'machine' || isAdmin())
+export const visibleGroups = (): Group[] =>
+  destinations.map(([name, items]) => [name, items.filter((one) => !one.operatorOnly || isAdmin())])
+
+export const visibleDestinations = (): ViewLink[] => visibleGroups().flatMap(([, items]) => items)

@@ -30,7 +30,7 @@ export function LimitsDialog({ team, onClose }: { team: KnownTeam; onClose: () =
       <Field label="Sandboxes" kind="number" value={sandboxes} onInput={setSandboxes} required autofocus />
       <Field label="CPUs" kind="number" value={cpu} onInput={setCPU} required />
       <Field
-        label="Memory in MB"
+        label="Memory in MiB"
         kind="number"
         value={memory}
         onInput={setMemory}

@@ -12,6 +12,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Card, Empty, Loaded, ViewHead } from '../parts/layout.tsx'
 import { Checks } from './checks.tsx'
 import { Nodes } from './nodes.tsx'
+import { OperatorOnly } from './operator-only.tsx'
 import { offerPrune } from './prune.ts'
 import { Quarantine } from './quarantine.tsx'
 
@@ -19,17 +20,7 @@ const everyMs = 4000
 const quarantineEveryMs = 30_000
 
 export function MachineView() {
-  if (!isAdmin()) {
-    return (
-      <div class="view">
-        <ViewHead title="Machine" />
-        <Empty icon="server" title="Only the operator sees the machine">
-          <p>Log in with the admin token.</p>
-        </Empty>
-      </div>
-    )
-  }
-  return <Machine />
+  return isAdmin() ? <Machine /> : <OperatorOnly title="Machine" what="the machine" />
 }
 
 function Machine() {

@@ -65,7 +65,7 @@ export function NewTemplateDialog({ onClose }: { onClose: () => void }) {
           placeholder="as usual"
         />
         <Field
-          label="Memory in MB"
+          label="Memory in MiB"
           kind="number"
           value={form.memoryMB}
           onInput={set('memoryMB')}

@@ -3,12 +3,13 @@ import type { ForgottenNode, Node } from '../../contract/rest/node.ts'
 import { bytes, count, percent } from '../browser/format.ts'
 import { ask } from '../browser/rest.ts'
 import { Badge } from '../parts/badges.tsx'
+import { Bar } from '../parts/bar.tsx'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Card, Table } from '../parts/layout.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
-const shortID = (id: string): string => id.slice(0, 12)
+export const shortID = (id: string): string => id.slice(0, 12)
 
 export function Nodes({ nodes, onChange }: { nodes: readonly Node[]; onChange: () => Promise<void> }) {
   return (
@@ -121,18 +122,5 @@ function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
         </Button>
       )}
     </div>
-  )
-}
-
-const nearlyFull = 0.85
-
-function Bar({ part, text }: { part: number; text: string }) {
-  return (
-    <span class="bar">
-      <span class="figures">{text}</span>
-      <span class={`meter${part > nearlyFull ? ' full' : ''}`} aria-hidden="true">
-        <i style={{ width: `${Math.min(100, 100 * part)}%` }} />
-      </span>
-    </span>
   )
 }

@@ -9,7 +9,7 @@ import { Button } from '../parts/button.tsx'
 import { Select } from '../parts/fields.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { Brand } from './brand.tsx'
-import { destinations, visibleDestinations } from './destinations.ts'
+import { visibleDestinations, visibleGroups } from './destinations.ts'
 import { Palette } from './palette.tsx'
 import { WeakerIsolation } from './weaker-isolation.tsx'
 
@@ -108,17 +108,15 @@ function useMenuFocus(isOpen: boolean, close: () => void): RefObject<HTMLElement
 function Navigation({ current }: { current: string }) {
   return (
     <nav aria-label="Views">
-      {destinations.map(([group, items]) => (
+      {visibleGroups().map(([group, items]) => (
         <>
           {group !== '' && <h2>{group}</h2>}
-          {items
-            .filter(({ noun }) => noun !== 'machine' || isAdmin())
-            .map(({ noun, text, icon }) => (
-              <a key={noun} href={pathTo([noun])} aria-current={noun === current ? 'page' : undefined}>
-                <Icon name={icon} />
-                {text}
-              </a>
-            ))}
+          {items.map(({ noun, text, icon }) => (
+            <a key={noun} href={pathTo([noun])} aria-current={noun === current ? 'page' : undefined}>
+              <Icon name={icon} />
+              {text}
+            </a>
+          ))}
         </>
       ))}
     </nav>

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks'
-import { fullTime, megabytes } from '../browser/format.ts'
+import { fullTime, mebibytes } from '../browser/format.ts'
 import { useLive } from '../browser/live.ts'
 import { reloadTeams } from '../browser/log-in.ts'
 import { ask } from '../browser/rest.ts'
@@ -69,7 +69,7 @@ export function TeamTable({ teams }: { teams: readonly KnownTeam[] }) {
               name: 'Memory limit',
               end: true,
               wide: true,
-              cell: ({ limits }) => megabytes(limits?.maxMemoryMB ?? 0),
+              cell: ({ limits }) => mebibytes(limits?.maxMemoryMB ?? 0),
             },
             { name: 'Created', wide: true, cell: ({ createdAt }) => (createdAt ? fullTime(createdAt) : '') },
             {

@@ -1,7 +1,7 @@
 /** The limits and the usage of a team. */
 import { useMemo, useState } from 'preact/hooks'
 import type { ListedSandbox } from '../../contract/rest/sandbox.ts'
-import { count, megabytes } from '../browser/format.ts'
+import { count, mebibytes } from '../browser/format.ts'
 import { now, useLive } from '../browser/live.ts'
 import { reloadTeams } from '../browser/log-in.ts'
 import { ask, askAll } from '../browser/rest.ts'
@@ -123,10 +123,10 @@ function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: read
       <Figure name="CPUs allocated" value={String(cpu)} used={cpu} most={limits?.maxCPU} />
       <Figure
         name="Memory allocated"
-        value={megabytes(memory)}
+        value={mebibytes(memory)}
         used={memory}
         most={limits?.maxMemoryMB}
-        {...(limits && { of: megabytes(limits.maxMemoryMB) })}
+        {...(limits && { of: mebibytes(limits.maxMemoryMB) })}
       />
       <Figure name="Longest timeout" value={limits ? count(limits.maxLifetimeHours, 'hour') : '–'} />
     </div>

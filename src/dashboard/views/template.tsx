@@ -1,7 +1,7 @@
 /** One template: its builds with their logs and step times, and its tags. */
 import { useState } from 'preact/hooks'
 import type { Template, TemplateBuild } from '../../contract/rest/template.ts'
-import { ago, count, fullTime, gpusText, megabytes, shortDuration, sizeOf } from '../browser/format.ts'
+import { ago, count, fullTime, gpusText, mebibytes, shortDuration, sizeOf } from '../browser/format.ts'
 import { now, useLive, useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
@@ -118,7 +118,7 @@ function About({ template }: { template: WithBuilds }) {
           [
             'Size',
             canStart(template)
-              ? `${sizeOf(cpuCount, memoryMB)}, ${megabytes(diskSizeMB)} disk${gpusText(gpuCount)}`
+              ? `${sizeOf(cpuCount, memoryMB)}, ${mebibytes(diskSizeMB)} disk${gpusText(gpuCount)}`
               : 'known after a build',
           ],
           [

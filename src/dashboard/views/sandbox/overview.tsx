@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'preact/hooks'
 import type { SandboxDetail, SandboxMetric } from '../../../contract/rest/sandbox.ts'
-import { bytes, fullTime, gpusText, megabytes, percent } from '../../browser/format.ts'
+import { bytes, fullTime, gpusText, mebibytes, percent } from '../../browser/format.ts'
 import { now, useLive } from '../../browser/live.ts'
 import { ask } from '../../browser/rest.ts'
 import { thinned } from '../../browser/thin.ts'
@@ -83,7 +83,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         series={memory}
         {...(last && { most: last.memTotal })}
         format={bytes}
-        note={`of ${megabytes(detail.memoryMB)}`}
+        note={`of ${mebibytes(detail.memoryMB)}`}
       />
       <Chart
         title="Disk"
@@ -91,7 +91,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         series={disk}
         {...(last && { most: last.diskTotal })}
         format={bytes}
-        note={`of ${last ? bytes(last.diskTotal) : megabytes(detail.diskSizeMB)}`}
+        note={`of ${last ? bytes(last.diskTotal) : mebibytes(detail.diskSizeMB)}`}
       />
     </div>
   )
@@ -105,7 +105,7 @@ function About({ detail }: { detail: SandboxDetail }) {
         ['Template', <span key="t">{detail.alias ?? detail.templateID}</span>],
         [
           'Size',
-          `${detail.cpuCount} CPU, ${megabytes(detail.memoryMB)}, ${megabytes(detail.diskSizeMB)} disk${gpusText(detail.gpuCount)}`,
+          `${detail.cpuCount} CPU, ${mebibytes(detail.memoryMB)}, ${mebibytes(detail.diskSizeMB)} disk${gpusText(detail.gpuCount)}`,
         ],
         ['Started', fullTime(detail.startedAt)],
         [
