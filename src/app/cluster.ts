@@ -1,7 +1,6 @@
 /** Makes this Warren a node of a cluster, if configured: membership, and forwarding of requests. */
 import type { IncomingMessage, ServerOptions } from 'node:http'
 import { BuildPlacer } from '../core/cluster/build-placer.ts'
-import type { Drainer } from '../core/cluster/drainer.ts'
 import { EveryNode } from '../core/cluster/every-node.ts'
 import { FileSearch } from '../core/cluster/file-search.ts'
 import { Membership } from '../core/cluster/membership.ts'
@@ -14,7 +13,6 @@ import { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { newUUID } from '../lib/ids.ts'
-import type { Log } from '../lib/log.ts'
 import type { RequestSource } from '../lib/request-source.ts'
 import { peerPort } from '../peers/address.ts'
 import { createAskNode } from '../peers/ask-node.ts'
@@ -32,9 +30,10 @@ import type { DataPaths, Node, Secrets } from './data-folder.ts'
 import type { Domain } from './domain.ts'
 import { listen } from './http-server.ts'
 import type { ChosenIsolation } from './isolation/choose-isolation.ts'
+import { clusterLoops, reconcileAtOnce } from './loops.ts'
 import { createLoadReader, readFacts } from './node-load.ts'
 import type { OpenedPorts } from './ports.ts'
-import { repeatEvery } from './repeat.ts'
+import { repeat } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 import { StartRefusal } from './start-refusal.ts'
 
@@ -102,8 +101,6 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   })
   closers.add('the node', () => membership.leave())
   closers.add('signs of life', membership.keepAlive())
-  const fitPool = () => domain.warm.setDraining(membership.isDraining)
-  closers.add('the pool of a draining node', repeatEvery(renewEveryMs, 'empty the warm pool', log, fitPool))
   startForgetting(parts, membership, closers)
   const reachability = new Reachability(clock, ({ nodeID: peerID, why }) => {
     log.warn(
@@ -114,8 +111,12 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   const connections = new PeerConnections(identity, reachability)
   closers.add('connections to peers', async () => connections.close())
   const peers = new PeerWatch({ membership, connections, reachability })
-  const retry = () => peers.retry()
-  closers.add('trying peers', repeatEvery(renewEveryMs, 'reach nodes that could not be reached', log, retry))
+  const retry = {
+    job: 'reach nodes that could not be reached',
+    pauseMs: renewEveryMs,
+    work: () => peers.retry(),
+  }
+  closers.add('trying peers', repeat(retry, ports))
   const { drainer, router, takeOffered, whyUnfit } = joinClusterDomain({
     ports,
     domain,
@@ -123,7 +124,9 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     handOver: createHandOver(connections),
     askWhyUnfit: createAskWhyUnfit(connections),
   })
-  if (drainer) startDraining(drainer, parts, closers)
+  for (const loop of clusterLoops(membership, domain, drainer))
+    closers.add(`the job '${loop.job}'`, repeat(loop, ports))
+  if (drainer) closers.add('moving sandboxes off this node', async () => drainer.close())
   const held = new HeldRequests({ look: (peerID) => peers.look(peerID), clock })
   const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
   const placer = new Placer({
@@ -165,16 +168,6 @@ async function restoreBase({ base, stores, clock }: OpenedPorts): Promise<void> 
   await stores.templates.moveBuild(base.buildID, ['error'], 'ready', { reason: null, updatedAt, finishedAt })
 }
 
-/** Ends the sandboxes of a forgotten node now, which otherwise waits for the next round of the job. */
-async function reconcileAtOnce({ reconciler, volumes }: Domain, log: Log): Promise<void> {
-  try {
-    await reconciler.run()
-    await volumes.reconcile()
-  } catch (error) {
-    log.warn({ err: error }, 'The node could not end its sandboxes at once; the next round tries again.')
-  }
-}
-
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {
   const { forgetNodesAfterMinutes } = config
   if (forgetNodesAfterMinutes === null) return
@@ -186,16 +179,8 @@ function startForgetting({ config, ports }: ClusterParts, membership: Membership
     membership,
     afterMs: forgetNodesAfterMinutes * 60_000,
   })
-  const run = () => forgetter.run()
-  closers.add('forgetting nodes', repeatEvery(forgetEveryMs, 'forget nodes', ports.log, run))
-}
-
-function startDraining(drainer: Drainer, { ports: { log } }: ClusterParts, closers: Closers): void {
-  const stop = repeatEvery(renewEveryMs, 'move sandboxes off this node', log, () => drainer.run())
-  closers.add('moving sandboxes off this node', () => {
-    drainer.close()
-    return stop()
-  })
+  const forget = { job: 'forget nodes', pauseMs: forgetEveryMs, work: () => forgetter.run() }
+  closers.add('forgetting nodes', repeat(forget, ports))
 }
 
 /** Without a cluster, lists only this Warren as it is at that moment. */

@@ -1,20 +1,14 @@
-/** The periodic jobs of the server. */
+/** The periodic jobs of the server: the loops, and those that only look at what is there or remove what is old. */
 import { MetricsSampler, sampleEveryMs } from '../core/sandbox/monitoring/metrics.ts'
 import { teamSampleEveryMs } from '../core/team/metric.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
 import type { Domain } from './domain.ts'
+import { domainLoops, type Loop } from './loops.ts'
 import { shareBase } from './open-objects.ts'
 import type { OpenedPorts } from './ports.ts'
-import { repeatEvery } from './repeat.ts'
+import { repeat } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 
-const reconcileEveryMs = 60_000
-/**
- * New bytes are uploaded at once; this interval is for failed uploads, and for those that an earlier process
- * left.
- */
-const uploadEveryMs = 60_000
-const freeDiskEveryMs = 60_000
 const pruneEveryMs = 3_600_000
 /** Maximum delay before an event is sent to a webhook. */
 const sendEveryMs = 1000
@@ -29,8 +23,6 @@ const keepCacheMs = 30 * 24 * 3_600_000
 
 export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers): void {
   const { stores, driver, webhooks, clock, log } = ports
-  const repeat = (job: string, everyMs: number, work: () => Promise<unknown>) =>
-    closers.add(`the job '${job}'`, repeatEvery(everyMs, job, log, work))
   const sampler = new MetricsSampler({
     sandboxes: stores.sandboxes,
     metrics: stores.metrics,
@@ -38,36 +30,37 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
     clock,
     log,
   })
-  repeat('reconcile', reconcileEveryMs, () => domain.reconciler.run())
-  repeat('reconcile volumes', reconcileEveryMs, () => domain.volumes.reconcile())
-  repeat('reconcile builds', reconcileEveryMs, () => domain.builds.reconcile())
-  repeat('free disk space', freeDiskEveryMs, () => domain.diskSpace.free())
-  repeat('prune what is old', pruneEveryMs, () => pruneOld(domain, ports))
-  repeat('sample the use of teams', teamSampleEveryMs, () => domain.usage.sample())
-  repeat('sample metrics', sampleEveryMs, async () => {
+  const sample = async () => {
     // The rest of a full disk is for ending sandboxes, not for data that grows by itself.
     if (!domain.diskGuard.isCritical) await sampler.sample()
-  })
-  startUploads(domain, ports, closers, repeat)
+  }
+  const loops: Loop[] = [
+    ...domainLoops(domain, baseSharer(ports)),
+    { job: 'prune what is old', pauseMs: pruneEveryMs, work: () => pruneOld(domain, ports) },
+    { job: 'sample the use of teams', pauseMs: teamSampleEveryMs, work: () => domain.usage.sample() },
+    { job: 'sample metrics', pauseMs: sampleEveryMs, work: sample },
+  ]
+  for (const loop of loops) closers.add(`the job '${loop.job}'`, repeat(loop, ports))
+  const { objectStorage } = domain
+  if (objectStorage) {
+    closers.add('uploads', () => objectStorage.uploader.close())
+    objectStorage.uploader.nudge()
+  }
   closers.add('the webhooks', () => webhooks.dispatcher.close())
-  repeat('send events to webhooks', sendEveryMs, () => webhooks.dispatcher.run())
+  const send = {
+    job: 'send events to webhooks',
+    pauseMs: sendEveryMs,
+    work: () => webhooks.dispatcher.run(),
+  }
+  closers.add(`the job '${send.job}'`, repeat(send, ports))
 }
 
-function startUploads(
-  { objectStorage }: Domain,
-  { objectStorage: opened, base, baseRootFolder, stores }: OpenedPorts,
-  closers: Closers,
-  repeat: (job: string, everyMs: number, work: () => Promise<unknown>) => void,
-): void {
-  if (!objectStorage || !opened) return
-  let isBaseShared = false
-  repeat('bring bytes to the object store', uploadEveryMs, async () => {
-    await objectStorage.uploader.run()
-    if (!isBaseShared) isBaseShared = await shareBase(base, baseRootFolder, opened, stores)
-  })
-  repeat('sweep the object store', pruneEveryMs, () => objectStorage.sweeper.run())
-  closers.add('uploads', () => objectStorage.uploader.close())
-  objectStorage.uploader.nudge()
+/** Uploads the base template until it is there. */
+function baseSharer({ objectStorage, base, baseRootFolder, stores }: OpenedPorts): () => Promise<void> {
+  let isShared = false
+  return async () => {
+    if (objectStorage && !isShared) isShared = await shareBase(base, baseRootFolder, objectStorage, stores)
+  }
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {

@@ -24,7 +24,7 @@ import type { Domain } from './domain.ts'
 import { closeGently, createListener } from './http-server.ts'
 import type { OpenedPorts } from './ports.ts'
 import { projectFolder } from './project-folder.ts'
-import { repeatEvery } from './repeat.ts'
+import { repeat } from './repeat.ts'
 import type { Closers } from './shutdown.ts'
 import { addConnectionGauges } from './telemetry/connection-gauges.ts'
 import { countRequests } from './telemetry/requests.ts'
@@ -167,10 +167,12 @@ function openListener(
   const problem = certificateProblem(pair.cert, domain ?? '', clock.now())
   if (problem) log.warn({ file: files.cert }, problem)
   const watch = new TlsWatch({ files, use: listener.useCertificate, log })
-  closers.add(
-    'watching the certificate',
-    repeatEvery(lookAtCertificateEveryMs, 'look at the certificate', log, () => watch.check()),
-  )
+  const look = {
+    job: 'look at the certificate',
+    pauseMs: lookAtCertificateEveryMs,
+    work: () => watch.check(),
+  }
+  closers.add('watching the certificate', repeat(look, { clock, log }))
   return listener
 }
 

@@ -19,14 +19,15 @@ import {
   type ServerFile,
   saveServerFile,
 } from './data-folder.ts'
-import { type Domain, joinDomain } from './domain.ts'
+import { joinDomain } from './domain.ts'
 import type { DomainSettings } from './domain-ports.ts'
 import { ensureFirstTeam } from './first-team.ts'
 import type { ChosenIsolation } from './isolation/choose-isolation.ts'
 import { startJobs } from './jobs.ts'
 import { listen, type OpenedDoors } from './listen.ts'
+import { repair } from './loops.ts'
 import { createMachineReport } from './machine-report.ts'
-import { type OpenedPorts, openPorts } from './ports.ts'
+import { openPorts } from './ports.ts'
 import { RecentProblems } from './recent-problems.ts'
 import { createSharesReport } from './shares-report.ts'
 import { Closers } from './shutdown.ts'
@@ -81,7 +82,8 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const cluster = await joinCluster(clusterParts, closers)
     const credentials = await ensureFirstTeam(domain.teams, paths)
     closers.add('watching exits', domain.reconciler.watchExits())
-    await repair(domain, ports)
+    const { base, endedForSpace } = ports
+    await repair(domain, { base, endedForSpace, guards: [domain.diskGuard, domain.memoryGuard] })
     startJobs(domain, ports, closers)
     const machine = createMachineReport({
       stores: ports.stores,
@@ -136,20 +138,6 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
     maxBuildLogBytes: (config.logsPerSandboxMB * mebibyte) / 2,
     volumes: { perTeam: config.volumesPerTeam, sizeMB: config.volumeMB },
   }
-}
-
-/** Finishes or undoes the unfinished operations of an earlier process, before the first request is served. */
-async function repair(domain: Domain, { base, endedForSpace }: OpenedPorts): Promise<void> {
-  for (const sandboxID of endedForSpace) await domain.service.endRunning(sandboxID, 'disk_full')
-  // The guards look before the reconciler runs, which would otherwise thaw sandboxes that must stay frozen.
-  for (const guard of [domain.diskGuard, domain.memoryGuard]) {
-    await guard.look()
-    guard.start()
-  }
-  await domain.builds.reconcile()
-  await domain.reconciler.run()
-  await domain.volumes.reconcile()
-  domain.warm.keep(base)
 }
 
 function serverFile(url: string, config: Config, startedAt: number): ServerFile {

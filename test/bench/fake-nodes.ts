@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import type { Kysely, KyselyPlugin, RawBuilder } from 'kysely'
 import { joinClusterDomain } from '../../src/app/cluster-domain.ts'
 import { joinDomain } from '../../src/app/domain.ts'
-import { repeatEvery } from '../../src/app/repeat.ts'
+import { repeat } from '../../src/app/repeat.ts'
 import type { Forwarder, NeededRoom } from '../../src/core/cluster/forwarder.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { type NodeFacts, type NodeLoad, renewEveryMs } from '../../src/core/cluster/node.ts'
@@ -120,8 +120,8 @@ export class FakeNodes {
     const log = { ...silentLog, error: (_: object, message: string) => void this.failures.push(message) }
     this.nodes.forEach(({ membership }, at) => {
       const renew = () => asker.run('signs of life', () => membership.renew())
-      const begin = () =>
-        void this.#repeats.push(repeatEvery(renewEveryMs, 'give a sign of life', log, renew))
+      const loop = { job: 'give a sign of life', pauseMs: renewEveryMs, work: renew }
+      const begin = () => void this.#repeats.push(repeat(loop, { clock: systemClock, log }))
       this.#timers.push(setTimeout(begin, (at * renewEveryMs) / this.nodes.length))
     })
   }

@@ -181,6 +181,7 @@ function finish({ simulation, ask }: Asked, words: string): boolean {
   const { ledger } = simulation
   const isHeard = ledger.underway.delete(ask)
   ask.answeredMs ??= simulation.time.elapsedMs
+  if (isHeard) ask.wasHeard = true
   if (!isHeard && !ledger.unheard.delete(ask)) return false
   if (isHeard) simulation.note(() => `client ${ask.client}: #${ask.number} ${ask.verb} ${words}`)
   const entry = ask.sandboxID === undefined ? undefined : ledger.entries.get(ask.sandboxID)

@@ -13,9 +13,11 @@ export type Ask = Request & {
   /** Its door chooses the node, and goes on with another one if that one dies or cannot be reached any more. */
   isPlaced?: boolean
   onCut?: () => void
-  /** In elapsed milliseconds; `answeredMs` is unset while nobody has heard. */
+  /** In elapsed milliseconds; `answeredMs` is unset until there is an answer. */
   askedMs: number
   answeredMs?: number
+  /** The client has its answer: nobody died on the way. */
+  wasHeard?: boolean
   sandboxID: string | undefined
   /** The snapshot that it deletes from the quarantine. */
   discards?: string

@@ -171,6 +171,8 @@ export type Plan = {
   heldMethods: readonly string[] | undefined
   /** How long each snapshot takes. */
   slowSnapshotsMs: number
+  /** How long each end of a sandbox takes. */
+  slowStopsMs: number
   /** Time moves only while nothing else can go on, and then to the next timer. */
   keepsTime: boolean
   hasVolumes: boolean
@@ -283,6 +285,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     haste: random.pick([0.02, 0.1, 0.4]),
     holdsReads: 0,
     slowSnapshotsMs: 0,
+    slowStopsMs: 0,
     keepsTime: false,
     hasVolumes: false,
     hasBuilds: false,

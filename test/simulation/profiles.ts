@@ -207,6 +207,8 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.faults.store = random.chance(0.5) ? {} : { fails: 0.02, 'answer-lost': 0.02 }
       plan.faults.driver = {}
       plan.snapshotMemory = true
+      // The pool of a draining node takes long to empty.
+      if (random.chance(0.2)) Object.assign(plan, { slowStopsMs: 20_000, warmSandboxes: 2 })
       inPhases(plan, random, { mishap: 2000 })
       // What else happens meets the moves, which begin when the node sees that it is to be drained.
       for (const action of plan.actions) {
@@ -243,7 +245,7 @@ export const profiles: Record<ProfileName, Profile> = {
     },
   },
   quarantine: {
-    verbs: { create: 6, pause: 8, write: 1, 'recover a snapshot': 8, 'discard a snapshot': 6 },
+    verbs: { create: 4, pause: 6, write: 1, 'recover a snapshot': 10, 'discard a snapshot': 10 },
     requests: [14, 30],
     clients: [3, 6],
     timeoutsMs: lasting,

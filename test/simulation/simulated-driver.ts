@@ -22,7 +22,7 @@ export type SimulatedDriverParts = {
 
 export function newSimulatedDriver(parts: SimulatedDriverParts): FakeDriver {
   const { process, world, plan, calls, starting, isWatchingExits, onStarted, onExitTold } = parts
-  const { snapshotMemory, slowSnapshotsMs, arrivalMs } = plan
+  const { snapshotMemory, slowSnapshotsMs, slowStopsMs, arrivalMs } = plan
   const arriving = arrivalMs === undefined ? undefined : new ArrivingDriver({ world })
   const driver = arriving ?? new FakeDriver({ world, snapshotMemory })
   driver.trustsRecord = parts.trustsRecord
@@ -34,7 +34,7 @@ export function newSimulatedDriver(parts: SimulatedDriverParts): FakeDriver {
     starting.add(sandboxID)
     await parkOrFail().finally(() => starting.delete(sandboxID))
   }
-  driver.beforeStopped = park
+  driver.beforeStopped = slowStopsMs ? () => calls.park(process, slowStopsMs) : park
   if (arriving) arriving.beforeFilled = (signal) => calls.park(process, arrivalMs, signal)
   const onExit = driver.onExit.bind(driver)
   driver.onExit = (listener) => {

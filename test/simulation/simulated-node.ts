@@ -1,15 +1,17 @@
 /** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
 
 import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-domain.ts'
-import { joinDomain } from '../../src/app/domain.ts'
+import { type Domain, joinDomain } from '../../src/app/domain.ts'
+import { type Loop, reconcileAtOnce, repair } from '../../src/app/loops.ts'
+import { repeat } from '../../src/app/repeat.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { newNodeRunID } from '../../src/core/cluster/node.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
+import type { TemplateBuild } from '../../src/core/template/template.ts'
 import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
-import { allDone } from '../../src/lib/all-done.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
@@ -25,6 +27,7 @@ import { newSimulatedAgent } from './simulated-agent.ts'
 import { newSimulatedBuilder } from './simulated-builds.ts'
 import type { SimulatedDisks } from './simulated-disks.ts'
 import { newSimulatedDriver } from './simulated-driver.ts'
+import { beginnerOf, loopsOf, signOfLifeEveryMs, slowGuard } from './simulated-loops.ts'
 import { minFreeMemoryMB, SimulatedMemory } from './simulated-memory.ts'
 import { joinSimulatedStore } from './simulated-object-storage.ts'
 import type { SimulatedPacks } from './simulated-packs.ts'
@@ -32,17 +35,7 @@ import { ProcessClock, type SimulatedTime, WallClock } from './simulated-time.ts
 import { joinSimulatedWebhooks, type SimulatedReceivers } from './simulated-webhooks.ts'
 import type { WebhookWatch } from './webhook-watch.ts'
 
-const reconcileEveryMs = 60_000
 const bootRetryMs = 1000
-/** Less often than a real node, so that a history does not consist of looks at what is due. */
-const sendEveryMs = 5000
-const sendAtRestMs = 20_000
-/** Less often than a real node. */
-const [lookEveryMs, lookAtRestMs] = [500, 5000]
-/** Less often than a real node, and often enough for its lease. */
-const signOfLifeEveryMs = 6000
-/** Less often than a real node: every round of it reads the rows of departures. */
-const drainAtRestMs = 30_000
 export const rootFolder = '/root'
 
 export type Wrap = <T extends object>(
@@ -68,6 +61,7 @@ export class SimulatedNode {
   readonly #freeBytes: () => number
   readonly #note: Note
   readonly #rates: RateWatch
+  readonly #base: () => TemplateBuild
   #driver: FakeDriver | undefined
   readonly #newProcess: () => number
   process = 0
@@ -85,6 +79,8 @@ export class SimulatedNode {
   cutFromPeersUntilMs = 0
   /** What it runs since it was set back to an earlier moment. */
   readonly oldCopies = new Set<string>()
+  /** The last one that its process gave or began. */
+  sign: { isUnderWay: boolean; atMs: number } | undefined
   /** The history is over. */
   isAtRest = false
   /** The process was begun before that, so that calls which it made first may still fail. */
@@ -130,6 +126,8 @@ export class SimulatedNode {
     teamOf: (sandboxID: string) => string | undefined
     note: Note
     rates: RateWatch
+    /** The template that every machine has. */
+    base: () => TemplateBuild
     newProcess: () => number
     /** How it offers sandboxes to the others. */
     handOverFrom: (node: SimulatedNode) => HandOver
@@ -155,6 +153,7 @@ export class SimulatedNode {
     this.#freeBytes = parts.freeBytes
     this.#note = parts.note
     this.#rates = parts.rates
+    this.#base = parts.base
     this.#newProcess = parts.newProcess
     this.#handOverFrom = parts.handOverFrom
     this.#askWhyUnfitFrom = parts.askWhyUnfitFrom
@@ -163,7 +162,7 @@ export class SimulatedNode {
     this.#onStarted = parts.onStarted
   }
 
-  /** A new process: it reconciles, then takes requests, then reconciles every minute. */
+  /** A new process: it does what the server does and in the same order, with pauses of its own between rounds. */
   boot(): void {
     this.process = this.#newProcess()
     this.mayFailToStart = !this.isAtRest
@@ -174,59 +173,52 @@ export class SimulatedNode {
     this.clock = clock
     const core = this.wire(clock)
     this.core = core
-    this.#isWatchingExits = true
-    core.reconciler.watchExits()
-    this.#isWatchingExits = false
-    const { membership, objectStorage, reconciler, drainer, volumes, builds, webhooks, memoryGuard } = core
-    const attempt = (job: string, work: () => Promise<void>) =>
-      work().then(
-        () => true,
-        (error: Error) => {
-          this.#note(() => `${this.name} could not ${job}: ${error.message}`)
-          return false
-        },
-      )
-    const repeat = (job: string, everyMs: () => number, work: () => Promise<void>) => {
-      const again = () => clock.after(everyMs(), () => void attempt(job, work).then(again))
-      again()
+    const times = { clock, log: notedLog(this.name, this.#note, this.#rates) }
+    if (core.membership) this.#noteSigns(core.membership)
+    const loops = loopsOf(this, core, this.#plan)
+    this.beginRound = beginnerOf(loops.domain, times.log)
+    const repeatAll = (all: readonly Loop[]) => {
+      for (const loop of all) repeat(loop, times)
     }
-    let round: Promise<unknown> | undefined
-    const reconcile = async () => {
-      round ??= allDone([
-        reconciler.run(),
-        this.#plan.hasVolumes ? volumes.reconcile() : undefined,
-        this.#plan.hasBuilds ? builds.reconcile() : undefined,
-        this.isUp ? objectStorage?.uploader.run() : undefined,
-      ]).finally(() => {
-        round = undefined
-      })
-      await round
+    let hasJoined = false
+    const join = async () => {
+      await core.membership?.join()
+      hasJoined = true
+      core.membership?.keepAlive(signOfLifeEveryMs)
+      repeatAll(loops.cluster)
+      this.#isWatchingExits = true
+      core.reconciler.watchExits()
+      this.#isWatchingExits = false
     }
-    this.beginRound = () => void attempt('reconcile', reconcile)
-    const drainEvery = () => (this.isAtRest ? drainAtRestMs : signOfLifeEveryMs)
-    const lookEvery = () => (this.isAtRest ? lookAtRestMs : lookEveryMs)
-    const sendEvery = () => (this.isAtRest ? sendAtRestMs : sendEveryMs)
+    let guards = this.#watchesMemory ? [slowGuard(this, core, times)] : []
     const start = async () => {
-      if (this.#watchesMemory) await memoryGuard.look()
-      const joined = !membership || (await attempt('join', () => membership.join()))
-      if (!joined || !(await attempt('reconcile', reconcile)))
-        return void clock.after(bootRetryMs, () => void start())
+      if (!hasJoined) await join()
+      await repair(core, { endedForSpace: [], guards, base: this.#base() })
       if (this.core !== core) return
+      repeatAll(loops.domain)
+      core.objectStorage?.uploader.nudge()
       this.#note(() => `${this.name} is up`)
       this.isUp = true
       this.#onUp(this)
-      repeat('reconcile', () => reconcileEveryMs, reconcile)
-      if (this.#watchesMemory) repeat('look at the memory', lookEvery, () => memoryGuard.look())
-      if (membership)
-        repeat(
-          'give a sign of life',
-          () => signOfLifeEveryMs,
-          () => membership.renew(),
-        )
-      if (webhooks) repeat('send events to webhooks', sendEvery, () => webhooks.dispatcher.run())
-      if (drainer) repeat('move sandboxes off this node', drainEvery, () => drainer.run())
     }
-    void start()
+    const begin = () =>
+      start().catch((error: Error) => {
+        this.#note(() => `${this.name} could not start: ${error.message}`)
+        // The guards have begun.
+        guards = []
+        clock.after(bootRetryMs, () => void begin())
+      })
+    void begin()
+  }
+
+  /** Notes when it waits for the statements of a sign of life, which is all that a sign may wait for. */
+  #noteSigns(membership: Membership): void {
+    const renew = membership.renew.bind(membership)
+    membership.renew = async () => {
+      const sign = { isUnderWay: true, atMs: this.wall.time.elapsedMs }
+      this.sign = sign
+      await renew().finally(() => Object.assign(sign, { isUnderWay: false, atMs: this.wall.time.elapsedMs }))
+    }
   }
 
   get isStill(): boolean {
@@ -251,6 +243,7 @@ export class SimulatedNode {
     void this.#driver?.close()
     this.clock?.stop()
     this.core = undefined
+    this.sign = undefined
     this.isUp = false
     this.stillUntilMs = 0
     this.#die()
@@ -330,7 +323,7 @@ export class SimulatedNode {
         volumes: { perTeam: 3, sizeMB: 64 },
       },
     )
-    const membership = this.#newMembership(wrapped, routes, clock)
+    const membership = this.#newMembership(wrapped, routes, domain, clock)
     const ports = { stores: wrapped, driver, routes, clock, log }
     const cluster = joinClusterDomain({
       ports,
@@ -367,16 +360,17 @@ export class SimulatedNode {
     return { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => this.memory.available }
   }
 
-  #newMembership(stores: Stores, routes: RouteTable, clock: Clock): Membership {
+  #newMembership(stores: Stores, routes: RouteTable, domain: Domain, clock: Clock): Membership {
+    const log = notedLog(this.name, this.#note, this.#rates)
     return new Membership({
       nodes: stores.nodes,
       clock,
-      log: notedLog(this.name, this.#note, this.#rates),
+      log,
       self: { nodeID: this.name, runID: newNodeRunID(this.name), address: this.name, facts: sameFacts },
       readLoad: async () => noLoad,
       onForgotten: async () => {
         await closeForgottenRoutes({ stores, routes })
-        this.beginRound()
+        void reconcileAtOnce(domain, log)
       },
       // Each node has one process at a time.
       onReplaced: (problem) => {

@@ -1,6 +1,8 @@
 /** The state of one history: machines, clients, what was told, and the trace. It knows no order of events. */
 import { sandboxKey } from '../../src/core/object-storage/keys.ts'
 import { defaultTeamLimits, type Team } from '../../src/core/team/team.ts'
+import type { TemplateBuild } from '../../src/core/template/template.ts'
+import { baseBuild } from './base-build.ts'
 import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
@@ -71,6 +73,7 @@ export class Simulation {
   readonly fullSince = new Map<string, number>()
   readonly options: HistoryOptions
   #processes = 0
+  #base: TemplateBuild | undefined
   #later: { atMs: number; action: () => void }[] = []
 
   constructor(database: SimulatedDatabase, plan: Plan, options: HistoryOptions) {
@@ -210,35 +213,11 @@ export class Simulation {
       { ...template, lastSpawnedAt: null, spawnCount: 0, ...times },
       names,
     )
-    const buildID = '11111111-1111-4111-8111-111111111111'
-    await stores.templates.insertBuild(
-      {
-        buildID,
-        templateID: 'basetemplate',
-        status: 'ready',
-        cpuCount: 2,
-        memoryMB: 512,
-        diskMB: 1024,
-        envdVersion: '0.6.13',
-        rootFolder: 'root',
-        layers: null,
-        envVars: {},
-        defaultUser: 'user',
-        defaultWorkdir: '/home/user',
-        startCmd: this.plan.hasService ? 'serve' : null,
-        readyCmd: null,
-        serviceContext: null,
-        reason: null,
-        startRequest: null,
-        snapshot: null,
-        ...times,
-        finishedAt: now,
-      },
-      ['default'],
-    )
+    this.#base = baseBuild(this.plan, now)
+    await stores.templates.insertBuild(this.#base, ['default'])
     if (this.plan.dueSoon) await startDueSoon(this, this.plan.dueSoon)
     // Every machine has its root.
-    if (this.plan.isCluster) await stores.storedBytes.markBuild(buildID, { at: now, needs: null })
+    if (this.plan.isCluster) await stores.storedBytes.markBuild(this.#base.buildID, { at: now, needs: null })
   }
 
   #newCalls(): ParkedCalls {
@@ -286,6 +265,7 @@ export class Simulation {
       onUp: (node) => checkCopiesOf(this, node),
       onStarted: (sandboxID) => writeEarly(this, sandboxID),
       onExitTold: (runID, process) => ledger.toldExits.set(runID, { process, step: this.step }),
+      base: () => this.#base!,
       newProcess: () => ++this.#processes,
     })
   }
@@ -305,7 +285,7 @@ export class Simulation {
         const { madeBy } = ledger.entries.get(sandboxID) ?? {}
         if (!madeBy) return !ledger.known.get(teamID)?.includes(sandboxID)
         const isFailed = ledger.failedCreates.has(madeBy.number) || ledger.unknownCreates.has(madeBy.number)
-        return madeBy.answeredMs === undefined || isFailed
+        return !madeBy.wasHeard || isFailed
       },
       isPauseAsked: (sandboxID) =>
         ledger.isAsked(sandboxID, 'pause') ||

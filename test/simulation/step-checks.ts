@@ -1,5 +1,6 @@
 /** What must hold at every moment, whatever the rows say. */
 import { shortID } from './parked-calls.ts'
+import { signOfLifeEveryMs } from './simulated-loops.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
 import { Violation } from './violation.ts'
@@ -12,7 +13,20 @@ export function checkEachStep(simulation: Simulation): void {
   checkCopies(simulation)
   checkKilled(simulation)
   checkSmall(simulation)
+  checkSigns(simulation)
   if (simulation.plan.dueSoon) checkLateEnds(simulation)
+}
+
+/** The others take a node for dead that gives no sign of life, so nothing but the database may keep it from giving one. */
+function checkSigns({ nodes, time, report }: Simulation): void {
+  for (const { name, clock, sign, isStill, stillUntilMs } of nodes) {
+    // Time may have jumped, and its timers are due then.
+    const isDue = (clock?.nextAt() ?? 0) <= time.elapsedMs
+    if (!sign || sign.isUnderWay || isStill || isDue) continue
+    const quietMs = time.elapsedMs - Math.max(sign.atMs, stillUntilMs)
+    if (quietMs <= 2 * signOfLifeEveryMs) continue
+    report(new Violation('sign of life', `${name} lives and has given no sign of it for ${quietMs} ms`))
+  }
 }
 
 /** A sandbox of a team below its fair share of the memory is never frozen because others take more. */

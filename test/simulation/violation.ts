@@ -44,6 +44,7 @@ export const rules = [
   'killed',
   'name kept',
   'rate',
+  'sign of life',
 ] as const
 
 export type Rule = (typeof rules)[number]

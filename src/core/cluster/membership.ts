@@ -105,15 +105,15 @@ export class Membership {
   }
 
   /**
-   * Gives a sign of life every `renewEveryMs`, until the returned function is called. A node that pauses for `awayAfterMs` counts as
+   * Gives signs of life until the returned function is called. A node that pauses for `awayAfterMs` counts as
    * dead, and others take its sandboxes. So this loop waits for nothing but its own statement: all other work has a loop of its own.
    */
-  keepAlive(): () => Promise<void> {
+  keepAlive(everyMs = renewEveryMs): () => Promise<void> {
     const { clock, log } = this.#parts
     let round = Promise.resolve()
     let isClosed = false
     const next = () =>
-      clock.after(renewEveryMs, () => {
+      clock.after(everyMs, () => {
         round = this.renew()
           .catch((err) =>
             log.error({ err }, `could not tell the others that this node lives: ${errorText(err)}`),

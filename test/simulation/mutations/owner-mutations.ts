@@ -141,4 +141,22 @@ export const ownerMutations: Mutation[] = [
     search: { plan: { profile: 'addresses' } },
     finds: /^egress policy: .* for those of nobody/,
   },
+  {
+    name: 'a sign of life that waits',
+    fault: 'The loop of the sign of life waits until the pool of a draining node is empty.',
+    edits: [
+      {
+        file: 'src/app/loops.ts',
+        from: "const loops: Loop[] = [{ job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool }]",
+        to: `const renew = membership.renew
+  membership.renew = async function () {
+    await fitPool()
+    await renew.call(membership)
+  }
+  const loops: Loop[] = []`,
+      },
+    ],
+    search: inProfile('drains'),
+    finds: /^sign of life/,
+  },
 ]
