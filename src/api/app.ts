@@ -65,7 +65,12 @@ export async function createApi(parts: ApiParts): Promise<Api> {
       },
     },
   })
-  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
+  let document: Buffer | undefined
+  app.get('/openapi.json', { schema: { hide: true } }, async (_, reply) => {
+    // Anybody may ask, so all answers share one piece of memory.
+    document ??= Buffer.from(JSON.stringify(app.swagger()))
+    return reply.type('application/json; charset=utf-8').send(document)
+  })
   healthRoute(app)
   readyRoute(app, context)
   databaseHealthRoute(app, context)

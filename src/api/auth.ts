@@ -8,6 +8,7 @@ import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
 import { type Caller, sameSecret, type Team } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import { setHolder } from '../lib/request-holder.ts'
 import type { RateLimit } from './rate-limit.ts'
 
 export type AuthenticatorParts = {
@@ -30,6 +31,7 @@ export class Authenticator {
   readonly requireTeam: onRequestAsyncHookHandler = async (request, reply) => {
     const caller = await this.#authenticate(request)
     this.#callerOfRequest.set(request, caller)
+    setHolder(request.raw, { team: caller.team.teamID })
     this.#count(caller, reply)
   }
 

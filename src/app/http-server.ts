@@ -1,12 +1,12 @@
 /** The server's only listener, in plain HTTP or TLS; the caller attaches the handlers. */
 import { readFileSync } from 'node:fs'
-import http, { type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
+import http, { type Server, type ServerOptions } from 'node:http'
 import https from 'node:https'
-import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { type AddressInfo, Server as NetServer } from 'node:net'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ClientConnections } from './client-connections.ts'
+import { FullHouse } from './full-house.ts'
 import { alpnProtocols, openHttp2 } from './http2.ts'
 import type { Http2Sessions } from './http2-sessions.ts'
 import { portProblem } from './port.ts'
@@ -35,14 +35,14 @@ export type Listener = {
 }
 
 /**
- * With a certificate, clients choose between HTTP/2 and HTTP/1.1. Clients may use half of the files that this
- * process may open: the rest is for sandboxes, the store and the disk, which must keep working however many
- * clients connect.
+ * With a certificate, clients choose between HTTP/2 and HTTP/1.1. Clients may use a third of the files that this
+ * process may open, and their connections to sandboxes another one. The rest is for starts, the store and the disk, which
+ * must keep working however many clients connect.
  */
 export function createListener(
   options: ServerOptions,
   pair: TlsPair | undefined,
-  mostConnections = Math.floor(mostOpenFiles() / 2),
+  mostConnections = Math.floor(mostOpenFiles() / 3),
 ): Listener {
   if (!pair) return listenerOf(http.createServer(options), mostConnections)
   const tls = { ...pair, ALPNProtocols: alpnProtocols, handshakeTimeout: handshakeTimeoutMs }
@@ -58,18 +58,12 @@ function mostOpenFiles(): number {
 
 function listenerOf(server: Server, mostConnections: number, http2?: Http2Sessions): Listener {
   server.maxConnections = mostConnections
-  const closeSilent = watchSilent(server)
+  new FullHouse({ server, endIdle: () => http2?.endIdle(), clock: systemClock })
   const connections = new ClientConnections(server, systemClock)
   const askToLeave = () => {
     connections.askToLeave()
     http2?.askToLeave()
   }
-  // A connection over the limit is rejected; idle ones are closed for the next.
-  server.on('drop', () => {
-    server.closeIdleConnections()
-    http2?.endIdle()
-    closeSilent()
-  })
   return {
     server,
     useCertificate() {},
@@ -90,37 +84,6 @@ function listenerOf(server: Server, mostConnections: number, http2?: Http2Sessio
       })
       clearTimeout(last)
     },
-  }
-}
-
-/** Number of connections without a request to close at a time. */
-const mostSilentClosed = 64
-
-/**
- * Watches connections until their first request, and those whose client still sends the body of a request that was answered.
- * The returned function closes those that have been so longest: Node does not count them as idle.
- */
-function watchSilent(server: Server): () => void {
-  const silent = new Set<Socket>()
-  const event = server instanceof https.Server ? 'secureConnection' : 'connection'
-  server.on(event, (socket: Socket & { alpnProtocol?: string | false }) => {
-    // The HTTP/2 code closes its own connections, because it knows their streams.
-    if (socket.alpnProtocol === 'h2') return
-    silent.add(socket)
-    socket.once('close', () => silent.delete(socket))
-  })
-  const asks = (request: IncomingMessage, response: ServerResponse | Duplex) => {
-    const { socket } = request
-    silent.delete(socket)
-    response.once('close', () => {
-      if (request.complete || socket.destroyed) return
-      silent.add(socket)
-      request.once('close', () => silent.delete(socket))
-    })
-  }
-  for (const name of ['request', 'checkContinue', 'upgrade']) server.prependListener(name, asks)
-  return () => {
-    for (const socket of [...silent].slice(0, mostSilentClosed)) socket.destroy()
   }
 }
 

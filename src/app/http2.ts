@@ -12,6 +12,7 @@ import { systemClock } from '../lib/clock.ts'
 import { hopByHop } from '../lib/http-relay/hop-by-hop.ts'
 import { takeHttp1Parser } from '../lib/node-internals/http1-listener.ts'
 import { Http2Sessions } from './http2-sessions.ts'
+import { UnreadAnswers } from './unread-answers.ts'
 
 export const alpnProtocols = ['h2', 'http/1.1']
 
@@ -32,6 +33,7 @@ export function openHttp2(server: HttpsServer): Http2Sessions {
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },
   })
   const sessions = new Http2Sessions(systemClock)
+  const unread = new UnreadAnswers()
   http2.on('session', (session) => {
     sessions.add(session)
     session.on('error', () => {})
@@ -45,7 +47,7 @@ export function openHttp2(server: HttpsServer): Http2Sessions {
     stream.on('error', () => {})
     // The type is wrong: it is a list in which names and values alternate.
     const head = rawHeaders as unknown as string[]
-    sessions.begin(session, stream, () => stream.destroyed || carry(stream, head, accept))
+    sessions.begin(session, stream, () => stream.destroyed || carry(stream, head, accept, unread))
   })
   server.on('secureConnection', (socket: TLSSocket) => {
     if (socket.alpnProtocol === 'h2') http2.emit('connection', socket)
@@ -54,15 +56,21 @@ export function openHttp2(server: HttpsServer): Http2Sessions {
   return sessions
 }
 
-function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket: Duplex) => void): void {
+function carry(
+  stream: ServerHttp2Stream,
+  rawHeaders: string[],
+  accept: (socket: Duplex) => void,
+  unread: UnreadAnswers,
+): void {
   const { method, path, headers, expects } = headOf(stream, rawHeaders)
   if (method === undefined || path === undefined || headers === null) {
     refuse(stream)
     return
   }
   const [near, far] = duplexPair()
-  const { remoteAddress } = stream.session!.socket
-  accept(Object.assign(far, { encrypted: true, remoteAddress }))
+  const session = stream.session!
+  const { remoteAddress } = session.socket
+  accept(Object.assign(far, { encrypted: true, remoteAddress, carrier: session }))
   near.once('close', () => far.destroy())
   far.once('close', () => near.destroy())
   let request: ClientRequest
@@ -79,7 +87,12 @@ function carry(stream: ServerHttp2Stream, rawHeaders: string[], accept: (socket:
   request.on('error', () => {
     if (!stream.writableEnded) breakOff(stream)
   })
-  request.on('response', (incoming) => answer(stream, request, incoming, method))
+  request.on('response', (incoming) => {
+    const buffered = () =>
+      [far, stream].reduce((sum, { writableLength }) => sum + writableLength, 0) +
+      [near, incoming].reduce((sum, { readableLength }) => sum + readableLength, 0)
+    answer(stream, request, incoming, { method, stall: () => unread.add(session, buffered()) })
+  })
   stream.once('close', () => near.destroy())
   if (expects) stream.additionalHeaders({ ':status': 100 })
   if (stream.endAfterHeaders) request.end()
@@ -126,11 +139,20 @@ function headOf(stream: ServerHttp2Stream, rawHeaders: string[]): Head {
   }
 }
 
+/** The client has read what was written, or has left. */
+const readEvents = ['drain', 'finish', 'close']
+
+type AnswerOptions = {
+  method: string
+  /** Called when the client does not read. Returns what to call when it does, or has left. */
+  stall: () => () => void
+}
+
 function answer(
   stream: ServerHttp2Stream,
   request: ClientRequest,
   incoming: IncomingMessage,
-  method: string,
+  { method, stall }: AnswerOptions,
 ): void {
   if (stream.destroyed) {
     incoming.destroy()
@@ -158,10 +180,19 @@ function answer(
   incoming.on('data', (chunk: Buffer) => {
     left -= chunk.length
     if (left <= 0) stream.end(chunk)
-    else if (!stream.write(chunk)) {
-      incoming.pause()
-      stream.once('drain', () => incoming.resume())
+    else if (!stream.write(chunk)) incoming.pause()
+    if (stream.writableLength < stream.writableHighWaterMark) return
+    // What came with this chunk is buffered by then.
+    let read = () => {}
+    setImmediate(() => {
+      if (stream.writableLength > 0 && !stream.destroyed) read = stall()
+    })
+    const goOn = () => {
+      for (const event of readEvents) stream.off(event, goOn)
+      read()
+      incoming.resume()
     }
+    for (const event of readEvents) stream.once(event, goOn)
   })
   incoming.once('end', () => {
     if (!stream.writableEnded) stream.end()

@@ -69,7 +69,7 @@ export async function edgeFixture(options: Partial<EdgeOptions> = {}): Promise<E
       const ports = new Map<number, number>()
       const runID = `run-${++made}`
       const endpoint = (port: number) => ({ host: '127.0.0.1', port: ports.get(port) ?? closedPort })
-      const leadsTo = { endpoint, start: runID }
+      const leadsTo = { endpoint, start: runID, teamID: 'team' }
       routes.set({ sandboxID, runID, ...leadsTo, agentToken, trafficToken: trafficToken ?? null, ...more })
       return {
         sandboxID,

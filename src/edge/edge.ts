@@ -12,6 +12,7 @@ import type { Route, RouteTable } from '../core/sandbox/network/routes.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
+import { setHolder } from '../lib/request-holder.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
 import type { RequestSource } from '../lib/request-source.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
@@ -243,6 +244,8 @@ class SandboxEdge {
 
   async #findAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
+    // Its team is not known here.
+    setHolder(request, { team: destination.sandboxID, sandboxID: destination.sandboxID })
     const forwarded = await this.#peers?.forward(exchange, destination)
     if (forwarded === true || request.socket.destroyed) return
     // Log lines of the resume carry the ID of this request.
@@ -256,11 +259,13 @@ class SandboxEdge {
 
   #carry(exchange: EdgeExchange, destination: Target): void {
     const { request, response, upgrade } = exchange
+    const { sandboxID, teamID } = destination.route
+    setHolder(request, { team: teamID, sandboxID })
     const run = this.#runOf(destination.route)
     let cut: Cut = () => {}
     const leave = run.clients.enter(destination.port, (answer) => cut(answer))
     if (!leave) {
-      sendAnswer(request, response, tooManyConnections(destination.sandboxID, run.clients.limit))
+      sendAnswer(request, response, tooManyConnections(sandboxID, run.clients.limit))
       return
     }
     const connection = upgrade ?? response

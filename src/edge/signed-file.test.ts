@@ -9,6 +9,7 @@ const token = '0tQG31xiMp0IOQfaz9dcwi72L1CPo8e0'
 const route = (sandboxID: string, agentToken: string): Route => ({
   sandboxID,
   runID: sandboxID,
+  teamID: 'team',
   start: sandboxID,
   agentToken,
   trafficToken: null,

@@ -87,7 +87,14 @@ describe('any request', () => {
     await once(inside.listen(0, '127.0.0.2'), 'listening')
     const open = (inside.address() as AddressInfo).port
     const asked: number[] = []
-    const route = { sandboxID: 'iabc', runID: 'run', start: 'start', agentToken: 'token', trafficToken: null }
+    const route = {
+      sandboxID: 'iabc',
+      runID: 'run',
+      teamID: 'team',
+      start: 'start',
+      agentToken: 'token',
+      trafficToken: null,
+    }
     edge.routes.set({
       ...route,
       endpoint: (port) => {

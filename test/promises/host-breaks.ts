@@ -44,4 +44,48 @@ export const hostBreaks: Break[] = [
     ...host,
     title: 'reach no socket but the one port, neither of Warren nor of its sandboxes',
   },
+  {
+    name: 'key on an output that is a file',
+    fault: 'The first key is printed where others can read it.',
+    edits: [
+      {
+        file: 'src/app/start.ts',
+        from: 'process.stdout.isTTY ? banner : serviceLine',
+        to: 'process.stdout.isTTY ? serviceLine : banner',
+      },
+    ],
+    ...host,
+    title: 'see no secret in any process, and enter or end none',
+  },
+  {
+    name: 'groups that everybody may change',
+    fault: 'Other users of the machine change the share of a sandbox.',
+    edits: [
+      {
+        file: 'src/drivers/oci/process/cgroups.ts',
+        from: "import { existsSync, readFileSync, writeFileSync } from 'node:fs'",
+        to: "import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'",
+      },
+      {
+        file: 'src/drivers/oci/process/cgroups.ts',
+        from: "    writeFileSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')\n",
+        to: "    chmodSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), 0o666)\n",
+      },
+    ],
+    ...host,
+    title: 'open no loop device of its disks, and change no group of its processes',
+  },
+  {
+    name: 'folders that an earlier release left open',
+    fault: 'A start closes nothing that an earlier release left open in /run.',
+    edits: [
+      {
+        file: 'src/drivers/oci/machine/machine-setup.ts',
+        from: '    await chmod(folder, closed)\n',
+        to: '',
+      },
+    ],
+    ...host,
+    title: 'find closed what an earlier release left open, and its sandboxes live on',
+  },
 ]

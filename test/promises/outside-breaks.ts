@@ -220,4 +220,30 @@ export const outsideBreaks: Break[] = [
     file: 'src/egress/gate-headers.test.ts',
     title: 'apply to TLS only unless a rule says otherwise, and do not reject plain HTTP',
   },
+  {
+    name: 'places for those who were first',
+    fault: 'Whoever fills the server with connections keeps them.',
+    edits: [
+      {
+        file: 'src/app/full-house.ts',
+        from: "    server.on('drop', () => void this.#makePlace())\n",
+        to: "    server.on('drop', () => this.#isMakingPlace || this.#makePlace)\n",
+      },
+    ],
+    file: 'test/security/slow-clients.test.ts',
+    title: 'that … keep no other team from being answered',
+  },
+  {
+    name: 'answers that nobody reads',
+    fault: 'Clients of HTTP/2 fill the memory with answers that they do not read.',
+    edits: [
+      {
+        file: 'src/app/unread-answers.ts',
+        from: 'const maxUnreadBytes = 128 * 1024 * 1024',
+        to: 'const maxUnreadBytes = 2 ** 40',
+      },
+    ],
+    file: 'test/security/slow-clients.test.ts',
+    title: 'that … keep no other team from being answered',
+  },
 ]

@@ -150,7 +150,14 @@ function edge(servicePort: number): http.Server {
   const routes = new RouteTable()
   const endpoint = () => ({ host: '127.0.0.1', port: servicePort })
   const leadsTo = { endpoint, start: 'start' }
-  routes.set({ sandboxID: 'ibench', runID: 'run', ...leadsTo, agentToken: 'token', trafficToken: null })
+  routes.set({
+    sandboxID: 'ibench',
+    runID: 'run',
+    teamID: 'team',
+    ...leadsTo,
+    agentToken: 'token',
+    trafficToken: null,
+  })
   // As the server has it: every request is counted.
   const { onFinished } = countRequests(new Measures(), 'off', silentLog)
   const made = createEdge({ routes, domain: 'bench.test', log: silentLog, onFinished })

@@ -350,13 +350,14 @@ export class SandboxLauncher {
   /** Adds the route to a running sandbox after its egress policy is applied. */
   async open(row: SandboxInTurn): Promise<void> {
     const { driver, routes, tokens, egress } = this.#parts
-    const { sandboxID, runID, handle, state } = row
+    const { sandboxID, runID, teamID, handle, state } = row
     if (!handle || state !== 'running')
       throw new AppError('internal', `Sandbox "${sandboxID}" is ${state} and cannot have a route`)
     await this.#limit(handle, row.options)
     const route: Route = {
       sandboxID,
       runID,
+      teamID,
       start: startOf(handle),
       endpoint: (port) => driver.endpoint(handle, port),
       agentToken: tokens.agent(sandboxID),

@@ -93,6 +93,7 @@ class MemoryLogs implements LogStore {
 const route = (runID: string): Route => ({
   sandboxID: 'i1',
   runID,
+  teamID: 'team',
   start: runID,
   agentToken: 'token',
   trafficToken: null,

@@ -5,6 +5,7 @@ import { type Route, RouteTable } from './routes.ts'
 const route = (runID: string): Route => ({
   sandboxID: 'ia',
   runID,
+  teamID: 'team',
   start: `start of ${runID}`,
   agentToken: 't',
   trafficToken: null,

@@ -5,6 +5,7 @@ import type { Endpoint } from '../../ports/driver.ts'
 export type Route = {
   sandboxID: string
   runID: string
+  teamID: string
   /** The start of the sandbox that the route leads to, by `startOf`. */
   start: string
   endpoint(port: number): Endpoint
