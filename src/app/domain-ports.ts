@@ -50,7 +50,7 @@ export type DomainPorts = {
   diskReserve?: DiskReserve
   tracer?: Tracer
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
-  Pick<LauncherParts, 'rootsOf'> &
+  Pick<LauncherParts, 'agentProgram' | 'rootsOf'> &
   Pick<WarmPoolParts, 'onTake'>
 
 export type DomainSettings = {

@@ -146,6 +146,7 @@ function joinSandboxes(
     routes,
     extraCA,
     clock,
+    agentProgram: ports.agentProgram,
     rootsOf: ports.rootsOf,
     tokens,
     snapshots,

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { diskLevels } from '../core/sandbox/capacity/disk-levels.ts'
+import { noAgent } from '../drivers/driver-fixture.ts'
 import { FakeDriver } from '../drivers/fake/fake-driver.ts'
 import { systemClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
@@ -21,7 +22,14 @@ async function startOn(freeMB: number, unwrittenMB: Record<string, number>) {
   for (const [sandboxID, megabytes] of Object.entries(unwrittenMB)) {
     const sizes = { cpuCount: 1, memoryMB: 512, diskMB: 1024 }
     const egress = { allow: [], deny: [], toGate: [] } as never
-    await driver.start({ sandboxID, runID: `${sandboxID}-1`, rootFolder: '/root', ...sizes, egress })
+    await driver.start({
+      sandboxID,
+      runID: `${sandboxID}-1`,
+      rootFolder: '/root',
+      agent: noAgent,
+      ...sizes,
+      egress,
+    })
     driver.diskUses.set(sandboxID, { allocatedBytes: 0, unwrittenBytes: megabytes * mebibyte })
   }
   const reserve = new FileReserve(folder, levels.reserveBytes)

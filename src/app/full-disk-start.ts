@@ -3,7 +3,8 @@
  * still write would take at once, so they are frozen first. Bytes that a frozen sandbox has written may still be on their
  * way to the disk; if there is no space for them, the sandbox ends. Only then does Warren give up the rest of its reserve.
  */
-import { canFreeze, type Driver, type DriverHandle } from '../core/ports/driver.ts'
+import { canFreeze, canMeasureUse, type Driver, type DriverHandle } from '../core/ports/driver.ts'
+import type { CanMeasureUse } from '../core/ports/resource-use.ts'
 import { sizeOf } from '../core/sandbox/capacity/disk-guard.ts'
 import type { DiskLevels } from '../core/sandbox/capacity/disk-levels.ts'
 import { GrowthMeter } from '../core/sandbox/capacity/growth.ts'
@@ -28,8 +29,8 @@ const leastBytes = 64 * 1024
 /** Returns the sandboxes that it ended. The caller has to end their rows. */
 export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<string[]> {
   const { driver, freeBytes, levels, reserve, log } = parts
-  if ((await freeBytes()) >= levels.freezeBytes || !driver.diskUse) return []
-  const writers = await findWriters(parts)
+  if ((await freeBytes()) >= levels.freezeBytes || !canMeasureUse(driver)) return []
+  const writers = await findWriters(driver, parts)
   const frozen = new Set<string>()
   for (const [sandboxID, handle] of writers) {
     // The disk guard thaws it later, once the rows can be read.
@@ -42,7 +43,7 @@ export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<
   for (const { sandboxID } of await largestUnwritten(driver)) {
     const handle = writers.get(sandboxID)
     // A frozen sandbox stays if there is space for all that it has written.
-    if (!handle || (frozen.has(sandboxID) && (await leftBytes(parts)) >= levels.endBytes)) continue
+    if (!handle || (frozen.has(sandboxID) && (await leftBytes(driver, parts)) >= levels.endBytes)) continue
     const text = 'The disk is full at the start of Warren: Warren ends a sandbox that writes.'
     log.error({ sandboxID }, text)
     if (await succeeds(() => driver.stop(handle))) ended.push(sandboxID)
@@ -60,11 +61,14 @@ const succeeds = (step: () => Promise<void>): Promise<boolean> =>
     () => false,
   )
 
-async function findWriters({ driver, clock }: FullDiskStartParts): Promise<Map<string, DriverHandle>> {
+async function findWriters(
+  driver: Driver & CanMeasureUse,
+  { clock }: Pick<FullDiskStartParts, 'clock'>,
+): Promise<Map<string, DriverHandle>> {
   const growth = new GrowthMeter()
-  growth.measure((await driver.diskUse!()).map(sizeOf), clock.now(), () => false)
+  growth.measure((await driver.diskUse()).map(sizeOf), clock.now(), () => false)
   await delay(watchMs)
-  growth.measure((await driver.diskUse!()).map(sizeOf), clock.now(), () => false)
+  growth.measure((await driver.diskUse()).map(sizeOf), clock.now(), () => false)
   const found = new Map((await driver.list()).map((one) => [one.sandboxID, one]))
   const writers = new Map<string, DriverHandle>()
   for (const { sandboxID } of growth.fastest(leastBytes)) {
@@ -82,11 +86,11 @@ const isRunning = (driver: Driver, handle: DriverHandle): Promise<boolean> =>
     () => false,
   )
 
-const largestUnwritten = async (driver: Driver) =>
-  (await driver.diskUse!()).sort((a, b) => b.unwrittenBytes - a.unwrittenBytes)
+const largestUnwritten = async (driver: CanMeasureUse) =>
+  (await driver.diskUse()).sort((a, b) => b.unwrittenBytes - a.unwrittenBytes)
 
 /** Free bytes, reserve included, after all written bytes of sandboxes have reached the disk. */
-async function leftBytes({ driver, freeBytes, reserve }: FullDiskStartParts): Promise<number> {
-  const unwritten = (await driver.diskUse!()).reduce((total, use) => total + use.unwrittenBytes, 0)
+async function leftBytes(driver: CanMeasureUse, { freeBytes, reserve }: FullDiskStartParts): Promise<number> {
+  const unwritten = (await driver.diskUse()).reduce((total, use) => total + use.unwrittenBytes, 0)
   return (await freeBytes()) + (await reserve.heldBytes()) - unwritten
 }

@@ -1,6 +1,8 @@
 /** Opens the domain's ports on this machine: driver, database, images, logs, the egress gate. */
+
 import { join } from 'node:path'
 import { createAgentClient } from '../agent-client/agent-client.ts'
+import type { AgentProgram } from '../core/ports/agent-program.ts'
 import type { Driver } from '../core/ports/driver.ts'
 import { LogCollector } from '../core/sandbox/monitoring/log-collector.ts'
 import { RouteTable } from '../core/sandbox/network/routes.ts'
@@ -53,6 +55,7 @@ export type PortParts = {
   driver: Driver
   /** The prepared root of the base template. */
   baseRootFolder: string
+  agentProgram: AgentProgram
   node: Node
   telemetry: Telemetry
   log: Log
@@ -128,6 +131,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     stores,
     driver,
     agent,
+    agentProgram: parts.agentProgram,
     routes,
     logs,
     images,

@@ -1,7 +1,9 @@
 /** Joins all parts into the one process, top to bottom, and closes them in reverse order. */
+
 import { availableParallelism } from 'node:os'
 import type { ApiParts } from '../api/context.ts'
 import { LoneNode } from '../core/cluster/lone-node.ts'
+import type { AgentProgram } from '../core/ports/agent-program.ts'
 import type { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { Log } from '../lib/log.ts'
@@ -44,6 +46,7 @@ export type ServeParts = {
   isolation: ChosenIsolation
   /** The prepared root of the base template. */
   baseRootFolder: string
+  agentProgram: AgentProgram
   openDashboard: ApiParts['openDashboard']
   /** Of the locked data folder. */
   place: string

@@ -115,12 +115,13 @@ async function bringUp(
     dataFolder: paths.root,
     instance: instanceOf(paths.root),
     subnet: config.subnet,
-    agent: kit,
+    agentFolders: [kit.folder],
     dnsServers: config.dnsServers,
     openedRanges: config.allowPrivateEgress,
     poolDiskMB: config.defaultDiskMB,
     ...(config.memoryMB !== null && { totalMemoryMB: config.memoryMB }),
-    ...(config.gvisorPlatform !== 'auto' && { platform: config.gvisorPlatform }),
+    platform:
+      config.gvisorPlatform === 'auto' ? { agent: kit, sampleWork: kit.sampleWork } : config.gvisorPlatform,
     ...(gpus && { gpus }),
     ...(pageServer !== undefined && { pageServer }),
     log: (message, cause) => log.warn({ err: cause }, message),
@@ -131,7 +132,16 @@ async function bringUp(
     log.info({}, `The server cannot get a higher priority than the programs that it starts: ${problem}`)
   startProgramsInThread()
   await prepareBase(progress, () => isolation.driver.prepare(baseRootFolder))
-  const running = await serve({ ...node, config, paths, isolation, baseRootFolder, openDashboard, log })
+  const running = await serve({
+    ...node,
+    config,
+    paths,
+    isolation,
+    agentProgram: kit,
+    baseRootFolder,
+    openDashboard,
+    log,
+  })
   const { url, domain } = running.server
   const { apiKey } = running.credentials
   // Others may read a file or a journal, so the key goes to a terminal only.

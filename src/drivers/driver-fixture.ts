@@ -1,5 +1,6 @@
 /** The types and functions that the driver suites share. */
 import assert from 'node:assert/strict'
+import type { AgentProgram } from '../core/ports/agent-program.ts'
 import type { Driver, ReadableSandbox, SandboxSpec } from '../core/ports/driver.ts'
 import { openRules } from '../core/ports/egress.ts'
 import { delay } from '../lib/clock.ts'
@@ -11,6 +12,7 @@ export type DriverBench = {
   another(): Driver
   /** A folder that has not been prepared yet. */
   rootFolder: string
+  agent: AgentProgram
   /** A root that no sandbox can start from. */
   brokenRootFolder: string
   /** One line for each thing that sandboxes and prepared slots have on the machine now. */
@@ -27,10 +29,16 @@ export type DriverTools<Bench extends DriverBench> = {
   find: (driver: Driver, sandboxID: string) => Promise<ReadableSandbox | undefined>
 }
 
+/** For drivers that start no program. */
+export const noAgent: AgentProgram = { folder: '/kit', command: ['/init'], env: {} }
+
 const small = { cpuCount: 1, memoryMB: 256, diskMB: 128, egress: openRules }
 
-export function newSpec(rootFolder: string, changes: Partial<SandboxSpec> = {}): SandboxSpec {
-  return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, ...small, ...changes }
+export function newSpec(
+  { rootFolder, agent }: Pick<DriverBench, 'rootFolder' | 'agent'>,
+  changes: Partial<SandboxSpec> = {},
+): SandboxSpec {
+  return { sandboxID: newSandboxID(), runID: newUUID(), rootFolder, agent, ...small, ...changes }
 }
 
 /** The listed sandboxes whose state could be read. A suite has no others, except those it made unreadable itself. */

@@ -20,7 +20,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
     })
     after(() => bench?.close())
 
-    const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench.rootFolder, changes)
+    const spec = (changes: Partial<SandboxSpec> = {}) => newSpec(bench, changes)
     const find = async (driver: Driver, sandboxID: string) =>
       (await listed(driver)).find((found) => found.sandboxID === sandboxID)
 
@@ -50,7 +50,7 @@ export function driverSuite(name: string, open: () => Promise<FailureBench>): vo
     })
 
     it('lists a sandbox as disposable until it is adopted, and can adopt it twice', async () => {
-      const spec = newSpec(bench.rootFolder, { disposable: true })
+      const spec = newSpec(bench, { disposable: true })
       const handle = await bench.driver.start(spec)
       const isDisposable = async () =>
         (await listed(bench.driver)).find(({ sandboxID }) => sandboxID === spec.sandboxID)?.disposable

@@ -55,7 +55,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
 
     async function sandbox(): Promise<DriverHandle> {
       folder = bench.snapshotFolder(`state-${count++}`)
-      const handle = await bench.driver.start(newSpec(bench.rootFolder))
+      const handle = await bench.driver.start(newSpec(bench))
       await bench.remember(handle, 'in memory', 'in a file')
       return handle
     }
@@ -69,7 +69,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       signal?: AbortSignal,
     ) {
       const fromSnapshot = { folder, memory: true, keep: true, ...changes }
-      return bench.driver.start(newSpec(bench.rootFolder, { ...spec, fromSnapshot }), signal)
+      return bench.driver.start(newSpec(bench, { ...spec, fromSnapshot }), signal)
     }
 
     it('boots with the requested size, and restores memory with the size of the snapshot', async () => {
@@ -354,7 +354,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await bench.driver.close()
       const other = bench.another()
       const fromSnapshot = { folder, memory: true, keep: false }
-      const again = await other.start({ ...newSpec(bench.rootFolder), runID: newUUID(), fromSnapshot })
+      const again = await other.start({ ...newSpec(bench), runID: newUUID(), fromSnapshot })
       assert.deepEqual(await bench.recall(again), kept())
       await other.stop(again)
       await other.close()

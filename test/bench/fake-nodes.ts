@@ -3,6 +3,7 @@
  * and a placer of its own, on a machine that is not real. What goes between nodes goes by a call, or by a message if
  * another process has the other node.
  */
+
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { IncomingMessage } from 'node:http'
 import { tmpdir } from 'node:os'
@@ -16,6 +17,7 @@ import { type NodeFacts, type NodeLoad, renewEveryMs } from '../../src/core/clus
 import { Placer } from '../../src/core/cluster/placer.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
 import type { Team } from '../../src/core/team/team.ts'
+import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import { systemClock } from '../../src/lib/clock.ts'
@@ -168,6 +170,7 @@ function joinNode(stores: Stores, nodeID: string, all: FakeNodes) {
       agent: createFakeAgent(driver),
       snapshotFolders: { folder: (name) => name, names: async () => [], roomOf: async () => 0 },
       volumeDisks: new FakeVolumeDisks(),
+      agentProgram: noAgent,
       rootsOf: () => ['/root'],
       freeBytes: async () => 1e12,
     },

@@ -1,5 +1,7 @@
 /** Sandboxes that run before a history begins, and whose time is over soon after. */
+
 import type { NewSandbox } from '../../src/core/sandbox/row/sandbox.ts'
+import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import { newSandboxID, newUUID } from '../../src/lib/ids.ts'
 import type { Plan } from './plan.ts'
@@ -49,7 +51,7 @@ export async function startDueSoon(
     const { sandboxID, runID, cpuCount, memoryMB, diskMB } = row
     await sandboxes.insertWithinLimits(row, team.limits)
     const egress = { allow: [], deny: [], toGate: 'none' } as const
-    const spec = { sandboxID, runID, rootFolder, cpuCount, memoryMB, diskMB, egress }
+    const spec = { sandboxID, runID, rootFolder, agent: noAgent, cpuCount, memoryMB, diskMB, egress }
     const handle = await driver.start(spec)
     const named = { moveID: newUUID(), at: now }
     await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', { handle }, named)

@@ -10,6 +10,7 @@ import { newNodeRunID } from '../../src/core/cluster/node.ts'
 import type { MachineCapacity } from '../../src/core/sandbox/capacity/admission.ts'
 import { RouteTable } from '../../src/core/sandbox/network/routes.ts'
 import type { TemplateBuild } from '../../src/core/template/template.ts'
+import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import type { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
 import type { Clock } from '../../src/lib/clock.ts'
@@ -308,6 +309,7 @@ export class SimulatedNode {
         agent: wrap('agent', 'agent', newSimulatedAgent(world)),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
         volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),
+        agentProgram: noAgent,
         rootsOf: () => [rootFolder],
         freeBytes: async () => this.#freeBytes(),
         machine: plan.faults.machine ? wrap('machine', 'machine', this.#machine()) : this.#machine(),

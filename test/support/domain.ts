@@ -1,4 +1,5 @@
 /** The sandbox domain over a real store, with a driver and an agent that are not real, and time turned by hand. */
+
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -17,6 +18,7 @@ import type { TemplateBuild } from '../../src/core/template/template.ts'
 import type { TemplateStore } from '../../src/core/template/template-store.ts'
 import type { LostVolumeStore } from '../../src/core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../../src/core/volume/volume-store.ts'
+import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
@@ -163,6 +165,7 @@ export async function openFixture(options: FixtureOptions = {}) {
         roomOf: async (names) => names.length,
       },
       volumeDisks,
+      agentProgram: noAgent,
       rootsOf: () => [roots.folder],
       images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
       createBuilder: () => ({ run: async () => assert.fail('this fixture builds nothing') }),

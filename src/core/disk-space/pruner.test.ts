@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openBuilder, runs, someHash } from '../../../test/support/builder.ts'
 import { request } from '../../../test/support/domain.ts'
+import { noAgent } from '../../drivers/driver-fixture.ts'
 import { newTemplateID, newUUID } from '../../lib/ids.ts'
 import { openRules } from '../ports/egress.ts'
 import type { BuildResult } from '../template/builder.ts'
@@ -109,7 +110,7 @@ describe('pruning', () => {
     const { driver } = world.fixture
     const spec = { sandboxID: 's1', runID: 'r', cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.prepare('/layers/a/root')
-    const roots = { rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
+    const roots = { agent: noAgent, rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
     const handle = await driver.start({ ...spec, ...roots })
     await driver.takeSnapshot(handle, 'step-kept', { memory: false, afterwards: 'end', lasting: true })
     const release = world.snapshots.hold('step-kept')

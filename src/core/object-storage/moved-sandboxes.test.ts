@@ -1,7 +1,9 @@
 /** Whatever happens to a sandbox between nodes, disks and the object store, it has what its client left in it. */
+
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { holds, openObjectCluster, paused, storedSoon, timed } from '../../../test/support/object-cluster.ts'
+import { noAgent } from '../../drivers/driver-fixture.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
 import { openRules } from '../ports/egress.ts'
@@ -107,7 +109,7 @@ test('a resume that meets what a forgotten run has left ends it, before another 
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-  await one.driver.start({ sandboxID, runID: 'forgotten', rootFolder: '/root', ...sizes })
+  await one.driver.start({ sandboxID, runID: 'forgotten', rootFolder: '/root', agent: noAgent, ...sizes })
   await assert.rejects(one.service.connect(one.team, sandboxID, timed), /still paused/)
   assert.equal(one.driver.world.sandboxes.size, 0)
   assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)

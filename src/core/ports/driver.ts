@@ -12,10 +12,12 @@
  * except where the verb promises otherwise; calling the verb again finishes the work.
  */
 
+import type { AgentProgram } from './agent-program.ts'
 import type { AddressRules, GatePorts } from './egress.ts'
 import type { GpuCapacity, GpuUse } from './gpu.ts'
 import type { MemoryLoad, PartsOfFile } from './memory-load.ts'
 import type { PackedFile, PackNote, PackTarget } from './object-store.ts'
+import type { CanMeasureUse } from './resource-use.ts'
 
 /** The caller stores this to find the sandbox again after a restart. Only the driver reads `data`. */
 export type DriverHandle = {
@@ -52,6 +54,7 @@ export type SandboxSpec = SandboxSize & {
    * `trusted.overlay.opaque` set to `y` hides what the layers below have in it.
    */
   lowerFolders?: readonly string[]
+  agent: AgentProgram
   /** The egress policy, which holds from the sandbox's first packet on. */
   egress: AddressRules
   /**
@@ -113,23 +116,6 @@ export type SandboxStats = {
   gpu?: GpuUse
 }
 
-/** Space that the disk of a sandbox uses on the machine's disk. */
-export type DiskUse = {
-  sandboxID: string
-  allocatedBytes: number
-  /** Written by the sandbox's processes, but not yet allocated on the machine's disk. */
-  unwrittenBytes: number
-}
-
-/** Memory of the machine that a sandbox uses. */
-export type MemoryUse = {
-  sandboxID: string
-  /** Does not count memory that the kernel can drop at any time. */
-  usedBytes: number
-  /** Maximum memory of the sandbox, including the memory of its runtime. */
-  promisedBytes: number
-}
-
 /** Whether the driver works on this machine; if not, why, and what the operator can do. */
 export type ProbeResult = { usable: true; detail: string } | { usable: false; reason: string; remedy: string }
 
@@ -163,6 +149,7 @@ export type SandboxExit = {
 /** The start of a sandbox whose address another sandbox gets next. */
 export type FreedAddress = { sandboxID: string; handle: DriverHandle }
 
+/** The powers that a driver may lack: a flag here, an interface with its methods, and a function that narrows to it. */
 export type DriverCapabilities = {
   /** Can freeze and thaw all processes of a sandbox: `CanFreeze`. */
   freeze: boolean
@@ -175,14 +162,16 @@ export type DriverCapabilities = {
   /** Can make a snapshot on one machine usable on another: `CanExportSnapshots`. Never without `snapshotFiles`. */
   exportSnapshots: boolean
   /** Can start a sandbox while its memory still arrives: `CanFillMemory`. Never without `exportSnapshots`. */
-  fillMemory?: boolean
+  fillMemory: boolean
+  /** Can measure the disk space and memory of all sandboxes at once: `CanMeasureUse`. */
+  measureUse: boolean
 }
 
 export interface Driver {
   readonly name: string
   readonly capabilities: DriverCapabilities
-  /** GPUs of this moment. Missing: this machine has no GPU for sandboxes, and a start that asks for one rejects. */
-  readonly gpus?: GpuCapacity | undefined
+  /** GPUs of this moment. Undefined: this machine has no GPU for sandboxes, and a start that asks for one rejects. */
+  readonly gpus: GpuCapacity | undefined
   probe(): Promise<ProbeResult>
   /** From now on this process starts the sandboxes here. Removes what an earlier process had prepared. */
   open(): Promise<void>
@@ -222,13 +211,6 @@ export interface Driver {
   endpoint(handle: DriverHandle, port: number): Endpoint
   /** Changes nothing. Rejects with `not_found` if the sandbox is gone. */
   stats(handle: DriverHandle, signal?: AbortSignal): Promise<SandboxStats>
-  /**
-   * Disk use of all sandboxes that can be read. Cheap enough for several calls a second. Missing: this driver
-   * cannot measure it.
-   */
-  diskUse?(): Promise<DiskUse[]>
-  /** Memory use of all sandboxes, under the same conditions as `diskUse`. */
-  memoryUse?(): Promise<MemoryUse[]>
   /**
    * All sandboxes of this driver on this machine, half-made ones included. An entry that could not be read is
    * listed as unreadable. Rejects if the list may be incomplete.
@@ -388,9 +370,13 @@ export function canExportSnapshots(driver: Driver): driver is Driver & CanSnapsh
 }
 
 export function canFillMemory(driver: Driver): driver is Driver & CanSnapshot & CanFillMemory {
-  return driver.capabilities.fillMemory === true
+  return driver.capabilities.fillMemory
 }
 
 export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgress {
   return driver.capabilities.limitEgress
+}
+
+export function canMeasureUse(driver: Driver): driver is Driver & CanMeasureUse {
+  return driver.capabilities.measureUse
 }

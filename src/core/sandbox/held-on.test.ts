@@ -1,8 +1,10 @@
 /** Nothing is ended, deleted or forgotten because something failed for a moment or changed at the wrong time. */
+
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, gate, openFixture, request, turning, until } from '../../../test/support/domain.ts'
 import { connectionLost, failMoves } from '../../../test/support/store-faults.ts'
+import { noAgent } from '../../drivers/driver-fixture.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { openRules } from '../ports/egress.ts'
 import type { SandboxOptions } from './row/sandbox.ts'
@@ -218,7 +220,13 @@ describe('a sandbox that the driver cannot read', () => {
     await using fixture = await openFixture()
     const { driver, clock, reconciler } = fixture
     const sizes = { cpuCount: 1, memoryMB: 128, diskMB: 64, egress: openRules }
-    const { data } = await driver.start({ sandboxID: 'iorphan', runID: 'r', rootFolder: '/root', ...sizes })
+    const { data } = await driver.start({
+      sandboxID: 'iorphan',
+      runID: 'r',
+      rootFolder: '/root',
+      agent: noAgent,
+      ...sizes,
+    })
     driver.world.unreadable.add(String(data.sandboxID))
     for (let round = 0; round < 10; round++) {
       clock.advance(60_000)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { noAgent } from '../../drivers/driver-fixture.ts'
 import { openRules } from '../ports/egress.ts'
 
 const day = 24 * 3_600_000
@@ -125,7 +126,7 @@ describe('the quarantine', () => {
     const { driver, quarantine, reconciler, clock } = fixture
     const sizes = { cpuCount: 1, memoryMB: 128, diskMB: 64, egress: openRules }
     const sandboxID = `i${'a'.repeat(20)}`
-    await driver.start({ sandboxID, runID: 'r', rootFolder: '/root', ...sizes })
+    await driver.start({ sandboxID, runID: 'r', rootFolder: '/root', agent: noAgent, ...sizes })
     await reconciler.run()
     clock.advance(5 * 60_000 - 1)
     await reconciler.run()

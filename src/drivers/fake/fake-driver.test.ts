@@ -3,17 +3,19 @@ import { describe, it } from 'node:test'
 import type { DriverHandle } from '../../core/ports/driver.ts'
 import { closedToAll } from '../../core/ports/egress.ts'
 import { AppError, isAppError } from '../../lib/app-error.ts'
-import { listed, newSpec } from '../driver-fixture.ts'
+import { listed, newSpec, noAgent } from '../driver-fixture.ts'
 import { driverSuite } from '../driver-suite.ts'
 import { snapshotDriverSuite } from '../snapshot-suite.ts'
 import { FakeDriver } from './fake-driver.ts'
+
+const bench = { rootFolder: '/a-root', agent: noAgent }
 
 driverSuite('the fake', async () => {
   const driver = new FakeDriver()
   return {
     driver,
     another: () => new FakeDriver({ world: driver.world }),
-    rootFolder: '/a-root',
+    ...bench,
     brokenRootFolder: '/never-prepared',
     traces: async () => [...driver.world.sandboxes.keys()],
     settled: async () => {},
@@ -42,7 +44,7 @@ for (const snapshotMemory of [true, false]) {
     return {
       driver,
       another: () => new FakeDriver({ snapshotMemory, world: driver.world }),
-      rootFolder: '/a-root',
+      ...bench,
       brokenRootFolder: '/never-prepared',
       traces: async () => [...driver.world.sandboxes.keys()],
       settled: async () => {},
@@ -64,7 +66,7 @@ describe("the fake's knobs", () => {
   async function running() {
     const driver = new FakeDriver({ endpoint: { host: '127.0.0.1', port: 4711 } })
     await driver.prepare('/a-root')
-    const spec = newSpec('/a-root')
+    const spec = newSpec(bench)
     return { driver, spec, handle: await driver.start(spec) }
   }
 
@@ -87,7 +89,7 @@ describe("the fake's knobs", () => {
     driver.beforeStarted = async () => {
       throw new Error('no room')
     }
-    const spec = newSpec('/a-root')
+    const spec = newSpec(bench)
     await assert.rejects(driver.start(spec), /no room/)
     assert.equal(
       (await driver.list()).some((found) => found.sandboxID === spec.sandboxID),
@@ -99,7 +101,7 @@ describe("the fake's knobs", () => {
     const { driver } = await running()
     let release = () => {}
     driver.beforeStarted = () => new Promise((resolve) => (release = resolve))
-    const spec = newSpec('/a-root')
+    const spec = newSpec(bench)
     const started = driver.start(spec)
     const found = (await listed(driver)).find((each) => each.sandboxID === spec.sandboxID)
     assert.equal(await driver.recover(found!.handle), 'gone')
@@ -150,7 +152,7 @@ describe("the fake's knobs", () => {
   it('do not change that the next sandbox gets the address of one that is gone', async () => {
     const { driver, handle } = await running()
     await driver.stop(handle)
-    assert.equal((await driver.start(newSpec('/a-root'))).data.address, handle.data.address)
+    assert.equal((await driver.start(newSpec(bench))).data.address, handle.data.address)
   })
 
   it('do not change that a sandbox which is gone cannot be measured', async () => {

@@ -8,7 +8,6 @@ import type {
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
-  DiskUse,
   Driver,
   DriverCapabilities,
   DriverHandle,
@@ -16,7 +15,6 @@ import type {
   FoundSandbox,
   FreedAddress,
   MemoryNeeds,
-  MemoryUse,
   PortableSnapshot,
   ProbeResult,
   RestoreSpec,
@@ -29,6 +27,7 @@ import type {
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import type { GpuCapacity } from '../../core/ports/gpu.ts'
 import type { PackNote, PackTarget } from '../../core/ports/object-store.ts'
+import type { CanMeasureUse, DiskUse, MemoryUse } from '../../core/ports/resource-use.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import { Listeners } from '../../lib/listeners.ts'
@@ -46,7 +45,9 @@ export type FakeDriverOptions = {
   snapshotMemory?: boolean
 }
 
-export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots {
+export class FakeDriver
+  implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots, CanMeasureUse
+{
   readonly name = 'fake'
   readonly needsIn = ({ needs }: PackNote) => needs as MemoryNeeds | null
   readonly capabilities: DriverCapabilities
@@ -89,6 +90,8 @@ export class FakeDriver implements Driver, CanFreeze, CanLimitEgress, CanSnapsho
       snapshotMemory: options.snapshotMemory ?? true,
       limitEgress: true,
       exportSnapshots: true,
+      fillMemory: false,
+      measureUse: true,
     }
     this.world = options.world ?? newFakeWorld()
     this.world.crashListeners.add(this.#tellExit)

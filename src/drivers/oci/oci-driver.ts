@@ -11,14 +11,12 @@ import type {
   CanFreeze,
   CanLimitEgress,
   CanSnapshot,
-  DiskUse,
   Driver,
   DriverCapabilities,
   DriverHandle,
   FoundSandbox,
   ImportOptions,
   MemoryNeeds,
-  MemoryUse,
   PortableSnapshot,
   SandboxExit,
   SandboxSpec,
@@ -28,6 +26,7 @@ import type {
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import type { GpuCapacity } from '../../core/ports/gpu.ts'
+import type { CanMeasureUse } from '../../core/ports/resource-use.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
@@ -69,14 +68,20 @@ import { startUpkeep } from './upkeep.ts'
 
 /** Maximum number of stopped sandboxes that wait to be dismantled, and the maximum share of addresses they hold. */
 const [mostRemains, remainsShare] = [128, 1 / 8]
-const alwaysAble = { freeze: true, snapshotFiles: true, limitEgress: true, exportSnapshots: true }
+const alwaysAble = {
+  freeze: true,
+  snapshotFiles: true,
+  limitEgress: true,
+  exportSnapshots: true,
+  measureUse: true,
+}
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
 export class OciDriver
-  implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots, CanFillMemory
+  implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots, CanFillMemory, CanMeasureUse
 {
   readonly name: string
   readonly capabilities: DriverCapabilities
@@ -128,13 +133,13 @@ export class OciDriver
   }
 
   async #open(): Promise<void> {
-    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users, agent } =
-      this.#context
+    const { layout, firewall, subnet, cgroups, records, slots, cpuShares, runtime, users } = this.#context
+    const { agentFolders } = this.#context
     const present = await records.all()
     const probed = users?.probe()
     await setUpMachine(layout, firewall, subnet, cgroups)
     await limitTotalMemory(this.#context, this.#log)
-    if (!runtime.flavour.showsOwnMachine) await mountAgent(layout, agent.folder)
+    if (!runtime.flavour.showsOwnMachine) for (const each of agentFolders) await mountAgent(layout, each)
     for (const { runID, cpus } of present) cpuShares.adopt(runID, cpus)
     await openGpus(this.#context, present)
     if (runtime.flavour.emptyNetworkName) await makeEmptyNetwork(layout)
@@ -348,13 +353,8 @@ export class OciDriver
     return measure(this.#context, record)
   }
 
-  async diskUse(): Promise<DiskUse[]> {
-    return measureDisks(this.#context, await this.#context.records.names())
-  }
-
-  async memoryUse(): Promise<MemoryUse[]> {
-    return measureMemory(this.#context, await this.#context.records.names())
-  }
+  readonly diskUse = async () => measureDisks(this.#context, await this.#context.records.names())
+  readonly memoryUse = async () => measureMemory(this.#context, await this.#context.records.names())
 
   async list(): Promise<FoundSandbox[]> {
     await Promise.all(this.#dismantling.values())

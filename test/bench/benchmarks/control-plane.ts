@@ -2,6 +2,7 @@
  * What the control plane itself takes with 100, 1,000 and 10,000 sandboxes that run, and as many that have ended: the
  * domain as the server joins it, over SQLite and PostgreSQL, on a machine that is not real.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,6 +11,7 @@ import { setImmediate } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { openRules } from '../../../src/core/ports/egress.ts'
 import type { NewSandbox } from '../../../src/core/sandbox/row/sandbox.ts'
+import { noAgent } from '../../../src/drivers/driver-fixture.ts'
 import { FakeDriver } from '../../../src/drivers/fake/fake-driver.ts'
 import { newSandboxID, newUUID } from '../../../src/lib/ids.ts'
 import { openDatabase } from '../../../src/store/open-stores.ts'
@@ -161,7 +163,12 @@ async function fillDatabase(
       numbers.map(async (number) => {
         const sandbox = aSandbox(team.teamID, number, count, clock.now())
         if (number >= count) return { ...newSandboxRow(sandbox, nodeID, vault), ...ended(clock.now()) }
-        const handle = await driver.start({ ...sandbox, rootFolder: '/root', egress: openRules })
+        const handle = await driver.start({
+          ...sandbox,
+          rootFolder: '/root',
+          agent: noAgent,
+          egress: openRules,
+        })
         const state = 'running' as const
         return { ...newSandboxRow(sandbox, nodeID, vault), state, handle: JSON.stringify(handle) }
       }),

@@ -7,7 +7,8 @@
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
-import type { DiskUse, Driver } from '../../ports/driver.ts'
+import { canMeasureUse, type Driver } from '../../ports/driver.ts'
+import type { DiskUse } from '../../ports/resource-use.ts'
 import * as errors from '../row/errors.ts'
 import type { EndReason, Sandbox } from '../row/sandbox.ts'
 import type { DiskLevels } from './disk-levels.ts'
@@ -188,7 +189,7 @@ export class DiskGuard {
     const left = (await freeBytes()) - (await promisedBytes())
     this.#room = left
     this.#shares = noShares
-    if (!this.#isNear() || !driver.diskUse) return this.#growth.clear()
+    if (!this.#isNear() || !canMeasureUse(driver)) return this.#growth.clear()
     const uses = await driver.diskUse()
     this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => held.has(sandboxID))
     this.#room = left - uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)

@@ -8,7 +8,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 import { RetryDelays } from '../../../lib/retry-delays.ts'
-import type { Driver } from '../../ports/driver.ts'
+import { canMeasureUse, type Driver } from '../../ports/driver.ts'
 import type { EndReason } from '../row/sandbox.ts'
 import { GrowthMeter } from './growth.ts'
 import { type Act, type GuardActs, mebibytes, whyTouched } from './guard-acts.ts'
@@ -157,7 +157,7 @@ export class MachineMemoryGuard {
     const isNear = this.#isNear()
     const began = clock.now()
     // Read in this order: memory that is freed in between then counts as used and as available, which takes from nobody.
-    const uses = isNear ? await driver.memoryUse?.() : undefined
+    const uses = isNear && canMeasureUse(driver) ? await driver.memoryUse() : undefined
     const before = this.#room
     this.#room = await availableBytes()
     this.#shares = noShares

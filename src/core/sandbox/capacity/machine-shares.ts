@@ -3,7 +3,7 @@
  * guards measure by team only while little is left, to act on it; this measures whenever somebody asks, and acts on nothing.
  */
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
-import type { Driver } from '../../ports/driver.ts'
+import { canMeasureUse, type Driver } from '../../ports/driver.ts'
 import { sizeOf } from './disk-guard.ts'
 import type { DiskLevels } from './disk-levels.ts'
 import type { GuardActs, NotedAct, ResourceGuard } from './guard-acts.ts'
@@ -13,7 +13,7 @@ import type { SandboxTeams } from './sandbox-teams.ts'
 import { divideByTeam, type TeamShare } from './team-share.ts'
 
 export type MachineSharesParts = {
-  driver: Pick<Driver, 'memoryUse' | 'diskUse'>
+  driver: Driver
   sandboxTeams: Pick<SandboxTeams, 'of'>
   /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
   teamBytes: () => Promise<ReadonlyMap<string, number>>
@@ -63,12 +63,13 @@ export class MachineShares {
   async #read(): Promise<SharesOfMachine> {
     const { driver, sandboxTeams, availableBytes, freeBytes, promisedBytes, teamBytes, held, acts, levels } =
       this.#parts
-    const inMemory = ((await driver.memoryUse?.()) ?? []).map(({ sandboxID, usedBytes: bytes }) => ({
+    const measured = canMeasureUse(driver) ? driver : undefined
+    const inMemory = ((await measured?.memoryUse()) ?? []).map(({ sandboxID, usedBytes: bytes }) => ({
       sandboxID,
       bytes,
     }))
     const availableNow = await availableBytes()
-    const diskUses = (await driver.diskUse?.()) ?? []
+    const diskUses = (await measured?.diskUse()) ?? []
     const unwritten = sumOf(diskUses.map(({ unwrittenBytes }) => unwrittenBytes))
     const freeNow = (await freeBytes()) - (await promisedBytes()) - unwritten
     const frozen = held.list()

@@ -3,6 +3,7 @@ import { allDone } from '../../../lib/all-done.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import { type AgentIdentity, type AgentPort, agentPort, type OtherNetworks } from '../../ports/agent.ts'
+import type { AgentProgram } from '../../ports/agent-program.ts'
 import {
   canFreeze,
   type Driver,
@@ -34,6 +35,7 @@ export const agentAnswersWithinMs = 10_000
 export type LauncherParts = {
   driver: Driver
   agent: AgentPort
+  agentProgram: AgentProgram
   routes: RouteTable
   tokens: SandboxTokens
   snapshots: SnapshotStore
@@ -163,6 +165,7 @@ export class SandboxLauncher {
     const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keep: true })
     return {
       rootFolder,
+      agent: this.#parts.agentProgram,
       ...(lowerFolders.length > 0 && { lowerFolders }),
       cpuCount: build.cpuCount,
       memoryMB: build.memoryMB,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, gate, openFixture, until } from '../../../../test/support/domain.ts'
 import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { openRules } from '../../ports/egress.ts'
 
@@ -149,7 +150,14 @@ for (const snapshotMemory of [true, false]) {
           else {
             const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
             const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-            await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
+            await driver.start({
+              sandboxID,
+              runID: 'next',
+              rootFolder: '/root',
+              agent: noAgent,
+              ...sizes,
+              fromSnapshot,
+            })
           }
         }
         await using next = await fixture.again()

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
 import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
 import { failMoves } from '../../../../test/support/store-faults.ts'
+import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { openRules } from '../../ports/egress.ts'
 
@@ -103,7 +104,14 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
     const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
     const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-    await driver.start({ sandboxID, runID: 'next', rootFolder: '/root', ...sizes, fromSnapshot })
+    await driver.start({
+      sandboxID,
+      runID: 'next',
+      rootFolder: '/root',
+      agent: noAgent,
+      ...sizes,
+      fromSnapshot,
+    })
     driver.loseEverything()
     await using next = await fixture.again()
     await next.reconciler.run()

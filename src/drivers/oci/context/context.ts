@@ -12,7 +12,7 @@ import type { CpuShares } from '../process/cpu-shares.ts'
 import type { ExitWatch } from '../process/exit-watch.ts'
 import type { Layout } from '../record/layout.ts'
 import type { Records, SandboxRecord } from '../record/records.ts'
-import type { AgentProgram } from '../runtime/agent-program.ts'
+import type { PlatformTrial } from '../runtime/platforms.ts'
 import type { RuntimeFlavour } from '../runtime/runtime-flavour.ts'
 import type { OwnUsers } from '../slot/own-users.ts'
 import type { SlotPool } from '../slot/slots.ts'
@@ -38,7 +38,9 @@ export type OciContext = {
   layout: Layout
   subnet: Subnet
   runtime: ChosenRuntime
-  agent: AgentProgram
+  /** What the driver tries to choose gVisor's platform; undefined if somebody else has chosen it. */
+  trial: PlatformTrial | undefined
+  agentFolders: readonly string[]
   /** The host user that owns the files of the sandbox's root user on disk; the sandbox's other users follow. */
   uidBase: number
   /** Undefined if all sandboxes share the users that own the files. */

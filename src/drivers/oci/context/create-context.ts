@@ -23,7 +23,7 @@ import type { GpuOptions, OciDriverOptions } from './driver-options.ts'
 const mostOpenFiles = 1_048_576
 
 export function createContext(options: OciDriverOptions): OciContext {
-  const { dnsServers, openedRanges = [], mostFlows, log = () => {} } = options
+  const { dnsServers, openedRanges = [], mostFlows, platform, log = () => {} } = options
   const layout = createLayout(options.dataFolder, options.instance)
   const subnet = parseSubnet(options.subnet)
   const uidBase = options.uidBase ?? 100_000
@@ -42,8 +42,13 @@ export function createContext(options: OciDriverOptions): OciContext {
     lowering: new Map(),
     records,
     dnsServers,
-    runtime: { flavour, binary: options.runtimeBinary, platform: options.platform },
-    agent: options.agent,
+    runtime: {
+      flavour,
+      binary: options.runtimeBinary,
+      platform: typeof platform === 'string' ? platform : undefined,
+    },
+    trial: typeof platform === 'object' ? platform : undefined,
+    agentFolders: options.agentFolders,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
     totalMemoryMB: options.totalMemoryMB ?? null,
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),

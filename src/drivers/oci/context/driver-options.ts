@@ -1,5 +1,5 @@
 import type { MachineGpus } from '../device/gpus.ts'
-import type { AgentProgram } from '../runtime/agent-program.ts'
+import type { PlatformTrial } from '../runtime/platforms.ts'
 import type { OciIsolation } from '../runtime/runtime-flavour.ts'
 
 export type OciDriverOptions = {
@@ -10,7 +10,8 @@ export type OciDriverOptions = {
   /** Six characters of a-z and 0-9 that tell Warrens on one machine apart, from `instanceOf(dataFolder)`. */
   instance: string
   subnet: string
-  agent: AgentProgram
+  /** The folders of all agents that sandboxes are started with. Slots are made with these folders in sight. */
+  agentFolders: readonly string[]
   /** IPv4 addresses for /etc/resolv.conf. Sandboxes reach them even if they are private. */
   dnsServers: readonly string[]
   /** Exceptions from the closed address ranges: sandboxes may reach these if their own rules allow it. */
@@ -26,8 +27,8 @@ export type OciDriverOptions = {
   pidsLimit?: number
   /** Maximum number of open connections of a sandbox; by default a share of the machine's connection table. */
   mostFlows?: number
-  /** gVisor's platform for new sandboxes. If unset, the driver measures the platforms once and chooses. */
-  platform?: string
+  /** gVisor's platform for new sandboxes, or what the driver runs on each once to choose one. */
+  platform?: string | PlatformTrial
   /** The GPUs for sandboxes. Unset: sandboxes get none. */
   gpus?: GpuOptions
   /** Path of our program that serves memory while it arrives. Unset: a sandbox starts when all its memory is there. */

@@ -5,6 +5,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { AgentProgram } from '../../../core/ports/agent-program.ts'
 import type { DriverGpus, OciContext } from '../context/context.ts'
 import { driverLinks, findLibraryFolder, gpuMount } from '../device/driver-files.ts'
 import type { DeviceNode } from '../device/gpus.ts'
@@ -19,15 +20,15 @@ import type { RestorePlan } from '../snapshot/restore.ts'
 import { configName } from '../snapshot/snapshot-folder.ts'
 
 /** The parts of a start besides its record. */
-export type StartParts = { plan: RestorePlan | undefined; users: SlotUsers | undefined }
+export type StartParts = { agent: AgentProgram; plan: RestorePlan | undefined; users: SlotUsers | undefined }
 
 export async function writeBundle(
   context: OciContext,
   folder: string,
   record: SandboxRecord,
-  { plan, users }: StartParts,
+  { agent, plan, users }: StartParts,
 ): Promise<void> {
-  const { layout, agent, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
+  const { layout, uidBase, dnsServers, cgroups, openFilesLimit, pidsLimit } = context
   const flavour = flavourOf(record)
   await context.sysSkeletons.run(String(record.cpuCount), () =>
     makeSysSkeleton(layout.sysSkeleton(record.cpuCount), record.cpuCount),

@@ -12,6 +12,7 @@ const spec = {
   sandboxID: 'one',
   runID: 'run',
   rootFolder: '/root',
+  agent: { folder: '/agent', command: ['/init'], env: {} },
   egress: openRules,
   cpuCount: 1,
   memoryMB: 256,
@@ -24,8 +25,8 @@ function contextWith(removeSlot: () => Promise<void>) {
   const removed: number[] = []
   const context = {
     cpuShares,
+    agentFolders: ['/agent'],
     subnet: parseSubnet('10.213.0.0/24'),
-    agent: { folder: '/agent' },
     runtime: { flavour: flavourFor('container'), binary: '/runc' },
     records: { create: () => Promise.reject(new AppError('no_space', 'The disk is full.')) },
     slots: {

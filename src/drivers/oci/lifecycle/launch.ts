@@ -39,14 +39,19 @@ export async function startSandbox(
   spec: SandboxSpec,
   signal?: AbortSignal,
 ): Promise<SandboxRecord> {
-  const { slots } = context
+  const { slots, agentFolders } = context
   signal?.throwIfAborted()
+  if (!agentFolders.includes(spec.agent.folder))
+    throw new AppError(
+      'internal',
+      `The agent in ${spec.agent.folder} was not named when the driver was made.`,
+    )
   const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
   const slot = await slots.take(plan?.sizeFor(spec).diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)
     try {
-      await launch(context, record, { plan, users: slot.users }, signal)
+      await launch(context, record, { agent: spec.agent, plan, users: slot.users }, signal)
     } catch (error) {
       await cleanUpAfter(error, async () => {
         await dismantle(context, record.sandboxID)
@@ -94,8 +99,8 @@ async function createRecord(
 }
 
 function newRecord(
-  { subnet, runtime, agent, cpuShares, gpus }: OciContext,
-  { sandboxID, runID, egress, disposable, background, mounts, ...wanted }: SandboxSpec,
+  { subnet, runtime, cpuShares, gpus }: OciContext,
+  { sandboxID, runID, agent, egress, disposable, background, mounts, ...wanted }: SandboxSpec,
   slot: number,
   plan: RestorePlan | undefined,
 ): SandboxRecord {
@@ -177,7 +182,7 @@ async function launch(
   abort?.throwIfAborted()
   if (gpuBytes === undefined) await raiseMemory(context, record)
   else lowerMemoryLater(context, record)
-  await setHostname(context, record, plan)
+  await setHostname(context, record, parts)
   await exits.watch(record, pid)
 }
 
@@ -225,9 +230,9 @@ async function moveMounts({ namespaces }: OciContext, record: SandboxRecord, pid
 
 /** Restored memory has the host name of its snapshot's sandbox, unless the runtime replaces it. */
 async function setHostname(
-  { layout, agent }: OciContext,
+  { layout }: OciContext,
   record: SandboxRecord,
-  plan: RestorePlan | undefined,
+  { agent, plan }: StartParts,
 ): Promise<void> {
   if (!plan?.memory || !agent.setHostname || plan.snapshot.origin.sandboxID === record.sandboxID) return
   if (await restoresHostname(record.runtimeBinary)) return

@@ -16,7 +16,13 @@ import { prepareRoot } from '../disk/prepare-root.ts'
 import { dismantle } from '../lifecycle/dismantle.ts'
 import { startSandbox } from '../lifecycle/launch.ts'
 import { platformChoiceFile } from '../record/layout.ts'
-import { candidatePlatforms, hasKvm, platforms, type SyscallPlatform } from '../runtime/platforms.ts'
+import {
+  candidatePlatforms,
+  hasKvm,
+  type PlatformTrial,
+  platforms,
+  type SyscallPlatform,
+} from '../runtime/platforms.ts'
 import { execArguments } from '../runtime/runtime-commands.ts'
 
 /** CPU time of starting the agent, of one idle second after that, and of the agent's sample of work. */
@@ -53,9 +59,18 @@ export async function choosePlatform(context: OciContext): Promise<SyscallPlatfo
   const { data } = context.layout
   const known = await findPlatformChoice(data, context.runtime.binary)
   if (known) return known.platform
+  const { trial } = context
+  if (!trial)
+    throw new AppError(
+      'internal',
+      'The driver got neither a platform of gVisor nor a program to choose one with.',
+    )
   const root = await emptyRoot(context)
   const tried = await Promise.all(
-    candidatePlatforms().map(async (platform) => [platform, await tryPlatform(context, platform, root)]),
+    candidatePlatforms().map(async (platform) => [
+      platform,
+      await tryPlatform(context, trial, platform, root),
+    ]),
   )
   const choice = choose(Object.fromEntries(tried) as Trials)
   const file = platformChoiceFile(data)
@@ -97,13 +112,14 @@ function describeTrial(trial: Trial): string {
 
 async function tryPlatform(
   context: OciContext,
+  { agent, sampleWork }: PlatformTrial,
   platform: SyscallPlatform,
   rootFolder: string,
 ): Promise<Trial> {
   const sandboxID = `trial-${platform}`
   const trial = { ...context, runtime: { ...context.runtime, platform } }
   try {
-    const spec = { sandboxID, runID: 'trial', rootFolder, cpuCount: 1, memoryMB: 512, diskMB: 64 }
+    const spec = { sandboxID, runID: 'trial', rootFolder, agent, cpuCount: 1, memoryMB: 512, diskMB: 64 }
     await dismantle(context, sandboxID)
     const record = await startSandbox(trial, { ...spec, egress: silent }, AbortSignal.timeout(trialLimitMs))
     const cpuTimeMs = async () => (await context.cgroups.use(context.layout.cgroup(sandboxID))).cpuTimeMs
@@ -111,8 +127,8 @@ async function tryPlatform(
     const startCpuMs = await cpuTimeMs()
     const idleCpuMs = await quietestSecond(cpuTimeMs)
     const watched = await cpuTimeMs()
-    const [program, ...args] = execArguments(context.layout, record, context.agent.sampleWork ?? [])
-    if (context.agent.sampleWork) await runCommand(program!, args, { timeoutMs: trialLimitMs })
+    const [program, ...args] = execArguments(context.layout, record, sampleWork)
+    await runCommand(program!, args, { timeoutMs: trialLimitMs })
     const workCpuMs = (await cpuTimeMs()) - watched
     return { startCpuMs, idleCpuMs, workCpuMs }
   } catch (error) {

@@ -3,13 +3,13 @@
  * name.
  */
 
+import type { AgentProgram } from '../../../core/ports/agent-program.ts'
 import type { DeviceNode } from '../device/gpus.ts'
 import type { MountMove } from '../namespace/move-mounts.ts'
 import type { ResourceLimit } from '../namespace/start-runtime.ts'
 import type { CgroupUse } from '../process/cgroups.ts'
 import type { Layout } from '../record/layout.ts'
 import type { RuntimeName, SandboxRecord } from '../record/records.ts'
-import type { AgentProgram } from './agent-program.ts'
 
 /** The two kinds of isolation, as operators and users know them. */
 export type OciIsolation = 'gvisor' | 'container'

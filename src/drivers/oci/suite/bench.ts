@@ -90,12 +90,7 @@ export async function openOciBench(
     instance: instanceOf(dataFolder),
     subnet,
     poolSize,
-    agent: {
-      folder: agentFolder,
-      command: ['/usr/bin/perl', '/.warren/agent.pl'],
-      env: {},
-      setHostname: ['/bin/hostname'],
-    },
+    agentFolders: [agentFolder],
     dnsServers: [],
     poolDiskMB: 128,
     pidsLimit: testPidsLimit,
@@ -110,6 +105,12 @@ export async function openOciBench(
     options,
     brokenRootFolder,
     rootFolder: machine.baseRootFolder,
+    agent: {
+      folder: agentFolder,
+      command: ['/usr/bin/perl', '/.warren/agent.pl'],
+      env: {},
+      setHostname: ['/bin/hostname'],
+    },
     another: () => createOciDriver(options),
     snapshotFolder: (name) => join(dataFolder, 'saved', name),
     remember: async (handle, memory, file) => {
@@ -127,7 +128,7 @@ export async function openOciBench(
     settled: () => settled(driver, options),
     run: (handle, script) => runInside(driver, handle, script),
     sandbox: async (changes) => {
-      const handle = await driver.start(newSpec(machine.baseRootFolder, changes))
+      const handle = await driver.start(newSpec(bench, changes))
       await runInside(driver, handle, 'true')
       return handle
     },

@@ -13,7 +13,12 @@ type Work = Pick<SnapshotChildInput, 'verb' | 'sandboxID' | 'folder'>
 
 /** The driver of the bench must be closed: only one process may have the sandboxes. */
 export async function killMakerIn(bench: OciBench, work: Work, afterMs: number): Promise<void> {
-  const input: SnapshotChildInput = { ...work, options: bench.options, rootFolder: bench.rootFolder }
+  const input: SnapshotChildInput = {
+    ...work,
+    options: bench.options,
+    rootFolder: bench.rootFolder,
+    agent: bench.agent,
+  }
   const script = join(import.meta.dirname, 'snapshot-child.ts')
   const child = spawn(process.execPath, [script, JSON.stringify(input)], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -27,7 +32,7 @@ export async function killMakerIn(bench: OciBench, work: Work, afterMs: number):
 
 /** Does what the domain does at its start with a sandbox whose verb was interrupted. */
 export async function makeGood(
-  { driver, rootFolder }: OciBench,
+  { driver, rootFolder, agent }: OciBench,
   sandboxID: string,
   folder: string,
 ): Promise<DriverHandle> {
@@ -38,5 +43,5 @@ export async function makeGood(
   if (found) await driver.stop(found.handle)
   assert.ok(await driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
   const fromSnapshot = { folder, memory: true, keep: false }
-  return driver.start(newSpec(rootFolder, { sandboxID, fromSnapshot }))
+  return driver.start(newSpec({ rootFolder, agent }, { sandboxID, fromSnapshot }))
 }

@@ -179,7 +179,12 @@ except OSError as error: print(type(error).__name__)`)
       await bench.driver.stop(handle)
       await bench.driver.close()
       const changes = { egress: { ...openRules, allow: [internet], deny: [everything] } }
-      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder, changes })
+      const input = JSON.stringify({
+        options: bench.options,
+        rootFolder: bench.rootFolder,
+        agent: bench.agent,
+        changes,
+      })
       const child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts'), input], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })

@@ -243,7 +243,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       await bench.run(handle, 'touch /tmp/fails-restore')
       await take(handle, 'stuck', 'end')
       const fromSnapshot = { folder: bench.snapshotFolder('stuck'), memory: true, keep: true }
-      await assert.rejects(bench.driver.start(newSpec(bench.rootFolder, { fromSnapshot })), (error) =>
+      await assert.rejects(bench.driver.start(newSpec(bench, { fromSnapshot })), (error) =>
         isAppError(error, 'unavailable'),
       )
       assert.equal(bench.driver.gpus?.free, 4)

@@ -126,10 +126,13 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
     })
 
     it('its mounts show no path of the host', async () => {
-      const { dataFolder, agent, instance } = bench.options
+      const { dataFolder, instance } = bench.options
       const mounts = await run('cat /proc/self/mountinfo /proc/self/mounts')
       assert.match(mounts, /\/\.warren/)
-      const folders = [dataFolder, agent.folder, bench.rootFolder].flatMap((path) => [path, dirname(path)])
+      const folders = [dataFolder, bench.agent.folder, bench.rootFolder].flatMap((path) => [
+        path,
+        dirname(path),
+      ])
       for (const told of [...folders, instance, 'sandboxes']) {
         assert.ok(!mounts.includes(told), `${told} is in:\n${mounts}`)
       }
@@ -262,12 +265,12 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
       const change = (folder: string) =>
         `touch ${folder}/x; rm ${folder}/agent.pl; (echo x >> ${folder}/agent.pl); chmod 777 ${folder}; mv ${folder}/agent.pl ${folder}/y`
       assert.match(await run(`(${change('/.warren')}) 2>&1`), /[Rr]ead-only/)
-      const path = join(bench.options.agent.folder, 'agent.pl')
-      const before = [await readFile(path, 'utf8'), (await stat(bench.options.agent.folder)).mode]
+      const path = join(bench.agent.folder, 'agent.pl')
+      const before = [await readFile(path, 'utf8'), (await stat(bench.agent.folder)).mode]
       await run(`exec 2>&1; mkdir -p /mnt/agent; mount -o remount,rw /.warren; ${change('/.warren')}
 mount --bind /.warren /mnt/agent; mount -o remount,rw,bind /mnt/agent; ${change('/mnt/agent')}; umount /mnt/agent`)
-      assert.deepEqual([await readFile(path, 'utf8'), (await stat(bench.options.agent.folder)).mode], before)
-      assert.equal(existsSync(join(bench.options.agent.folder, 'x')), false)
+      assert.deepEqual([await readFile(path, 'utf8'), (await stat(bench.agent.folder)).mode], before)
+      assert.equal(existsSync(join(bench.agent.folder, 'x')), false)
     })
 
     it('it sees its own memory and CPUs only', async () => {

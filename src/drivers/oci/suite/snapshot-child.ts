@@ -1,4 +1,5 @@
 /** A separate process for the survival tests of snapshots. It repeats one verb on a sandbox until it is killed. */
+import type { AgentProgram } from '../../../core/ports/agent-program.ts'
 import { newUUID } from '../../../lib/ids.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'
@@ -7,6 +8,7 @@ import { createOciDriver } from '../oci-driver.ts'
 export type SnapshotChildInput = {
   options: OciDriverOptions
   rootFolder: string
+  agent: AgentProgram
   sandboxID: string
   folder: string
   verb: 'pause' | 'snapshot'
@@ -24,9 +26,7 @@ for (;;) {
   } else {
     await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'end', lasting: true })
     const fromSnapshot = { folder: input.folder, memory, keep: false }
-    await driver.start(
-      newSpec(input.rootFolder, { sandboxID: input.sandboxID, runID: newUUID(), fromSnapshot }),
-    )
+    await driver.start(newSpec(input, { sandboxID: input.sandboxID, runID: newUUID(), fromSnapshot }))
   }
   await driver.removeSnapshot(input.folder)
 }

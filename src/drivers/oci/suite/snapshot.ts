@@ -36,7 +36,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       bench.driver.takeSnapshot(handle, folder, { ...options, afterwards })
     const startFrom = (changes: Partial<RestoreSpec> = {}, spec: Partial<SandboxSpec> = {}) =>
       bench.driver.start(
-        newSpec(bench.rootFolder, {
+        newSpec(bench, {
           ...spec,
           fromSnapshot: { folder, memory: true, keep: true, ...changes },
         }),
@@ -242,7 +242,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await appendFile(olderBuild, 'x')
       await bench.driver.close()
       const older = createOciDriver({ ...bench.options, runtimeBinary: olderBuild })
-      const handle = await older.start(newSpec(bench.rootFolder))
+      const handle = await older.start(newSpec(bench))
       await bench.remember(handle, 'in memory', 'in a file')
       await older.close()
       assert.equal(await bench.driver.recover(handle), 'running')
@@ -259,7 +259,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await copyFile(bench.options.runtimeBinary, build)
       await bench.driver.close()
       const other = createOciDriver({ ...bench.options, runtimeBinary: build })
-      const handle = await other.start(newSpec(bench.rootFolder))
+      const handle = await other.start(newSpec(bench))
       await bench.remember(handle, 'in memory', 'in a file')
       await other.takeSnapshot(handle, folder, { ...options, afterwards: 'end' })
       await other.close()
@@ -274,12 +274,10 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       const newer = createOciDriver({ ...bench.options, runtimeBinary: build })
       // The build that took the snapshot is gone, and its path has the changed build.
       const saved = { folder, memory: true, keep: true }
-      await assert.rejects(newer.start(newSpec(bench.rootFolder, { fromSnapshot: saved })), (error) =>
+      await assert.rejects(newer.start(newSpec(bench, { fromSnapshot: saved })), (error) =>
         isAppError(error, 'unprocessable'),
       )
-      const booted = await newer.start(
-        newSpec(bench.rootFolder, { fromSnapshot: { ...saved, memory: false } }),
-      )
+      const booted = await newer.start(newSpec(bench, { fromSnapshot: { ...saved, memory: false } }))
       assert.deepEqual(await bench.recall(booted), { memory: undefined, file: 'in a file' })
       await newer.stop(booted)
       await newer.close()

@@ -33,7 +33,12 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
     })
 
     async function startChild(work: { stops?: boolean } = {}): Promise<void> {
-      const input = JSON.stringify({ options: bench.options, rootFolder: bench.rootFolder, ...work })
+      const input = JSON.stringify({
+        options: bench.options,
+        rootFolder: bench.rootFolder,
+        agent: bench.agent,
+        ...work,
+      })
       child = spawn(process.execPath, [join(import.meta.dirname, 'child.ts'), input], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })
@@ -108,9 +113,7 @@ export function survivalSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oci
 
     it('are not touched by a second process while the first one lives', async () => {
       await startChild()
-      await assert.rejects(bench.driver.start(newSpec(bench.rootFolder)), (error) =>
-        isAppError(error, 'conflict'),
-      )
+      await assert.rejects(bench.driver.start(newSpec(bench)), (error) => isAppError(error, 'conflict'))
     })
 
     it('are not started beside the rules of another Warren for their network, which the message names', async () => {

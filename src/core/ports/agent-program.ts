@@ -1,6 +1,6 @@
-/** The program that is started in every sandbox. */
+/** The program that a driver starts in every sandbox. */
 export type AgentProgram = {
-  /** Bind-mounted read-only at `agentMount` of layout.ts. */
+  /** The driver shows it read-only inside the sandbox, where the commands have their paths. */
   folder: string
   /** Runs as pid 1. */
   command: readonly string[]
@@ -9,12 +9,10 @@ export type AgentProgram = {
    * not read. gVisor cannot start such a file, and lets nobody trace pid 1 anyway.
    */
   unreadableCommand?: readonly string[]
-  env: Record<string, string>
+  env: Readonly<Record<string, string>>
   /**
    * A program inside that sets the host name given as its last argument, for memory that was restored under
    * another name.
    */
   setHostname?: readonly string[]
-  /** A program inside that makes system calls and processes and ends; platforms are compared by its cost. */
-  sampleWork?: readonly string[]
 }
