@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
-import { projectFolder } from './project-folder.ts'
+import { projectFolder } from './project/project-folder.ts'
 
 test('an error that quotes a sandbox is printed without its control sequences', async () => {
   const message = 'Build failed: \x1b[2J\x1b]0;title\x07 gnp.\u202eexe'

@@ -30,12 +30,12 @@ import { volumeVerbs } from '../cli/volume.ts'
 import { webhookVerbs } from '../cli/webhook.ts'
 import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
-import { clientVariables, loadConfig, wantsStacks } from './config.ts'
-import { configCommand } from './config-command.ts'
-import { findServer, findTeamAccess } from './find-server.ts'
-import { projectFolder } from './project-folder.ts'
-import { refusedStatus, refusingStart, StartRefusal } from './start-refusal.ts'
-import { version } from './version.ts'
+import { findServer, findTeamAccess } from './commands/find-server.ts'
+import { clientVariables, loadConfig, wantsStacks } from './config/config.ts'
+import { configCommand } from './config/config-command.ts'
+import { refusedStatus, refusingStart, StartRefusal } from './process/start-refusal.ts'
+import { projectFolder } from './project/project-folder.ts'
+import { version } from './project/version.ts'
 
 type Command = CommandEntry & { run: (args: string[]) => Promise<string | number> }
 
@@ -100,7 +100,7 @@ const commands: readonly Command[] = [
     use: 'cert [--domain D]',
     does: 'a certificate to try TLS with, and the authority behind it',
     async run(args) {
-      const { certCommand } = await import('./cert-command.ts')
+      const { certCommand } = await import('./commands/cert-command.ts')
       return certCommand(args, loadConfig(), systemClock)
     },
   },
@@ -109,7 +109,7 @@ const commands: readonly Command[] = [
     use: 'systemd [--install]',
     does: 'the unit that runs Warren as a service',
     async run(args) {
-      const { systemdCommand } = await import('./systemd-command.ts')
+      const { systemdCommand } = await import('./commands/systemd-command.ts')
       return systemdCommand(args, projectFolder, printAside)
     },
   },
@@ -129,7 +129,7 @@ const commands: readonly Command[] = [
     use: 'mcp',
     does: 'sandboxes as tools for Claude, Cursor and other clients of MCP, over stdio',
     async run(args) {
-      const { mcpCommand } = await import('./mcp-command.ts')
+      const { mcpCommand } = await import('./commands/mcp-command.ts')
       return mcpCommand(args, () => findTeamAccess(loadConfig(), clientVariables()))
     },
   },
@@ -167,7 +167,7 @@ async function startServer(args: string[]): Promise<string | number> {
   if (args[0] !== undefined) throw unknownArgument(args[0], 'warren start')
   const config = refusingStart(loadConfig)
   process.title = 'warren'
-  const { start } = await import('./start.ts')
+  const { start } = await import('./start/start.ts')
   await start(config).catch((error) => {
     // A failed start leaves threads, timers and handlers of signals behind, which would keep the process.
     process.exit(report(error))

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { eventually } from '../../test/support/eventually.ts'
-import { writeInterpreter } from '../app/interpreter-files.ts'
+import { writeInterpreter } from '../app/templates/interpreter-files.ts'
 import { type CellListener, Kernel } from './kernel.ts'
 import { kernelKind } from './languages.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import test from 'node:test'
-import { loadConfig } from '../../src/app/config.ts'
+import { loadConfig } from '../../src/app/config/config.ts'
 import { runtimeChecks } from '../../src/app/doctor/runtime-checks.ts'
 import { eventually } from '../support/eventually.ts'
 import { testMachine } from '../support/test-machine.ts'

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Sandbox as Interpreter } from '@e2b/code-interpreter'
 import type { Sandbox } from 'e2b'
-import { writeInterpreter } from '../../src/app/interpreter-files.ts'
+import { writeInterpreter } from '../../src/app/templates/interpreter-files.ts'
 import { delay } from '../../src/lib/clock.ts'
 import { type Card, file, Skipped, seconds } from './support.ts'
 

@@ -7,7 +7,7 @@ export const clientBreaks: Break[] = [
     fault: 'Warren listens on all addresses of the machine.',
     edits: [
       {
-        file: 'src/app/http-server.ts',
+        file: 'src/app/doors/http-server.ts',
         from: '    server.listen({ host, port }, resolve)',
         to: "    server.listen({ host: '0.0.0.0', port }, resolve)",
       },
@@ -33,7 +33,7 @@ export const clientBreaks: Break[] = [
     fault: 'Every Warren has the same admin token.',
     edits: [
       {
-        file: 'src/app/data-folder.ts',
+        file: 'src/app/data/data-folder.ts',
         from: 'adminToken: randomHex(32) }',
         to: "adminToken: '0'.repeat(64) }",
       },
@@ -156,7 +156,7 @@ export const clientBreaks: Break[] = [
     fault: 'An orderly stop of Warren ends its sandboxes.',
     edits: [
       {
-        file: 'src/app/serve.ts',
+        file: 'src/app/start/serve.ts',
         from: "    closers.add('the sandbox service', () => domain.service.close())",
         to: `    closers.add('the sandbox service', async () => {
       for (const { handle } of await ports.stores.sandboxes.listUnended()) if (handle) await driver.stop(handle)

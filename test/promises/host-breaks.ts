@@ -10,7 +10,7 @@ export const hostBreaks: Break[] = [
     fault: 'Other users of the machine may pass through the data folder.',
     edits: [
       {
-        file: 'src/app/data-folder.ts',
+        file: 'src/app/data/data-folder.ts',
         from: 'await chmod(folder, 0o700)',
         to: 'await chmod(folder, 0o711)',
       },
@@ -49,7 +49,7 @@ export const hostBreaks: Break[] = [
     fault: 'The first key is printed where others can read it.',
     edits: [
       {
-        file: 'src/app/start.ts',
+        file: 'src/app/start/start.ts',
         from: 'process.stdout.isTTY ? banner : serviceLine',
         to: 'process.stdout.isTTY ? serviceLine : banner',
       },

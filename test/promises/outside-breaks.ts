@@ -225,7 +225,7 @@ export const outsideBreaks: Break[] = [
     fault: 'Whoever fills the server with connections keeps them.',
     edits: [
       {
-        file: 'src/app/full-house.ts',
+        file: 'src/app/doors/full-house.ts',
         from: "    server.on('drop', () => void this.#makePlace())\n",
         to: "    server.on('drop', () => this.#isMakingPlace || this.#makePlace)\n",
       },
@@ -238,7 +238,7 @@ export const outsideBreaks: Break[] = [
     fault: 'Clients of HTTP/2 fill the memory with answers that they do not read.',
     edits: [
       {
-        file: 'src/app/unread-answers.ts',
+        file: 'src/app/doors/unread-answers.ts',
         from: 'const maxUnreadBytes = 128 * 1024 * 1024',
         to: 'const maxUnreadBytes = 2 ** 40',
       },

@@ -194,12 +194,12 @@ export const unitBreaks: Break[] = [
     fault: 'Sandboxes have GPUs without a setting.',
     edits: [
       {
-        file: 'src/app/gpus.ts',
+        file: 'src/app/machine/gpus.ts',
         from: "  if (wanted === 'none') return undefined\n",
         to: '',
       },
     ],
-    file: 'src/app/gpus.test.ts',
+    file: 'src/app/machine/gpus.test.ts',
     title: 'sandboxes get no GPU unless the operator says so',
   },
   {
@@ -246,12 +246,12 @@ export const unitBreaks: Break[] = [
     fault: 'Every user of the machine may read the secrets of Warren.',
     edits: [
       {
-        file: 'src/app/data-folder.ts',
+        file: 'src/app/data/data-folder.ts',
         from: '{ mode: 0o600, flush: true }',
         to: '{ mode: 0o644, flush: true }',
       },
     ],
-    file: 'src/app/data-folder.test.ts',
+    file: 'src/app/data/data-folder.test.ts',
     title: 'the data folder and its secrets are for root alone, also where an earlier release left them open',
   },
   {

@@ -231,12 +231,16 @@ export const wallBreaks: Break[] = [
     fault: "The agent's loader reads settings of the image.",
     edits: [
       {
-        file: 'src/app/agent-kit.ts',
+        file: 'src/app/agent-kit/agent-kit.ts',
         from: '      replaceForeignPaths(program)\n',
         to: '      if (name === path) replaceForeignPaths(program)\n',
       },
       // A kit that an unchanged Warren has built would be used again.
-      { file: 'src/app/agent-kit.ts', from: 'const layoutVersion = 7\n', to: 'const layoutVersion = 7000\n' },
+      {
+        file: 'src/app/agent-kit/agent-kit.ts',
+        from: 'const layoutVersion = 7\n',
+        to: 'const layoutVersion = 7000\n',
+      },
     ],
     file: 'test/security/agent-takeover.test.ts',
     title: 'do not make the agent load anything, and it answers as before',
@@ -369,7 +373,7 @@ export const wallBreaks: Break[] = [
     fault: 'Nobody looks whether the disk runs full.',
     edits: [
       {
-        file: 'src/app/serve.ts',
+        file: 'src/app/start/serve.ts',
         from: 'for (const guard of [domain.diskGuard, domain.memoryGuard]) {',
         to: 'for (const guard of [domain.memoryGuard]) {',
       },
@@ -382,7 +386,7 @@ export const wallBreaks: Break[] = [
     fault: 'Nobody looks whether memory runs out.',
     edits: [
       {
-        file: 'src/app/serve.ts',
+        file: 'src/app/start/serve.ts',
         from: 'for (const guard of [domain.diskGuard, domain.memoryGuard]) {',
         to: 'for (const guard of [domain.diskGuard]) {',
       },

@@ -1,5 +1,5 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
-import type { BuilderTools } from '../../src/app/domain-ports.ts'
+import type { BuilderTools } from '../../src/app/domain/domain-ports.ts'
 import { layerKey } from '../../src/core/object-storage/keys.ts'
 import type { StoredLayers } from '../../src/core/ports/images.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'

@@ -1,6 +1,6 @@
 /** The loops of a simulated node: those of the server, with pauses of their own, so that a history does not consist of rounds. */
-import { clusterLoops, domainLoops, type Loop } from '../../src/app/loops.ts'
-import { repeat } from '../../src/app/repeat.ts'
+import { clusterLoops, domainLoops, type Loop } from '../../src/app/domain/loops.ts'
+import { repeat } from '../../src/app/domain/repeat.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
 import type { Plan } from './plan.ts'

@@ -1,9 +1,9 @@
 /** One machine with its Warren: the world of its driver outlives the process, and the process may die at any await. */
 
-import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster-domain.ts'
-import { type Domain, joinDomain } from '../../src/app/domain.ts'
-import { type Loop, reconcileAtOnce, repair } from '../../src/app/loops.ts'
-import { repeat } from '../../src/app/repeat.ts'
+import { closeForgottenRoutes, joinClusterDomain } from '../../src/app/cluster/cluster-domain.ts'
+import { type Domain, joinDomain } from '../../src/app/domain/domain.ts'
+import { type Loop, reconcileAtOnce, repair } from '../../src/app/domain/loops.ts'
+import { repeat } from '../../src/app/domain/repeat.ts'
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { newNodeRunID } from '../../src/core/cluster/node.ts'

@@ -76,7 +76,7 @@ const bans: Ban[] = [
     // In the next two they are variables of a sandbox: those of a cell, and those of its owner. The last one hands them on
     // to a program as they are.
     onlyIn: [
-      ...['src/app/config.ts', 'src/interpreter/kernels/javascript.ts', 'src/mcp-gateway/main.ts'],
+      ...['src/app/config/config.ts', 'src/interpreter/kernels/javascript.ts', 'src/mcp-gateway/main.ts'],
       'src/lib/spawn-by-call.ts',
     ],
     reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',

@@ -1,5 +1,5 @@
 /** Ports of a domain that builds no templates and keeps no logs. */
-import type { DomainPorts } from '../../src/app/domain-ports.ts'
+import type { DomainPorts } from '../../src/app/domain/domain-ports.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 
 const unused = () => Promise.reject(new AppError('internal', 'No templates are built here.'))

@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, suite, test } from 'node:test'
 import { promisify } from 'node:util'
-import { projectFolder, sourcesFolder } from '../project-folder.ts'
+import { projectFolder, sourcesFolder } from '../project/project-folder.ts'
 
 /** A module that prints, when the process ends, stacks of errors that seem to come from a line of the bundle. */
 function stackPrinter(bundle: string): string {

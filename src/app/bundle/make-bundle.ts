@@ -20,7 +20,7 @@ import { isBuiltin } from 'node:module'
 import { basename, join } from 'node:path'
 import { build, type Plugin } from 'esbuild'
 import { systemClock } from '../../lib/clock.ts'
-import { projectFolder, sourcesFolder } from '../project-folder.ts'
+import { projectFolder, sourcesFolder } from '../project/project-folder.ts'
 
 const prefix = 'made-'
 const entry = 'warren.mjs'

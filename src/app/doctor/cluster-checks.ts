@@ -1,9 +1,9 @@
 /** What the Warren that runs on this machine says of the other machines of its cluster. */
 import { AdminClient } from '../../cli/admin-client.ts'
 import { isAppError } from '../../lib/app-error.ts'
-import type { Config } from '../config.ts'
-import { findServer } from '../find-server.ts'
-import { type Finding, ok, warn } from './finding.ts'
+import { findServer } from '../commands/find-server.ts'
+import type { Config } from '../config/config.ts'
+import { type Finding, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 export const clusterChecks: readonly MachineCheck[] = [{ name: 'cluster', look: lookAtNodes }]

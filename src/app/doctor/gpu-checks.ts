@@ -1,11 +1,11 @@
 /** Checks whether sandboxes can use the GPUs of this machine. */
 import { findGpus } from '../../drivers/oci/device/find-gpus.ts'
 import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
-import type { Config } from '../config.ts'
-import { gpuProblem } from '../gpus.ts'
+import type { Config } from '../config/config.ts'
 import { gpuDriversOf } from '../isolation/gpu-drivers.ts'
 import { runtimeFolders } from '../isolation/isolation-runtime.ts'
-import { type Finding, fail, ok, warn } from './finding.ts'
+import { gpuProblem } from '../machine/gpus.ts'
+import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 /** The first driver that can move the memory of a GPU to the host. */

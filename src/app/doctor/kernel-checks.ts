@@ -5,7 +5,7 @@ import { release, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { fail, ok, warn } from './finding.ts'
+import { fail, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 const lastLine = (error: unknown): string => errorText(error).trim().split('\n').at(-1) ?? ''

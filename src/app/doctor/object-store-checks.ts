@@ -1,12 +1,12 @@
 /** Whether the object store of the settings answers. */
 import { AdminClient } from '../../cli/admin-client.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
-import type { Config } from '../config.ts'
-import { dataPaths } from '../data-folder.ts'
-import { findServer } from '../find-server.ts'
-import { whyOtherStore } from '../guard-objects.ts'
-import { openObjects, requireAnswer } from '../open-objects.ts'
-import { type Finding, ok, warn } from './finding.ts'
+import { findServer } from '../commands/find-server.ts'
+import type { Config } from '../config/config.ts'
+import { dataPaths } from '../data/data-folder.ts'
+import { type Finding, ok, warn } from '../setup/finding.ts'
+import { whyOtherStore } from '../storage/guard-objects.ts'
+import { openObjects, requireAnswer } from '../storage/open-objects.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 export const objectStoreChecks: readonly MachineCheck[] = [{ name: 'object store', look: lookAtStore }]

@@ -1,9 +1,9 @@
 /** Checks whether the system's programs are installed, and whether each runtime really starts something. */
-import type { Config } from '../config.ts'
+import type { Config } from '../config/config.ts'
 import { type Isolation, isolations, namesOf, wantedOrWeaker } from '../isolation/isolations.ts'
+import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import { findSystemProgram } from '../setup/programs.ts'
 import { missingNeeds, type Need, systemNeeds } from '../setup/system-packages.ts'
-import { type Finding, fail, ok, warn } from './finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 export function judgePrograms(missing: readonly Need[], hasApt: boolean): Finding {

@@ -3,9 +3,9 @@ import { AdminClient } from '../../cli/admin-client.ts'
 import type { NodeShares } from '../../contract/rest/shares.ts'
 import { errorText, isAppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
-import type { Config } from '../config.ts'
-import { findServer } from '../find-server.ts'
-import { type Finding, ok, warn } from './finding.ts'
+import { findServer } from '../commands/find-server.ts'
+import type { Config } from '../config/config.ts'
+import { type Finding, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 export const teamChecks: readonly MachineCheck[] = [{ name: 'teams', look: lookAtShares }]

@@ -1,7 +1,7 @@
 /** Chooses the isolation of sandboxes: the configured one, or the strongest that works here. */
 import type { Driver } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { StartRefusal } from '../start-refusal.ts'
+import { StartRefusal } from '../process/start-refusal.ts'
 import type { DriverParts, InstalledRuntimes } from './isolation-runtime.ts'
 import {
   candidatesOf,

@@ -1,7 +1,7 @@
 /** Sandboxes as plain containers, started by runc. */
 import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { type Finding, fail, ok, warn } from '../doctor/finding.ts'
+import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import { findSystemProgram } from '../setup/programs.ts'
 import { installContainerRuntime } from '../setup/system-packages.ts'
 import type { IsolationRuntime } from './isolation-runtime.ts'

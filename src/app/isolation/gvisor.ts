@@ -3,7 +3,7 @@ import { findPlatformChoice } from '../../drivers/oci/machine/platform.ts'
 import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { candidatePlatforms } from '../../drivers/oci/runtime/platforms.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { type Finding, fail, ok, warn } from '../doctor/finding.ts'
+import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import { findOlderRunsc, findRunsc, installRunsc } from '../setup/gvisor.ts'
 import {
   type ExaminedSettings,

@@ -1,8 +1,8 @@
 /** How an isolation gets its runtime, runs sandboxes with it, and is examined by `warren doctor`. */
 import type { Driver } from '../../core/ports/driver.ts'
 import type { OciDriverOptions } from '../../drivers/oci/context/driver-options.ts'
-import { dataPaths } from '../data-folder.ts'
-import type { Finding } from '../doctor/finding.ts'
+import { dataPaths } from '../data/data-folder.ts'
+import type { Finding } from '../setup/finding.ts'
 import type { Progress } from '../setup/progress.ts'
 
 /** The program that starts sandboxes, or why there is none, as a full sentence. */

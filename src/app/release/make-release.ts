@@ -17,9 +17,9 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { runCommand } from '../../lib/run-command.ts'
-import { projectFolder } from '../project-folder.ts'
+import { systemdUnit } from '../commands/systemd-command.ts'
+import { projectFolder } from '../project/project-folder.ts'
 import { nodePackages } from '../setup/base-recipe.ts'
-import { systemdUnit } from '../systemd-command.ts'
 import { bom, type LockFile, type ReleasedPackage, releasedPackages } from './sbom.ts'
 
 /** The shipped files besides the packages. */

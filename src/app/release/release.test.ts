@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { openLayout } from '../../images/oci-layout.ts'
-import { projectFolder } from '../project-folder.ts'
+import { projectFolder } from '../project/project-folder.ts'
 import { writeImage } from './make-image.ts'
 import { bom, releasedPackages } from './sbom.ts'
 

@@ -20,7 +20,7 @@ import {
 import { basename, dirname, join, normalize } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { projectFolder } from '../project-folder.ts'
+import { projectFolder } from '../project/project-folder.ts'
 import {
   complaints,
   type DebianMirrors,

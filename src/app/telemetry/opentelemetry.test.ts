@@ -7,7 +7,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Measures } from '../../lib/measures.ts'
 import { onBehalfOf } from '../../lib/request-id.ts'
-import { wantsTraces } from '../config.ts'
+import { wantsTraces } from '../config/config.ts'
 import { openSpans } from './opentelemetry.ts'
 import { OperationTracer } from './operation-tracer.ts'
 

@@ -23,7 +23,7 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import { currentRequestID } from '../../lib/request-id.ts'
 import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
-import { traceProtocol } from '../config.ts'
+import { traceProtocol } from '../config/config.ts'
 
 /** Operations that clients ask for. The server's own periodic work makes no traces. */
 const beginsTrace = /^(?:sandbox|template)\./

@@ -76,7 +76,8 @@ suite('half-open-http.ts', () => {
 
 test('http1-listener.ts: an HTTPS server has one listener for its connections, the parser of HTTP/1.1', async () => {
   const server = createHttpsServer()
-  const advice = 'Node parses HTTP/1.1 elsewhere: app/http2.ts has to find the parser, or all HTTPS fails.'
+  const advice =
+    'Node parses HTTP/1.1 elsewhere: app/doors/http2.ts has to find the parser, or all HTTPS fails.'
   assert.equal(server.listenerCount('secureConnection'), 1, advice)
   const parse = takeHttp1Parser(server)
   assert.equal(server.listenerCount('secureConnection'), 0)

@@ -1,7 +1,7 @@
 /** What an idle server and an idle sandbox hold in memory. */
 import { readFileSync } from 'node:fs'
 import { Sandbox } from 'e2b'
-import { dataPaths, type ServerFile } from '../../../src/app/data-folder.ts'
+import { dataPaths, type ServerFile } from '../../../src/app/data/data-folder.ts'
 import { delay } from '../../../src/lib/clock.ts'
 import type { Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'

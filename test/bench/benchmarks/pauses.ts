@@ -2,7 +2,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Sandbox } from 'e2b'
-import { dataPaths } from '../../../src/app/data-folder.ts'
+import { dataPaths } from '../../../src/app/data/data-folder.ts'
 import { delay } from '../../../src/lib/clock.ts'
 import type { Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'

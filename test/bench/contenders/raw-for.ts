@@ -1,5 +1,5 @@
 /** The runtime behind an isolation, called by hand. */
-import { dataPaths } from '../../../src/app/data-folder.ts'
+import { dataPaths } from '../../../src/app/data/data-folder.ts'
 import { findRunsc } from '../../../src/app/setup/gvisor.ts'
 import type { Isolation } from '../../support/warren.ts'
 import type { BenchMachine, WarrenMode } from '../bench-machine.ts'

@@ -146,7 +146,7 @@ export const ownerMutations: Mutation[] = [
     fault: 'The loop of the sign of life waits until the pool of a draining node is empty.',
     edits: [
       {
-        file: 'src/app/loops.ts',
+        file: 'src/app/domain/loops.ts',
         from: "const loops: Loop[] = [{ job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool }]",
         to: `const renew = membership.renew
   membership.renew = async function () {

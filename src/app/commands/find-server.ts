@@ -1,0 +1,55 @@
+/** Finds the server of the data folder, for the commands that call it. */
+import { readFile } from 'node:fs/promises'
+import type { ServerAccess } from '../../cli/admin-client.ts'
+import type { ServerLocation } from '../../cli/env.ts'
+import type { TeamAccess } from '../../cli/template-client.ts'
+import { AppError } from '../../lib/app-error.ts'
+import { processStart } from '../../lib/process-start.ts'
+import type { Config, clientVariables } from '../config/config.ts'
+import { dataPaths, loadSecrets, readCredentials, readServerFile } from '../data/data-folder.ts'
+
+export async function findServer(
+  config: Pick<Config, 'dataDir' | 'secretsDir'>,
+): Promise<{ location: ServerLocation; access: ServerAccess }> {
+  const paths = dataPaths(config.dataDir, config.secretsDir ?? undefined)
+  const server = await readServerFile(paths)
+  // The file outlives a killed server; its process does not.
+  if (!server || processStart(server.pid) === undefined) {
+    throw new AppError(
+      'unavailable',
+      `No Warren is running on ${config.dataDir}. Start it with \`npm start\`; if it runs on another data folder, set WARREN_DATA_DIR.`,
+    )
+  }
+  const { url, domain } = server
+  const credentials = await readCredentials(paths)
+  const { adminToken } = await loadSecrets(paths)
+  const certificate = server.tlsCert === null ? {} : { certificate: await readFile(server.tlsCert, 'utf8') }
+  return {
+    location: { url, domain, apiKey: credentials?.apiKey ?? '' },
+    access: { url, adminToken, ...certificate },
+  }
+}
+
+/**
+ * The server and team that the client's variables name; otherwise this machine's server and its first team.
+ */
+export async function findTeamAccess(
+  config: Pick<Config, 'dataDir' | 'secretsDir'>,
+  { apiKey, apiUrl }: ReturnType<typeof clientVariables>,
+): Promise<TeamAccess> {
+  if (apiUrl !== undefined) {
+    if (apiKey !== undefined) return { url: parsedUrl(apiUrl), apiKey }
+    throw new AppError(
+      'unauthenticated',
+      `E2B_API_KEY is not set, but the server is chosen by E2B_API_URL or E2B_DOMAIN (${apiUrl}): set it too.`,
+    )
+  }
+  const { location, access } = await findServer(config)
+  const { url, certificate } = access
+  return { url, apiKey: apiKey ?? location.apiKey, ...(certificate !== undefined && { certificate }) }
+}
+
+function parsedUrl(text: string): string {
+  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text
+  throw new AppError('invalid_argument', `E2B_API_URL is '${text}', but must begin with http:// or https://.`)
+}
