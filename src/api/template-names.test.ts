@@ -30,13 +30,16 @@ describe('reading templates', () => {
     for (const reference of ['both', 'both:kept']) await warren.create({ templateID: reference })
   })
 
-  it('finds the snapshots of a sandbox by either form of its id', async () => {
+  it('finds the snapshots of a sandbox by either form of its id, with their date, source and size', async () => {
     await using warren = await openApi()
     const id = await warren.create()
     const { snapshotID } = (await warren.ask('POST', `/sandboxes/${id}/snapshots`, { body: {} })).json()
+    const { cpuCount, memoryMB, diskSizeMB } = (await warren.ask('GET', `/sandboxes/${id}`)).json()
+    const createdAt = new Date(warren.fixture.clock.now()).toISOString()
+    const listed = { snapshotID, names: [], createdAt, sandboxID: id, cpuCount, memoryMB, diskSizeMB }
     for (const [sandboxID, found] of [
-      [id, [{ snapshotID, names: [] }]],
-      [`${id}-6532622b`, [{ snapshotID, names: [] }]],
+      [id, [listed]],
+      [`${id}-6532622b`, [listed]],
       ['inone', []],
     ] as const) {
       assert.deepEqual((await warren.ask('GET', `/snapshots?sandboxID=${sandboxID}`)).json(), found)

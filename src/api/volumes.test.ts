@@ -32,8 +32,10 @@ describe('volumes over the API', () => {
     await using warren = await openVolume()
     const { ask, made, volumeID, token, fixture } = warren
     assert.equal(made.status, 201)
-    assert.deepEqual(made.json(), { volumeID, name: 'mine', token, domain: 'localhost:3000' })
-    assert.deepEqual((await ask('GET', '/volumes')).json(), [{ volumeID, name: 'mine' }])
+    const createdAt = new Date(fixture.clock.now()).toISOString()
+    const volume = { volumeID, name: 'mine', createdAt, sizeMB: 64 }
+    assert.deepEqual(made.json(), { ...volume, token, domain: 'localhost:3000' })
+    assert.deepEqual((await ask('GET', '/volumes')).json(), [volume])
     fixture.clock.advance(1000)
     const shown = await ask('GET', `/volumes/${volumeID}`)
     assert.equal(shown.status, 200)

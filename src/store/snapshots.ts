@@ -15,7 +15,15 @@ export async function listSnapshots(
     .selectFrom('templates')
     .innerJoin('template_tags', 'template_tags.template_id', 'templates.id')
     .innerJoin('template_builds', 'template_builds.id', 'template_tags.build_id')
-    .select(['templates.id as templateID', 'template_tags.tag', 'template_builds.created_at as createdAt'])
+    .select([
+      'templates.id as templateID',
+      'template_tags.tag',
+      'template_builds.created_at as createdAt',
+      'template_builds.source_sandbox_id as sandboxID',
+      'template_builds.cpu_count as cpuCount',
+      'template_builds.memory_mb as memoryMB',
+      'template_builds.disk_mb as diskMB',
+    ])
     .where('templates.team_id', '=', filter.teamID)
     .where('templates.is_snapshot', '=', 1)
     .where('template_tags.sequence', '=', (where) =>
@@ -48,6 +56,6 @@ export async function listSnapshots(
       ]),
     )
   }
-  // The engine's rows are not plain objects.
-  return (await query.execute()).map((row) => ({ ...row }))
+  // The engine's rows are not plain objects. A build with its own snapshot has a source.
+  return (await query.execute()).map(({ sandboxID, ...row }) => ({ ...row, sandboxID: sandboxID! }))
 }

@@ -74,7 +74,9 @@ export const sandboxes: Operation[] = [
     call: 'GET /snapshots',
     does: 'list snapshots',
     query: `sandboxID name ${page}`,
-    answers: { 200: '[].snapshotID* [].names*' },
+    answers: {
+      200: shape.each('snapshotID* names* createdAt* sandboxID* cpuCount* memoryMB* diskSizeMB*'),
+    },
   },
   {
     call: 'POST /sandboxes/{sandboxID}/timeout',

@@ -86,7 +86,7 @@ export const builtIn = [
   'build.templateID* build.buildID* build.status* build.createdAt* build.finishedAt build.reason',
 ].join(' ')
 
-export const volume = 'volumeID* name*'
+export const volume = 'volumeID* name* createdAt* sizeMB*'
 export const volumeAndToken = `${volume} token* domain`
 export const volumeEntry = 'name* type* path* size* mode* uid* gid* atime* mtime* ctime* target'
 

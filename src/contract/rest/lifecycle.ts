@@ -1,7 +1,7 @@
 /** Pause, resume, fork and snapshot on the wire. */
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Sandbox } from './sandbox.ts'
-import { bodyOrNone, PageLimit, Seconds } from './shared.ts'
+import { bodyOrNone, DateTime, PageLimit, Seconds } from './shared.ts'
 
 export const Pause = bodyOrNone(
   Type.Object({
@@ -40,6 +40,16 @@ export const NewSnapshot = Type.Object({
 })
 
 export const Snapshot = Type.Object({ snapshotID: Type.String(), names: Type.Array(Type.String()) })
+
+export const ListedSnapshot = Type.Object({
+  ...Snapshot.properties,
+  createdAt: DateTime,
+  sandboxID: Type.String({ description: 'The sandbox that it was taken of; it may have ended' }),
+  cpuCount: Type.Integer({ description: 'Of a sandbox that starts from it, like the following' }),
+  memoryMB: Type.Integer(),
+  diskSizeMB: Type.Integer(),
+})
+export type ListedSnapshot = Static<typeof ListedSnapshot>
 
 export const SnapshotQuery = Type.Object({
   sandboxID: Type.Optional(Type.String({ description: 'Only snapshots of this sandbox' })),

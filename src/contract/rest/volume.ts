@@ -2,7 +2,12 @@
 import { type Static, Type } from 'typebox'
 import { DateTime, ErrorBody } from './shared.ts'
 
-export const Volume = Type.Object({ volumeID: Type.String(), name: Type.String() })
+export const Volume = Type.Object({
+  volumeID: Type.String(),
+  name: Type.String(),
+  createdAt: DateTime,
+  sizeMB: Type.Integer({ description: 'Its capacity in MiB' }),
+})
 export type Volume = Static<typeof Volume>
 
 export const VolumeAndToken = Type.Object({

@@ -95,7 +95,16 @@ export type TemplateSummary = {
 }
 
 /** A snapshot in a list. */
-export type SnapshotEntry = { templateID: string; tag: string; createdAt: number }
+export type SnapshotEntry = {
+  templateID: string
+  tag: string
+  createdAt: number
+  /** The sandbox that it was taken of. */
+  sandboxID: string
+  cpuCount: number
+  memoryMB: number
+  diskMB: number
+}
 
 /** A template with the build that its reference selects. */
 export type ResolvedTemplate = { template: Template; build: TemplateBuild; alias: string | null }

@@ -104,8 +104,9 @@ function listing(storeTest: StoreTest): void {
       { createdAt: time + 20, tags: ['v3'], status: 'building' },
       { createdAt: time + 21, tags: ['v4'], status: 'error' },
     ])
+    const { cpuCount, memoryMB, diskMB } = aBuild(templateID)
     assert.deepEqual(await stores.templates.listSnapshots({ teamID }, wholeList), [
-      { templateID, tag: 'v2', createdAt: time + 5 },
+      { templateID, tag: 'v2', createdAt: time + 5, sandboxID: 'isource', cpuCount, memoryMB, diskMB },
     ])
   })
 
@@ -141,9 +142,11 @@ function listing(storeTest: StoreTest): void {
           (await listed()).map((one) => one.build?.buildID),
           [build.buildID],
         )
-        assert.deepEqual(await stores.templates.listSnapshots({ teamID }, wholeList), [
-          { templateID, tag: 'v1', createdAt: time },
-        ])
+        const snapshots = await stores.templates.listSnapshots({ teamID }, wholeList)
+        assert.deepEqual(
+          snapshots.map((one) => [one.templateID, one.tag, one.createdAt]),
+          [[templateID, 'v1', time]],
+        )
       }
     },
   )

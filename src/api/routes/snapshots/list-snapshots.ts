@@ -1,9 +1,10 @@
 import { Type } from 'typebox'
 import { header } from '../../../contract/constants.ts'
-import { Snapshot, SnapshotQuery } from '../../../contract/rest/lifecycle.ts'
+import { ListedSnapshot, SnapshotQuery } from '../../../contract/rest/lifecycle.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { cutPage, decodeCursor, encodeCursor } from '../../paging.ts'
+import { dateTime } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 
 const defaultLimit = 100
@@ -19,7 +20,7 @@ export function listSnapshotsRoute(app: Api, context: RouteContext): void {
         tags: ['snapshots'],
         security: [{ ApiKeyAuth: [] }],
         querystring: SnapshotQuery,
-        response: { 200: Type.Array(Snapshot), ...failures },
+        response: { 200: Type.Array(ListedSnapshot), ...failures },
       },
     },
     async (request, reply) => {
@@ -36,7 +37,15 @@ export function listSnapshotsRoute(app: Api, context: RouteContext): void {
       const { page, last } = cutPage(rows, limit)
       if (last)
         reply.header(header.nextToken, encodeCursor({ at: last.createdAt, id: last.templateID }, order))
-      return page.map(({ snapshotID, names }) => ({ snapshotID, names }))
+      return page.map(({ snapshotID, names, createdAt, sandboxID, cpuCount, memoryMB, diskMB }) => ({
+        snapshotID,
+        names,
+        createdAt: dateTime(createdAt),
+        sandboxID,
+        cpuCount,
+        memoryMB,
+        diskSizeMB: diskMB,
+      }))
     },
   )
 }

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { failures } from '../../../contract/rest/shared.ts'
 import { Volume } from '../../../contract/rest/volume.ts'
 import type { Api, RouteContext } from '../../context.ts'
-import { volumeSchema } from './volume-schema.ts'
+import { presentListedVolume, volumeSchema } from './volume-schema.ts'
 
 export function listVolumesRoute(app: Api, context: RouteContext): void {
   app.get(
@@ -17,7 +17,7 @@ export function listVolumesRoute(app: Api, context: RouteContext): void {
     },
     async (request) => {
       const volumes = await context.volumes.list(context.auth.teamOf(request))
-      return volumes.map(({ volumeID, name }) => ({ volumeID, name }))
+      return volumes.map(presentListedVolume)
     },
   )
 }

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
-import type { VolumeAndToken } from '../../../contract/rest/volume.ts'
+import type { Volume as ListedVolume, VolumeAndToken } from '../../../contract/rest/volume.ts'
 import type { Volume } from '../../../core/volume/volume.ts'
 import type { RouteContext } from '../../context.ts'
-import { domainFor } from '../../present.ts'
+import { dateTime, domainFor } from '../../present.ts'
 
 export const volumeSchema = { tags: ['volumes'], security: [{ ApiKeyAuth: [] }] }
 
@@ -12,7 +12,11 @@ export function presentVolume(
   context: RouteContext,
   request: FastifyRequest,
 ): VolumeAndToken {
-  const { volumeID, name } = volume
   const domain = domainFor(context.domain, request)
-  return { volumeID, name, token: context.volumes.tokenOf(volume), ...(domain !== null && { domain }) }
+  const token = context.volumes.tokenOf(volume)
+  return { ...presentListedVolume(volume), token, ...(domain !== null && { domain }) }
+}
+
+export function presentListedVolume({ volumeID, name, createdAt, sizeMB }: Volume): ListedVolume {
+  return { volumeID, name, createdAt: dateTime(createdAt), sizeMB }
 }
