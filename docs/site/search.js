@@ -1,8 +1,9 @@
 // The search of the documentation: everything happens in the browser, over an index that the server made once.
+import { prepare, rankSections } from './rank.js'
+
 const field = document.querySelector('#query')
 const found = document.querySelector('#found')
 const mostShown = 12
-const mostMissing = 0.4
 let index
 
 /** Asked for once, however many letters are typed until it is there; after a failure, with the next letter. */
@@ -17,23 +18,7 @@ function loadIndex() {
 async function fetchIndex() {
   const response = await fetch('/docs/search.json')
   if (!response.ok) throw new Error(`The index of the search was answered with ${response.status}.`)
-  return response.json()
-}
-
-function scoreOf(section, words) {
-  const title = section.title.toLowerCase()
-  const page = section.page.toLowerCase()
-  const text = section.text.toLowerCase()
-  let score = 0
-  let missing = 0
-  for (const word of words) {
-    if (title.includes(word)) score += title.startsWith(word) ? 12 : 8
-    else if (page.includes(word)) score += 4
-    else if (text.includes(word)) score += 1
-    else missing++
-  }
-  // A message that somebody pastes has names and figures in it that no page knows.
-  return missing > mostMissing * words.length ? 0 : score
+  return prepare(await response.json())
 }
 
 /** The words around the first place that has the word, none of them cut. */
@@ -57,14 +42,16 @@ function entryOf({ url, title, page, text }, word) {
 }
 
 async function search() {
-  const words = field.value.toLowerCase().split(/\s+/).filter(Boolean)
-  if (words.length === 0) {
+  const text = field.value
+  if (text.trim() === '') {
     found.hidden = true
     return
   }
-  const scored = (await loadIndex()).map((section) => ({ section, score: scoreOf(section, words) }))
-  const best = scored.filter(({ score }) => score > 0).sort((a, b) => b.score - a.score)
-  const entries = best.slice(0, mostShown).map(({ section }) => entryOf(section, words[0]))
+  const best = rankSections(await loadIndex(), text)
+  // Somebody has typed on while the index was on its way.
+  if (text !== field.value) return
+  const [word = ''] = text.trim().toLowerCase().split(/\s+/)
+  const entries = best.slice(0, mostShown).map((section) => entryOf(section, word))
   if (entries.length === 0) {
     const nothing = document.createElement('li')
     nothing.textContent = 'Nothing was found.'

@@ -71,6 +71,28 @@ test('the search finds the text of pages, and its index contains every page', as
   assert.ok(sections.some(({ url, text }) => url.startsWith('/docs/pausing') && text.includes('memory')))
 })
 
+test('the search answers a question with the section that answers it, before those that only have its words', async () => {
+  const { prepare, rankSections } = await import(join(projectFolder, 'docs/site/rank.js'))
+  const sections = prepare((await get('/docs/search.json')).json())
+  const lifetime = '/docs/first-sandbox#timeout-how-long-a-sandbox-lives'
+  for (const [asked, answer] of [
+    ['timeout', lifetime],
+    ['how long does a sandbox live', lifetime],
+    ['How long do sandboxes live?', lifetime],
+    ['first sandbox', '/docs/first-sandbox#your-first-sandbox'],
+    ['how do I upgrade', '/docs/backup-and-upgrade#upgrade-it'],
+    ['template dockerfile', '/docs/templates#from-a-dockerfile-without-a-client'],
+    ['quick start', '/docs/index#quick-start'],
+    ['secrets', '/docs/secrets#secrets'],
+  ]) {
+    assert.equal(rankSections(sections, asked)[0]?.url, answer, asked)
+  }
+  assert.deepEqual(rankSections(sections, '?!'), [])
+  assert.deepEqual(rankSections(sections, 'qqqqq'), [])
+  // A message with a name in it that no page has.
+  assert.ok(rankSections(sections, "There is no snapshot 'xqzt'").length > 0)
+})
+
 test('the reference of the API shows every operation of the document', async () => {
   const { paths } = (await get('/openapi.json')).json() as { paths: Record<string, Record<string, object>> }
   const { body } = await get('/docs/api')

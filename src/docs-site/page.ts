@@ -11,7 +11,7 @@ export function framedPage(path: string, page: RenderedPage, titles: ReadonlyMap
 <title>${escapeHtml(page.title)} · Warren</title>
 <link rel="icon" href="/docs/site/icon.svg">
 <link rel="stylesheet" href="/docs/site/site.css">
-<script src="/docs/site/search.js" defer></script>
+<script type="module" src="/docs/site/search.js"></script>
 <script src="/docs/site/copy.js" defer></script>
 </head>
 <body>
