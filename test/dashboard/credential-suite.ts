@@ -10,6 +10,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
     const { warren, openPage } = dashboard
     const { context: other, page: stranger } = await openPage()
     await goTo(stranger, warren.url)
+    assert.equal(await stranger.getByRole('link', { name: 'documentation' }).getAttribute('href'), '/docs')
     await stranger.getByLabel('API key or admin token').fill(`e2b_${'0'.repeat(40)}`)
     await stranger.getByRole('button', { name: 'Log in' }).click()
     assert.match((await stranger.getByRole('alert').textContent()) ?? '', /key/i)

@@ -6,7 +6,7 @@ import type { PruneReport } from '../../src/contract/rest/prune.ts'
 import type { QuarantineEntry } from '../../src/contract/rest/quarantine.ts'
 import type { SharesReport } from '../../src/contract/rest/shares.ts'
 import type { Warren } from '../support/warren.ts'
-import { logIn } from './browser.ts'
+import { goTo, logIn } from './browser.ts'
 import type { DashboardFixture } from './fixture.ts'
 import { hostile } from './scene.ts'
 
@@ -18,6 +18,17 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await operator.keyboard.press('/')
     await operator.keyboard.type(scene.busy.sandboxId)
     await operator.getByRole('link', { name: scene.busy.sandboxId }).waitFor()
+    const [team] = (await (await warren.api('/teams')).json()) as { teamID: string; name: string }[]
+    const row = operator.locator('.row.item').filter({ hasText: scene.busy.sandboxId })
+    await row.getByRole('cell', { name: team!.name, exact: true }).waitFor()
+    // A link that somebody else has copied does not say whose sandbox it is.
+    await goTo(operator, `${warren.url}/dashboard/sandboxes/${scene.busy.sandboxId}/connect`)
+    await operator.getByText('Connect from a program').waitFor()
+    assert.equal(new URL(operator.url()).searchParams.get('team'), team!.teamID)
+    await goTo(operator, `${warren.url}/dashboard/volumes/00000000-0000-4000-8000-000000000000`)
+    await operator.getByText('There is nothing here').waitFor()
+    const docs = operator.getByRole('link', { name: 'Documentation' })
+    assert.equal(await docs.getAttribute('href'), '/docs')
     await operator.getByRole('link', { name: 'Machine' }).click()
     await operator.getByText('Create, median').waitFor()
     await operator.getByText('namespaces').first().waitFor()

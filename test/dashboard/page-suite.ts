@@ -1,18 +1,11 @@
 /** The page itself: its size, its lists of thousands, and who can read it. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { it } from 'node:test'
-import type { Page } from 'playwright-core'
 import type { ListedSandbox } from '../../src/contract/rest/sandbox.ts'
-import { eventually } from '../support/eventually.ts'
+import { axeSource, findingsOf } from './axe.ts'
 import { goTo, logIn } from './browser.ts'
 import { type DashboardFixture, phoneSize } from './fixture.ts'
 
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-type AxeReport = { violations: { id: string; impact: string; nodes: { html: string }[] }[] }
-
-const desktopSize = { width: 1280, height: 720 }
 const crowd = 5000
 const aPage = 500
 const mostFirstBytes = 300 * 1024
@@ -70,31 +63,6 @@ export function pageSuite(dashboard: DashboardFixture): void {
     endAt: new Date(3e12).toISOString(),
   })
 
-  it('can be read by a screen reader in both themes, and on a phone without moving it sideways', async () => {
-    const { warren, things, busyPath } = dashboard
-    const { volumeID, webhookID, templateID } = things
-    const views = [
-      ...[
-        'sandboxes',
-        busyPath(),
-        `${busyPath()}/logs`,
-        `${busyPath()}/files`,
-        `${busyPath()}/terminal`,
-        `${busyPath()}/processes`,
-      ],
-      ...[
-        `${busyPath()}/network`,
-        `${busyPath()}/connect`,
-        'templates',
-        `templates/${templateID}`,
-        'snapshots',
-      ],
-      ...['volumes', `volumes/${volumeID}`, 'secrets', 'webhooks', `webhooks/${webhookID}`, 'keys', 'team'],
-    ]
-    await readAll(warren.apiKey, views)
-    await readAll(warren.adminToken, ['machine', 'shares', 'team'])
-  })
-
   it('has documentation that is searched and copied from, in both themes and on a phone', async () => {
     const { warren, browser } = dashboard
     const context = await browser.newContext({
@@ -127,7 +95,7 @@ export function pageSuite(dashboard: DashboardFixture): void {
     await page.evaluate(axeSource)
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
-      assert.deepEqual(await seriousFindings(page, 'html'), [])
+      assert.deepEqual(await findingsOf(page, 'html'), [])
     }
     await page.setViewportSize(phoneSize)
     for (const name of ['api', 'templates']) {
@@ -139,38 +107,4 @@ export function pageSuite(dashboard: DashboardFixture): void {
     await page.getByRole('heading', { name: 'Volumes', level: 1 }).waitFor()
     await context.close()
   })
-
-  async function readAll(secret: string, views: readonly string[]) {
-    const { warren, browser } = dashboard
-    // It makes style sheets to look at others, which the page's policy rejects.
-    const reading = await browser.newContext({
-      viewport: desktopSize,
-      reducedMotion: 'reduce',
-      bypassCSP: true,
-    })
-    const reader = await reading.newPage()
-    await reader.addInitScript(axeSource)
-    await logIn(reader, warren.url, secret)
-    for (const [at, view] of views.entries()) {
-      await reader.emulateMedia({ colorScheme: at % 2 === 0 ? 'dark' : 'light' })
-      await goTo(reader, `${warren.url}/dashboard/${view}`)
-      await reader.locator('main h1').waitFor()
-      await eventually(async () => assert.equal(await reader.locator('.waiting').count(), 0))
-      // What is around the view is the same in all of them.
-      assert.deepEqual(await seriousFindings(reader, at === 0 ? 'html' : 'main'), [], view)
-      await reader.setViewportSize(phoneSize)
-      assert.equal(await reader.evaluate('document.documentElement.scrollWidth'), phoneSize.width, view)
-      await reader.setViewportSize(desktopSize)
-    }
-    await reading.close()
-  }
-
-  async function seriousFindings(of: Page, within: string): Promise<string[]> {
-    const { violations } = (await of.evaluate(
-      `axe.run('${within}', { resultTypes: ['violations'] })`,
-    )) as AxeReport
-    return violations
-      .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-      .map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
-  }
 }

@@ -5,6 +5,13 @@ import type { Page } from 'playwright-core'
 import { logIn } from './browser.ts'
 import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
 
+/** A third of the screen; the rest is for what the view shows. */
+const mostHead = phoneSize.height / 3
+const leastText = 300
+
+const bottomOf = (page: Page, selector: string): Promise<number> =>
+  page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().bottom`) as Promise<number>
+
 export function phoneSuite(dashboard: DashboardFixture): void {
   it('leads on a phone from the menu over the list to everything about one sandbox', async () => {
     const { warren, scene, browser } = dashboard
@@ -31,12 +38,22 @@ export function phoneSuite(dashboard: DashboardFixture): void {
     await menu.getByRole('link', { name: 'Sandboxes' }).tap()
     await page.getByRole('link', { name: scene.busy.sandboxId }).tap()
     await page.getByRole('button', { name: 'Pause' }).waitFor()
+    assert.ok((await bottomOf(page, '.tabs')) < mostHead, 'the head of a sandbox takes a third of the screen')
     await page.getByRole('link', { name: 'Logs' }).tap()
     await page.getByText('listening on 8000').waitFor()
     await page.getByRole('link', { name: 'Files' }).tap()
     await page.getByRole('button', { name: 'server.py' }).first().tap()
     assert.match(await page.getByLabel('Content of server.py').inputValue(), /serve_forever/)
+    // What a mouse shows by hovering.
+    const shown = "getComputedStyle(document.querySelector('.entries .on-hover')).opacity"
+    assert.equal(await page.evaluate(shown), '1')
     assert.deepEqual(await tooSmall(page), [])
+    await page.getByRole('button', { name: 'Menu' }).tap()
+    await menu.getByRole('link', { name: 'Templates' }).tap()
+    const about = page.getByRole('region', { name: 'Built-in templates' }).locator('td').first()
+    await about.waitFor()
+    const { width } = (await about.boundingBox())!
+    assert.ok(width > leastText, `what a template is has ${width} pixels`)
     await context.close()
   })
 }

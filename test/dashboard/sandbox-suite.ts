@@ -152,7 +152,7 @@ export function sandboxSuite(dashboard: DashboardFixture): void {
     await page.getByText('ends in 9h').waitFor()
     await page.getByRole('button', { name: 'Snapshot' }).click()
     await inDialog('Create')
-    await page.getByText(/^Snapshot .* is kept/).waitFor()
+    await page.getByText(/^Snapshot .* is ready/).waitFor()
     await page.getByRole('button', { name: 'Fork' }).click()
     await inDialog('Fork')
     await page.getByText('Made 1 copy.').waitFor()

@@ -6,6 +6,7 @@ import { keyboardSuite } from '../dashboard/keyboard-suite.ts'
 import { operatorSuite } from '../dashboard/operator-suite.ts'
 import { pageSuite } from '../dashboard/page-suite.ts'
 import { phoneSuite } from '../dashboard/phone-suite.ts'
+import { readableSuite } from '../dashboard/readable-suite.ts'
 import { sandboxSuite } from '../dashboard/sandbox-suite.ts'
 import { teamSuite } from '../dashboard/team-suite.ts'
 import { templateSuite } from '../dashboard/template-suite.ts'
@@ -22,6 +23,7 @@ describe('the dashboard', () => {
   keyboardSuite(dashboard)
   phoneSuite(dashboard)
   pageSuite(dashboard)
+  readableSuite(dashboard)
   operatorSuite(dashboard)
   // It logs out, and then looks at what the others have met.
   credentialSuite(dashboard)

@@ -18,14 +18,17 @@ import { LogTail } from './log-tail.ts'
 import { emptyTemplateForm, templateRequests } from './new-template.ts'
 import { parseLines, parsePairs } from './pairs.ts'
 import { parseListening, parseProcesses } from './proc-text.ts'
-import { matches, rank } from './search.ts'
+import { best, matches, rank } from './search.ts'
 import { teamShares } from './team-shares.ts'
 import { thinned } from './thin.ts'
+import { timeRange } from './time-range.ts'
 import { rowsInSight } from './virtual-rows.ts'
+import { mountsOf } from './volume-mounts.ts'
 
 describe('figures', () => {
   it('are written with the unit that fits', () => {
-    assert.deepEqual([0, 900, 1536, 10 * 1024 ** 3, Number.NaN].map(bytes), [
+    assert.deepEqual([0, 0.5, 900, 1536, 10 * 1024 ** 3, Number.NaN].map(bytes), [
+      '0 B',
       '0 B',
       '900 B',
       '1.5 KiB',
@@ -90,6 +93,21 @@ describe('the list', () => {
   it('finds commands by letters in their order, whole words first', () => {
     assert.ok(rank('Templates', 'temp')! < rank('The empty plate', 'temp')!)
     assert.equal(rank('Secrets', 'xyz'), undefined)
+  })
+
+  it('finds sandboxes by their metadata, after texts that have it whole and before letters here and there', () => {
+    const sandbox = { text: 'iabc', words: ['user=42', 'task=templates'] }
+    const views = [{ text: 'Templates' }, { text: 'The empty plate' }]
+    assert.deepEqual(
+      best([...views, sandbox], 'templ', 9).map(({ one, word }) => [one.text, word]),
+      [
+        ['Templates', undefined],
+        ['iabc', 'task=templates'],
+        ['The empty plate', undefined],
+      ],
+    )
+    assert.deepEqual(best([...views, sandbox], 'user=42', 9), [{ one: sandbox, word: 'user=42', score: 50 }])
+    assert.deepEqual(best([sandbox], '', 9), [{ one: sandbox, score: 0 }])
   })
 })
 
@@ -176,10 +194,27 @@ describe('files', () => {
   })
 })
 
+describe('a volume', () => {
+  it('is mounted in the sandboxes that name it', () => {
+    const volumeMounts = [{ name: 'data', path: '/data' }]
+    const two = [{ sandboxID: 'ione' }, { sandboxID: 'itwo', volumeMounts }]
+    assert.deepEqual([...mountsOf(two)], [['data', [{ sandboxID: 'itwo', path: '/data' }]]])
+  })
+})
+
+describe('a chart', () => {
+  it('shows the time from the first sample to the last, and one sample alone in its minute', () => {
+    assert.deepEqual(timeRange([1000, 2000]), [1000, 2000])
+    assert.deepEqual(timeRange([1000, 1010]), [950, 1010])
+    assert.deepEqual(timeRange([1000]), [940, 1000])
+    assert.deepEqual(timeRange([]), [null, null])
+  })
+})
+
 describe('forms', () => {
   it('parse pairs and lines as people write them', () => {
     assert.deepEqual(parsePairs('user=42\n\n note = a=b '), { user: '42', note: 'a=b' })
-    assert.throws(() => parsePairs('nothing'), /not key=value/)
+    assert.throws(() => parsePairs('nothing\na=b\n=x'), /'nothing' is not key=value.\n'=x' is not key=value./)
     assert.deepEqual(parseLines('a.example, b.example\n\n c.example '), [
       'a.example',
       'b.example',
@@ -227,7 +262,10 @@ describe('the form of a new template', () => {
     assert.deepEqual(request, { name: 'mine', cpuCount: 2, memoryMB: 512 })
     assert.deepEqual(start.fromImageRegistry, { type: 'registry', username: 'me', password: 'p' })
     assert.deepEqual([start.startCmd, start.readyCmd], ['serve', 'sleep 20'])
-    assert.throws(() => templateRequests({ ...image, password: 'p' }), /needs a user name/)
+    assert.throws(
+      () => templateRequests({ ...image, name: 'NOT one', password: 'p', cpuCount: '3', memoryMB: '511' }),
+      /^Error: 'NOT one' is not a name.*\nCPU count.*\nMemory must.*\nThe password.* needs a user name/,
+    )
   })
 
   it('becomes the steps of a Dockerfile, and is rejected with the line that needs files', () => {

@@ -4,7 +4,7 @@
 const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB']
 
 export function bytes(count: number): string {
-  if (!Number.isFinite(count) || count <= 0) return '0 B'
+  if (!Number.isFinite(count) || count < 1) return '0 B'
   const step = Math.min(Math.floor(Math.log2(count) / 10), units.length - 1)
   const value = count / 1024 ** step
   return `${value >= 100 || step === 0 ? Math.round(value) : value.toFixed(1)} ${units[step]}`

@@ -30,9 +30,14 @@ export const emptyTemplateForm: TemplateForm = {
   readyCmd: '',
 }
 
-/** Throws with the line of the Dockerfile that cannot be carried out. */
+/** Throws with all that is wrong, a line each; of the Dockerfile, it is the first line that cannot be carried out. */
 export function templateRequests(form: TemplateForm): { request: NewTemplate; start: StartBuild } {
-  const { gpuCount, ...source } = form.source === 'image' ? fromImage(form) : fromDockerfile(form.dockerfile)
+  const problems = [...nameProblems(form), ...sizeProblems(form)]
+  const made = withProblem(problems, () =>
+    form.source === 'image' ? fromImage(form) : fromDockerfile(form.dockerfile),
+  )
+  if (!made || problems.length > 0) throw new Error(problems.join('\n'))
+  const { gpuCount, ...source } = made
   const startCmd = form.startCmd.trim() || source.startCmd
   const readyCmd = form.readyCmd.trim() || (startCmd ? waitForStart : null)
   return {
@@ -43,6 +48,31 @@ export function templateRequests(form: TemplateForm): { request: NewTemplate; st
       ...(gpuCount !== undefined && { gpuCount }),
     },
     start: { ...source, startCmd, readyCmd },
+  }
+}
+
+/** As the server has them; it also knows the limits. */
+const nameForm = /^(?:[a-z0-9_-]+\/)?[a-z0-9_-]+(?::[a-z0-9_.-]+)?$/i
+
+const nameProblems = ({ name }: TemplateForm): string[] =>
+  nameForm.test(name.trim())
+    ? []
+    : [`'${name.trim()}' is not a name: use small letters, digits, - and _, and no spaces.`]
+
+function sizeProblems({ cpuCount, memoryMB }: TemplateForm): string[] {
+  const [cpu, memory] = [Number(cpuCount), Number(memoryMB)]
+  return [
+    ...(cpuCount !== '' && cpu !== 1 && cpu % 2 !== 0 ? ['CPU count must be 1 or an even number.'] : []),
+    ...(memoryMB !== '' && memory % 2 !== 0 ? ['Memory must be an even number of MiB.'] : []),
+  ]
+}
+
+function withProblem<T>(problems: string[], make: () => T): T | undefined {
+  try {
+    return make()
+  } catch (error) {
+    problems.push((error as Error).message)
+    return undefined
   }
 }
 

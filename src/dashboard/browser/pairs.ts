@@ -1,12 +1,14 @@
 /** `key=value`, one a line, as people write metadata and variables. */
 export function parsePairs(text: string): Record<string, string> {
   const pairs: Record<string, string> = {}
+  const wrong: string[] = []
   for (const line of text.split('\n')) {
     if (line.trim() === '') continue
     const at = line.indexOf('=')
-    if (at < 1) throw new Error(`'${line.trim()}' is not key=value.`)
-    pairs[line.slice(0, at).trim()] = line.slice(at + 1).trim()
+    if (at < 1) wrong.push(`'${line.trim()}' is not key=value.`)
+    else pairs[line.slice(0, at).trim()] = line.slice(at + 1).trim()
   }
+  if (wrong.length > 0) throw new Error(wrong.join('\n'))
   return pairs
 }
 

@@ -2,6 +2,8 @@
 import { Shared } from './store.ts'
 
 export const base = '/dashboard'
+/** The documentation, which the same server has. */
+export const docs = '/docs'
 
 export type ViewAddress = { path: string; segments: string[]; query: URLSearchParams }
 

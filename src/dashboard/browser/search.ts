@@ -24,6 +24,9 @@ export function matches(sandbox: Searchable, text: string): boolean {
   })
 }
 
+/** The rank of a text that has the letters, and not one after another. */
+const spread = 100
+
 /** How well the letters of `wanted` are found in order: lower is better, undefined is not at all. */
 export function rank(text: string, wanted: string): number | undefined {
   const all = text.toLowerCase()
@@ -38,5 +41,29 @@ export function rank(text: string, wanted: string): number | undefined {
     gaps += next - at - 1
     at = next
   }
-  return 100 + gaps
+  return spread + gaps
+}
+
+export type Findable = {
+  text: string
+  /** Found as they are written, not by letters of them. */
+  words?: readonly string[]
+}
+
+/** The best matches, best first, each with the word by which it was found if its text does not have what is wanted. */
+export function best<T extends Findable>(
+  all: readonly T[],
+  wanted: string,
+  most: number,
+): { one: T; word?: string }[] {
+  const asked = wanted.trim().toLowerCase()
+  const scored = all.flatMap((one) => {
+    const score = rank(one.text, wanted)
+    const word =
+      asked === '' ? undefined : one.words?.find((candidate) => candidate.toLowerCase().includes(asked))
+    // A word that has it whole goes before letters that are spread over a text.
+    if (word !== undefined && (score === undefined || score >= spread)) return [{ one, word, score: 50 }]
+    return score === undefined ? [] : [{ one, score }]
+  })
+  return scored.sort((a, b) => a.score - b.score).slice(0, most)
 }

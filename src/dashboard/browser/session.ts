@@ -46,6 +46,9 @@ export function teamsInScope(): KnownTeam[] {
   return scope === null ? teams : teams.filter(({ teamID }) => teamID === scope)
 }
 
+/** Lists say whose things are: the operator looks at the teams together. */
+export const showsTeams = (): boolean => isAdmin() && session.get()?.scope === null
+
 export const teamName = (teamID: string | undefined): string =>
   session.get()?.teams.find((team) => team.teamID === teamID)?.name ?? teamID ?? ''
 

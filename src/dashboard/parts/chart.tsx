@@ -2,6 +2,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import type uPlot from 'uplot'
 import { theme } from '../browser/theme.ts'
+import { timeRange } from '../browser/time-range.ts'
 import { tryAgain } from '../browser/try-again.ts'
 
 export type Series = { times: readonly number[]; values: readonly (number | null)[] }
@@ -85,7 +86,7 @@ function optionsOf(
     legend: { show: false },
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: {
-      x: { range: (_, first, last) => timeRange(first, last) },
+      x: { range: (plot) => timeRange([...plot.data[0]]) },
       y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] },
     },
     axes: [
@@ -107,13 +108,6 @@ function optionsOf(
       },
     ],
   } as uPlot.Options
-}
-
-const leastSeconds = 60
-
-/** A minute at the least: of one sample alone uPlot would show years. */
-function timeRange(first: number, last: number): [number, number] {
-  return last - first < leastSeconds ? [last - leastSeconds, last] : [first, last]
 }
 
 const daySeconds = 86_400

@@ -1,5 +1,6 @@
 /** Line icons on a grid of 24; they say nothing that a text beside them does not. */
 const paths = {
+  book: 'M4 4.5h6a2 2 0 0 1 2 2V20a2 2 0 0 0-2-1.5H4zM20 4.5h-6a2 2 0 0 0-2 2V20a2 2 0 0 1 2-1.5h6z',
   box: 'M12 3l8 4.5v9L12 21l-8-4.5v-9zM4 7.5l8 4.5 8-4.5M12 12v9',
   layers: 'M12 3l9 5-9 5-9-5zM3 13l9 5 9-5',
   camera: 'M4 8h3l2-3h6l2 3h3v11H4zM12 16a3 3 0 1 0 0-6 3 3 0 0 0 0 6z',

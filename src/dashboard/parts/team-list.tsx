@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { type Live, useLive } from '../browser/live.ts'
 import { pathTo } from '../browser/router.ts'
-import { isAdmin, ofTeams, session, teamName, teamsInScope } from '../browser/session.ts'
+import { isAdmin, ofTeams, session, showsTeams, teamName } from '../browser/session.ts'
 import { Button } from './button.tsx'
 import { Card, type Column, Loaded, Table } from './layout.tsx'
 
@@ -18,7 +18,7 @@ export function useTeamList<T extends object>(
   return useLive(`${kind} ${scope}`, (signal) => ofTeams((team) => load(team, signal)), everyMs)
 }
 
-/** `columns` begin with the name; the team comes after it where there are several, and the actions at the end. */
+/** `columns` begin with the name; the team comes after it where teams are looked at together, and the actions at the end. */
 export function TeamList<T extends { team: string }>(props: {
   label: string
   live: Live<T[]>
@@ -32,9 +32,7 @@ export function TeamList<T extends { team: string }>(props: {
   const [name, ...others] = props.columns
   const columns: Column<T>[] = [
     name,
-    ...(teamsInScope().length > 1
-      ? [{ name: 'Team', cell: ({ team }: T) => teamName(team), wide: true }]
-      : []),
+    ...(showsTeams() ? [{ name: 'Team', cell: ({ team }: T) => teamName(team) }] : []),
     ...others,
     ...(actions
       ? [{ name: '', end: true, cell: (row: T) => <div class="actions">{actions(row)}</div> }]

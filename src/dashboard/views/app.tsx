@@ -5,11 +5,12 @@ import { forgetAll } from '../browser/live.ts'
 import { resume } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
 import { place, type ViewAddress } from '../browser/router.ts'
-import { session } from '../browser/session.ts'
+import { isAdmin, session } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { Confirmation } from '../parts/dialog.tsx'
 import { Empty, Waiting } from '../parts/layout.tsx'
 import { Toasts } from '../parts/toasts.tsx'
+import { FindTeam, needsTeam } from './find-team.tsx'
 import { KeysView } from './keys.tsx'
 import { LoginView } from './login.tsx'
 import { MachineView } from './machine.tsx'
@@ -56,6 +57,9 @@ export function App() {
 
 function viewOf({ segments: [noun = 'sandboxes', id, tab], query }: ViewAddress): ComponentChildren {
   const team = query.get('team') ?? undefined
+  if (isAdmin() && team === undefined && needsTeam(noun, id)) {
+    return <FindTeam key={`${noun} ${id}`} noun={noun} id={id!} />
+  }
   switch (noun) {
     case 'sandboxes':
       return id ? (

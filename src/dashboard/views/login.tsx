@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { logIn } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
+import { docs } from '../browser/router.ts'
 import { Button } from '../parts/button.tsx'
 import { Field } from '../parts/fields.tsx'
 import { Brand } from './brand.tsx'
@@ -15,6 +16,7 @@ export function LoginView() {
   const submit = async (event: Event) => {
     event.preventDefault()
     setBusy(true)
+    setProblem('')
     try {
       await logIn(secret)
     } catch (error) {
@@ -58,6 +60,9 @@ export function LoginView() {
         <Button kind="primary" submit disabled={isBusy}>
           Log in
         </Button>
+        <p class="soft">
+          New here? <a href={docs}>Read the documentation</a>.
+        </p>
       </form>
     </main>
   )

@@ -62,14 +62,14 @@ export function NewTemplateDialog({ onClose }: { onClose: () => void }) {
           kind="number"
           value={form.cpuCount}
           onInput={set('cpuCount')}
-          placeholder="as usual"
+          placeholder="default"
         />
         <Field
           label="Memory in MiB"
           kind="number"
           value={form.memoryMB}
           onInput={set('memoryMB')}
-          placeholder="as usual"
+          placeholder="default"
         />
       </div>
       <details>

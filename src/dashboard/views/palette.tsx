@@ -1,15 +1,16 @@
-/** The command palette: every view, every sandbox in memory, and a few commands, by a few letters. */
+/** The command palette: every view, every sandbox by its id or metadata, and a few commands, by a few letters. */
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
-import { navigate, pathTo } from '../browser/router.ts'
-import { knownSandboxes } from '../browser/sandboxes.ts'
-import { rank } from '../browser/search.ts'
+import { docs, navigate, pathTo } from '../browser/router.ts'
+import { knownSandboxes, listSandboxes } from '../browser/sandboxes.ts'
+import { best, type Findable } from '../browser/search.ts'
 import { chooseTheme, shownTheme } from '../browser/theme.ts'
+import { Tag } from '../parts/badges.tsx'
 import { useModal } from '../parts/dialog.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { visibleDestinations } from './destinations.ts'
 
-type Command = { text: string; hint: string; icon: IconName; run: () => void }
+type Command = Findable & { hint: string; icon: IconName; run: () => void }
 
 const mostShown = 30
 
@@ -34,10 +35,17 @@ function allCommands(): Command[] {
       icon: other === 'dark' ? 'moon' : 'sun',
       run: () => chooseTheme(other),
     },
+    {
+      text: 'Open the documentation',
+      hint: 'Go to',
+      icon: 'book',
+      run: () => open(docs, '_blank', 'noopener'),
+    },
     { text: 'Log out', hint: 'Do', icon: 'out', run: logOut },
   ]
-  const sandboxes = knownSandboxes().map(({ sandboxID, alias, team }) => ({
+  const sandboxes = knownSandboxes().map(({ sandboxID, alias, team, metadata = {} }) => ({
     text: `${sandboxID} ${alias ?? ''}`,
+    words: Object.entries(metadata).map(([key, value]) => `${key}=${value}`),
     hint: 'Sandbox',
     icon: 'box' as const,
     run: () => navigate(pathTo(['sandboxes', sandboxID], { team })),
@@ -49,8 +57,20 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const element = useModal(onClose)
   const [text, setText] = useState('')
   const [at, setAt] = useState(0)
-  const commands = useMemo(allCommands, [])
-  const found = useMemo(() => bestOf(commands, text), [commands, text])
+  const [round, setRound] = useState(0)
+  const commands = useMemo(allCommands, [round])
+  const found = useMemo(() => best(commands, text, mostShown), [commands, text])
+  useEffect(() => {
+    // Nobody has opened the list of sandboxes yet.
+    if (knownSandboxes().length > 0) return
+    const stopped = new AbortController()
+    listSandboxes(stopped.signal, () => {}).then(
+      () => setRound((last) => last + 1),
+      // The palette finds views and commands without it.
+      () => {},
+    )
+    return () => stopped.abort()
+  }, [])
   useEffect(() => {
     element.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
   }, [at, found])
@@ -66,7 +86,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
       setAt((found.length + at + step) % Math.max(1, found.length))
     } else if (event.key === 'Enter') {
       event.preventDefault()
-      run(found[at])
+      run(found[at]?.one)
     }
   }
   return (
@@ -79,8 +99,8 @@ export function Palette({ onClose }: { onClose: () => void }) {
       <input
         aria-label="Find or do"
         role="combobox"
-        aria-expanded="true"
-        aria-controls="palette-found"
+        aria-expanded={found.length > 0}
+        aria-controls={found.length > 0 ? 'palette-found' : undefined}
         aria-activedescendant={found.length > 0 ? `palette-${at}` : undefined}
         placeholder="A view, a sandbox, a command…"
         value={text}
@@ -90,37 +110,31 @@ export function Palette({ onClose }: { onClose: () => void }) {
         }}
         onKeyDown={press}
       />
-      <div id="palette-found" class="found" role="listbox" aria-label="Found">
-        {found.map((command, index) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents: the input above has the keyboard
-          // biome-ignore lint/a11y/useFocusableInteractive: the input above keeps the focus
-          <div
-            key={command.text}
-            id={`palette-${index}`}
-            role="option"
-            aria-selected={index === at}
-            onClick={() => run(command)}
-            // A list that changes under a mouse that stands still gives such events too.
-            onMouseMove={({ movementX, movementY }) => (movementX !== 0 || movementY !== 0) && setAt(index)}
-          >
-            <Icon name={command.icon} />
-            <span class="cut">{command.text}</span>
-            <span class="hint">{command.hint}</span>
-          </div>
-        ))}
-        {found.length === 0 && <p class="none">Nothing is called that.</p>}
-      </div>
+      {found.length > 0 ? (
+        <div id="palette-found" class="found" role="listbox" aria-label="Found">
+          {found.map(({ one, word }, index) => (
+            // biome-ignore lint/a11y/useKeyWithClickEvents: the input above has the keyboard
+            // biome-ignore lint/a11y/useFocusableInteractive: the input above keeps the focus
+            <div
+              key={one.text}
+              id={`palette-${index}`}
+              role="option"
+              aria-selected={index === at}
+              onClick={() => run(one)}
+              // A list that changes under a mouse that stands still gives such events too.
+              onMouseMove={({ movementX, movementY }) => (movementX !== 0 || movementY !== 0) && setAt(index)}
+            >
+              <Icon name={one.icon} />
+              <span class="cut">{one.text}</span>
+              {word === undefined ? <span class="hint">{one.hint}</span> : <Tag>{word}</Tag>}
+            </div>
+          ))}
+        </div>
+      ) : (
+        <p class="none" role="status">
+          Nothing has this name, id or metadata.
+        </p>
+      )}
     </dialog>
   )
-}
-
-function bestOf(commands: readonly Command[], text: string): Command[] {
-  const ranked = commands.flatMap((command) => {
-    const score = rank(command.text, text)
-    return score === undefined ? [] : [{ command, score }]
-  })
-  return ranked
-    .sort((a, b) => a.score - b.score)
-    .slice(0, mostShown)
-    .map(({ command }) => command)
 }

@@ -70,7 +70,7 @@ export function SandboxRows({ rows, chosen, onChoose, showTeam, children }: Rows
             Template
           </span>
           {showTeam && (
-            <span role="columnheader" class="wide-cell">
+            <span role="columnheader" class="narrow-off">
               Team
             </span>
           )}
@@ -150,6 +150,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
           {sandboxID}
         </a>
         <span class="meta">
+          {showTeam && <span class="team">{teamName(team)}</span>}
           {Object.entries(metadata ?? {})
             .slice(0, shownMetadata)
             .map(([key, value]) => (
@@ -163,7 +164,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
         {alias ?? templateID}
       </span>
       {showTeam && (
-        <span role="cell" class="cut wide-cell">
+        <span role="cell" class="cut narrow-off">
           {teamName(team)}
         </span>
       )}

@@ -6,7 +6,7 @@ import { navigate, pathTo, place } from '../browser/router.ts'
 import { domain } from '../browser/sandbox-client.ts'
 import { killMany, listSandboxes, type TeamSandbox } from '../browser/sandboxes.ts'
 import { matches } from '../browser/search.ts'
-import { session, teamsInScope } from '../browser/session.ts'
+import { session, showsTeams } from '../browser/session.ts'
 import { firstSteps } from '../browser/snippets.ts'
 import { Button } from '../parts/button.tsx'
 import { Snippets } from '../parts/copy.tsx'
@@ -97,12 +97,7 @@ export function SandboxesView() {
                 />
                 <TemplateFilter rows={all} value={template} onChange={setTemplate} />
               </div>
-              <SandboxRows
-                rows={shown}
-                chosen={chosen}
-                onChoose={setChosen}
-                showTeam={teamsInScope().length > 1}
-              >
+              <SandboxRows rows={shown} chosen={chosen} onChoose={setChosen} showTeam={showsTeams()}>
                 {selected.length > 0 && (
                   <div class="selection" role="toolbar" aria-label="Selected sandboxes">
                     <span>{count(selected.length, 'selected', 'selected')}</span>

@@ -2,7 +2,7 @@
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
-import { base, navigate, pathTo, place } from '../browser/router.ts'
+import { base, docs, navigate, pathTo, place } from '../browser/router.ts'
 import { isAdmin, session, setScope, teamName } from '../browser/session.ts'
 import { chooseTheme, type Theme, theme } from '../browser/theme.ts'
 import { Button } from '../parts/button.tsx'
@@ -36,13 +36,13 @@ export function Shell({ children }: { children: ComponentChildren }) {
       <button type="button" class="skip" onClick={() => document.querySelector('main')?.focus()}>
         Skip to the content
       </button>
-      <div class="topbar">
+      <header class="topbar">
         <Button kind="quiet" icon="menu" label="Menu" onPress={() => setOpen(true)} />
         <a class="brand" href={base}>
           <Brand /> Warren
         </a>
         <Button kind="quiet" icon="search" label="Search" onPress={() => setFinding(true)} />
-      </div>
+      </header>
       {isOpen && (
         <button type="button" class="veil" aria-label="Close the menu" onClick={() => setOpen(false)} />
       )}
@@ -57,6 +57,10 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <kbd>{/mac/i.test(navigator.platform) ? '⌘' : 'Ctrl'} K</kbd>
         </button>
         <Navigation current={current} />
+        <a class="docs" href={docs} target="_blank" rel="noreferrer noopener">
+          <Icon name="book" />
+          Documentation
+        </a>
         <div class="foot">
           <ThemeSwitch />
           <Button kind="quiet" small icon="out" onPress={logOut}>

@@ -1,5 +1,10 @@
 import { useState } from 'preact/hooks'
+import type { ListedSnapshot } from '../../contract/rest/lifecycle.ts'
+import { ago, fullTime, mebibytes, sizeOf } from '../browser/format.ts'
+import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
+import { pathTo } from '../browser/router.ts'
+import { isAdmin } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
@@ -8,15 +13,16 @@ import { DeleteButton, NameCell, TeamList, useTeamList } from '../parts/team-lis
 import { tellDone } from '../parts/toasts.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 
-type SnapshotRow = { snapshotID: string; names: string[]; team: string }
+type SnapshotRow = ListedSnapshot & { team: string }
 const everyMs = 5000
 
 export function SnapshotsView() {
-  const live = useTeamList<Omit<SnapshotRow, 'team'>>(
+  const live = useTeamList<ListedSnapshot>(
     'snapshots',
     (team, signal) => askAll('/snapshots', { team, signal }),
     everyMs,
   )
+  const now = useNow(10_000)
   const [starting, setStarting] = useState<SnapshotRow>()
   const remove = ({ snapshotID, names, team }: SnapshotRow) =>
     confirmFirst(
@@ -45,6 +51,29 @@ export function SnapshotsView() {
               ) : (
                 <NameCell name={name} note={snapshotID} />
               ),
+          },
+          {
+            name: 'Taken of',
+            cell: ({ sandboxID, team }) => (
+              <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
+                {sandboxID}
+              </a>
+            ),
+          },
+          {
+            name: 'Size',
+            wide: true,
+            cell: ({ cpuCount, memoryMB, diskSizeMB }) => (
+              <span class="whole">{`${sizeOf(cpuCount, memoryMB)}, ${mebibytes(diskSizeMB)} disk`}</span>
+            ),
+          },
+          {
+            name: 'Created',
+            cell: ({ createdAt }) => (
+              <span class="soft whole" title={fullTime(createdAt)}>
+                {ago(createdAt, now)}
+              </span>
+            ),
           },
         ]}
         actions={(row) => (

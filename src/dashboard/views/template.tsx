@@ -155,7 +155,7 @@ function Builds({ builds, chosen, onChoose }: BuildsProps) {
           { name: 'Build', cell: ({ buildID }) => <span class="mono">{buildID.slice(0, 8)}</span> },
           { name: 'State', cell: ({ status }) => <Badge state={status} /> },
           {
-            name: 'Begun',
+            name: 'Started',
             cell: ({ createdAt }) => <span title={fullTime(createdAt)}>{ago(createdAt, time)}</span>,
           },
           { name: 'Took', end: true, wide: true, cell: took },

@@ -2,15 +2,19 @@
 import { useState } from 'preact/hooks'
 import type { VolumeAndToken, VolumeEntryStat } from '../../contract/rest/volume.ts'
 import { type FolderEntry, joinPath, sortEntries } from '../browser/file-paths.ts'
-import { useLive } from '../browser/live.ts'
+import { ago, mebibytes } from '../browser/format.ts'
+import { now, useLive } from '../browser/live.ts'
 import { ask, send } from '../browser/rest.ts'
 import { pathTo } from '../browser/router.ts'
 import { saveBlob } from '../browser/save-blob.ts'
+import { readMounts } from '../browser/volume-mounts.ts'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
+import { firstTeam } from '../parts/fields.tsx'
 import { FolderPane } from '../parts/folder.tsx'
-import { Loaded, ViewHead } from '../parts/layout.tsx'
+import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
 import { tellFailure } from '../parts/toasts.tsx'
+import { Mounts } from './volumes.tsx'
 
 /** A token opens a volume for an hour. */
 const freshEveryMs = 30 * 60_000
@@ -31,13 +35,33 @@ export function VolumeView({ volumeID, team }: { volumeID: string; team: string 
             <ViewHead
               trail={[[pathTo(['volumes']), 'Volumes']]}
               title={volume.name}
-              note={<span class="mono">{volumeID}</span>}
+              note={
+                <>
+                  <span class="mono">{volumeID}</span>
+                  <span>{mebibytes(volume.sizeMB)}</span>
+                  <span>created {ago(volume.createdAt, now())}</span>
+                </>
+              }
             />
+            <MountsOf volume={volume} team={team} />
             <VolumeFiles volume={volume} />
           </>
         )}
       </Loaded>
     </div>
+  )
+}
+
+function MountsOf({ volume, team }: { volume: VolumeAndToken; team: string | undefined }) {
+  const live = useLive(
+    `mounts of ${volume.volumeID}`,
+    async (signal) => (await readMounts(team ?? firstTeam(), signal)).get(volume.name) ?? [],
+    everyMs,
+  )
+  return (
+    <Card title="Mounted in">
+      <Loaded live={live}>{(mountedIn) => <Mounts mountedIn={mountedIn} team={team} />}</Loaded>
+    </Card>
   )
 }
 

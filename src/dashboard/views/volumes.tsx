@@ -1,6 +1,11 @@
 import { useState } from 'preact/hooks'
 import type { Volume } from '../../contract/rest/volume.ts'
+import { ago, count, fullTime, mebibytes } from '../browser/format.ts'
+import { useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
+import { pathTo } from '../browser/router.ts'
+import { isAdmin } from '../browser/session.ts'
+import { type MountedIn, readMounts } from '../browser/volume-mounts.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
@@ -9,11 +14,13 @@ import { Empty, ViewHead } from '../parts/layout.tsx'
 import { DeleteButton, NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { tellDone } from '../parts/toasts.tsx'
 
-type VolumeRow = Volume & { team: string }
-const everyMs = 5000
+type MountedVolume = Volume & { mountedIn: MountedIn[] }
+type VolumeRow = MountedVolume & { team: string }
+const everyMs = 10_000
 
 export function VolumesView() {
-  const live = useTeamList<Volume>('volumes', (team, signal) => ask('/volumes', { team, signal }), everyMs)
+  const live = useTeamList<MountedVolume>('volumes', readVolumes, everyMs)
+  const now = useNow(10_000)
   const [isMaking, setMaking] = useState(false)
   const remove = ({ volumeID, name, team }: VolumeRow) =>
     confirmFirst(`Delete the volume ${name}?`, 'All files in it are lost.', 'Delete', async () => {
@@ -39,6 +46,16 @@ export function VolumesView() {
               <NameCell name={name} note={volumeID} view={['volumes', volumeID]} team={team} />
             ),
           },
+          { name: 'Size', cell: ({ sizeMB }) => <span class="whole">{mebibytes(sizeMB)}</span> },
+          { name: 'Mounted in', cell: ({ mountedIn, team }) => <Mounts mountedIn={mountedIn} team={team} /> },
+          {
+            name: 'Created',
+            cell: ({ createdAt }) => (
+              <span class="soft whole" title={fullTime(createdAt)}>
+                {ago(createdAt, now)}
+              </span>
+            ),
+          },
         ]}
         actions={(row) => <DeleteButton name={row.name} onPress={() => remove(row)} />}
         empty={
@@ -53,6 +70,35 @@ export function VolumesView() {
       />
       {isMaking && <NewVolume onClose={() => setMaking(false)} onDone={live.reload} />}
     </div>
+  )
+}
+
+async function readVolumes(team: string, signal: AbortSignal): Promise<MountedVolume[]> {
+  const [volumes, mounts] = await Promise.all([
+    ask<Volume[]>('/volumes', { team, signal }),
+    readMounts(team, signal),
+  ])
+  return volumes.map((volume) => ({ ...volume, mountedIn: mounts.get(volume.name) ?? [] }))
+}
+
+const mostMounts = 3
+
+/** The sandboxes as links, each with the path at which it has the volume. */
+export function Mounts({ mountedIn, team }: { mountedIn: readonly MountedIn[]; team: string | undefined }) {
+  if (mountedIn.length === 0) return <span class="faint">no sandbox</span>
+  const more = mountedIn.length - mostMounts
+  return (
+    <span class="two">
+      {mountedIn.slice(0, mostMounts).map(({ sandboxID, path }) => (
+        <span key={sandboxID}>
+          <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
+            {sandboxID}
+          </a>{' '}
+          <span class="faint">at {path}</span>
+        </span>
+      ))}
+      {more > 0 && <span class="faint">and {count(more, 'other', 'others')}</span>}
+    </span>
   )
 }
 

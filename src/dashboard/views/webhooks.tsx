@@ -31,7 +31,7 @@ export function WebhooksView() {
   const [isMaking, setMaking] = useState(false)
   return (
     <div class="view">
-      <ViewHead title="Webhooks" note="Where Warren tells what happens to sandboxes.">
+      <ViewHead title="Webhooks" note="URLs that get a request for each event of a sandbox.">
         <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New webhook
         </Button>
@@ -55,7 +55,7 @@ export function WebhooksView() {
           { name: 'State', cell: (row) => <Badge state={stateOf(row)} /> },
         ]}
         empty={
-          <Empty icon="bell" title="Nobody is told yet">
+          <Empty icon="bell" title="No webhook yet">
             <p>A webhook gets a signed request for each event of a sandbox. Make one here, or with curl:</p>
             <CodeBlock code={makeWebhook()} label="Make a webhook" />
           </Empty>

@@ -108,7 +108,7 @@ function SnapshotDialog({ sandbox, onClose }: DialogProps) {
   const [name, setName] = useState('')
   const submit = async () => {
     const { snapshotID, names } = await snapshotSandbox(sandbox, name.trim())
-    tellDone(`Snapshot ${names[0] ?? snapshotID} is kept.`)
+    tellDone(`Snapshot ${names[0] ?? snapshotID} is ready.`)
   }
   return (
     <FormDialog title="Make a snapshot" action="Create" onSubmit={submit} onClose={onClose}>
@@ -117,7 +117,7 @@ function SnapshotDialog({ sandbox, onClose }: DialogProps) {
         running.
       </p>
       <Field
-        label="Name (may be left out)"
+        label="Name (optional)"
         value={name}
         onInput={setName}
         mono
@@ -139,7 +139,7 @@ function ForkDialog({ sandbox, onClose }: DialogProps) {
   }
   return (
     <FormDialog title="Fork this sandbox" action="Fork" onSubmit={submit} onClose={onClose}>
-      <p>Each copy starts with the memory and files of this moment, and goes its own way.</p>
+      <p>Each copy starts with the memory and files of this moment, and runs on by itself.</p>
       <Field label="Copies" kind="number" value={copies} onInput={setCopies} required autofocus />
     </FormDialog>
   )

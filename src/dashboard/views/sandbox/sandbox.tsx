@@ -112,9 +112,9 @@ function Ended({ trail, sandbox }: { trail: readonly (readonly [string, string])
   return (
     <div class="view">
       <ViewHead trail={trail} title={<span class="mono">{sandbox.sandboxID}</span>} />
-      <Empty icon="box" title="This sandbox has ended, or never was">
+      <Empty icon="box" title="There is no such sandbox, or it has ended">
         <p>
-          What was kept of it is gone. <a href={pathTo(['sandboxes'])}>See those that run</a>.
+          Its memory and files are deleted. <a href={pathTo(['sandboxes'])}>See all sandboxes</a>.
         </p>
       </Empty>
       <Timeline sandbox={sandbox} />
