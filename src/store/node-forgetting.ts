@@ -2,6 +2,7 @@
  * Ends everything of a forgotten node that only its disk had. Sandboxes that were being resumed, or whose memory was still
  * arriving, go back to the snapshot in the object store: the operator says that the machine is gone, so they do not run any more.
  */
+
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../core/cluster/node-store.ts'
 import { eventOfMove } from '../core/event/event.ts'
@@ -13,7 +14,8 @@ import { disownCondemned } from './condemned.ts'
 import { databaseNow } from './database-clock.ts'
 import { allKeepArriving } from './keeps-arriving.ts'
 import { loseVolumes } from './lost-volumes.ts'
-import { hasNoVolume, isMovable, isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
+import { hasNoVolume, isMovable } from './sandbox-queries.ts'
 import { changedColumns, sandboxOf } from './sandbox-row.ts'
 import { nextVersion, type RowUpdate, updateAndTell } from './sandbox-update.ts'
 import type { SandboxRow, Tables } from './tables.ts'

@@ -5,7 +5,8 @@ import type { EarlierRequest, LostCreate } from '../core/sandbox/row/sandbox-sto
 import type { SecretVault } from '../core/secret/vault.ts'
 import { giveUpCreate } from './give-up-create.ts'
 import { findReadyRow } from './ready-build.ts'
-import { isMovable, isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
+import { isMovable } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
 import type { Tables } from './tables.ts'
 

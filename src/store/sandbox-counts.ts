@@ -1,9 +1,13 @@
 /**
  * Resource use of teams and nodes, from the counts that every change of a row maintains: see migration 0016.
  */
-import type { Kysely } from 'kysely'
+import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import { activeStates, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import type { Tables } from './tables.ts'
+
+/** Written as a literal: only then does the engine use the indexes of rows that have not ended. */
+export const isUnended = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
+  where('state', '<>', sql.lit('ended'))
 
 export type Usage = { sandboxes: number; cpuCount: number; memoryMB: number }
 

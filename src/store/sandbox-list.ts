@@ -1,8 +1,10 @@
 /** Lists of sandboxes, page by page. Each takes as long with ten thousand rows as with a hundred. */
+
 import type { Kysely } from 'kysely'
 import type { SandboxFilter, SandboxPage } from '../core/sandbox/row/sandbox-store.ts'
 import { letOthersRun } from '../lib/let-others-run.ts'
-import { isUnended, matches } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
+import { matches } from './sandbox-queries.ts'
 import { pairHashes } from './sandbox-row.ts'
 import type { SandboxRow, Tables } from './tables.ts'
 

@@ -109,10 +109,6 @@ export async function useVolumes(
   }
 }
 
-/** Written as a literal: only then does the engine use the indexes of rows that have not ended. */
-export const isUnended = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
-  where('state', '<>', sql.lit('ended'))
-
 /** Written as a literal, so that the engine uses the index of ended rows. */
 export const isEnded = (where: ExpressionBuilder<Tables, 'sandboxes'>) =>
   where('state', '=', sql.lit('ended'))

@@ -31,6 +31,7 @@ import { holdQuarantined } from './quarantine.ts'
 import {
   countByState,
   countInStates,
+  isUnended,
   sumOfTeam,
   type Usage,
   usageIn,
@@ -40,7 +41,7 @@ import {
 import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
-import { endsBy, holdPaused, isEnded, isRunning, isUnended, matches } from './sandbox-queries.ts'
+import { endsBy, holdPaused, isEnded, isRunning, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
 import { newsOfMove, nextVersion, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
 import { nothingStored } from './stored-columns.ts'

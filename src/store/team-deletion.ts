@@ -1,7 +1,7 @@
 import type { Kysely, Transaction } from 'kysely'
 import { isAppError } from '../lib/app-error.ts'
 import { lockTeam } from './limits.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
 import type { Tables } from './tables.ts'
 
 type Deletion = { deleted: true } | { sandboxes: number; templates: number; volumes: number } | undefined

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { wireStates } from '../core/sandbox/row/sandbox.ts'
 import type { TeamMetric } from '../core/team/metric.ts'
 import type { TeamMetricStore } from '../core/team/team-store.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
 import type { Tables } from './tables.ts'
 
 /** Limits the number of bound values of one insert to what either engine takes. */

@@ -22,7 +22,7 @@ import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-move
 import { commitsLater } from './commits-later.ts'
 import { markForRemoval } from './quarantine.ts'
 import { findReadyRow } from './ready-build.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
 import { listSnapshots, type SnapshotPage } from './snapshots.ts'
 import type { Tables } from './tables.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'

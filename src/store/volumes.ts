@@ -2,7 +2,7 @@ import type { Kysely, SelectQueryBuilder } from 'kysely'
 import type { Volume } from '../core/volume/volume.ts'
 import type { VolumeStore } from '../core/volume/volume-store.ts'
 import { lockTeam } from './limits.ts'
-import { isUnended } from './sandbox-queries.ts'
+import { isUnended } from './sandbox-counts.ts'
 import type { Tables, VolumeRow } from './tables.ts'
 
 export class SqlVolumeStore implements VolumeStore {
