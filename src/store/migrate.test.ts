@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
 import { isAppError } from '../lib/app-error.ts'
+import { lastWithoutPhase } from './database/schema-requirement.ts'
+import { sqliteDialect } from './database/sqlite.ts'
+import type { Tables } from './database/tables.ts'
 import { migrate, migrationsWith } from './migrate.ts'
 import { openDatabase, openStores } from './open-stores.ts'
-import { lastWithoutPhase } from './schema-requirement.ts'
-import { sqliteDialect } from './sqlite.ts'
 import { firstBreaking, statementsOf } from './suite/expanding.ts'
 import {
   addsTable,
@@ -19,7 +20,6 @@ import {
 import { vault } from './suite/rows.ts'
 import { hidden } from './suite/sealing.ts'
 import { upgradeWithoutSnapshots } from './suite/upgrade.ts'
-import type { Tables } from './tables.ts'
 
 const known = migrationsWith(vault)
 

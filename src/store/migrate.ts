@@ -1,6 +1,8 @@
 import { type Kysely, Migrator, sql } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { type SchemaStep, whyUnusable, withRequirement } from './database/schema-requirement.ts'
+import type { Tables } from './database/tables.ts'
 import * as firstTables from './migrations/0001-first-tables.ts'
 import * as metrics from './migrations/0002-metrics.ts'
 import * as savedStates from './migrations/0003-saved-states.ts'
@@ -27,8 +29,6 @@ import * as lostVolumes from './migrations/0027-lost-volumes.ts'
 import * as rowVersions from './migrations/0028-row-versions.ts'
 import * as givenUpCreates from './migrations/0029-given-up-creates.ts'
 import * as doubtedBuilds from './migrations/0030-doubted-builds.ts'
-import { type SchemaStep, whyUnusable, withRequirement } from './schema-requirement.ts'
-import type { Tables } from './tables.ts'
 
 /** Ordered by name. A released migration is never changed, only followed by another. */
 export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> => ({

@@ -64,7 +64,7 @@ export const clientBreaks: Break[] = [
     fault: 'A team starts as many sandboxes as it likes.',
     edits: [
       {
-        file: 'src/store/limits.ts',
+        file: 'src/store/usage/limits.ts',
         from: 'if (used.sandboxes + 1 > limits.maxSandboxes)',
         to: 'if (used.sandboxes > limits.maxSandboxes * 1000)',
       },

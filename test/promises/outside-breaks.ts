@@ -129,7 +129,7 @@ export const outsideBreaks: Break[] = [
     fault: 'Steps that one team has built are found by another.',
     edits: [
       {
-        file: 'src/store/build-cache.ts',
+        file: 'src/store/template/build-cache.ts',
         from: "      .where('team_id', '=', teamID)\n      .where('key', '=', key)\n      .where('node_id', '=', this.#nodeID)\n      .returningAll()",
         to: "      .where('key', '=', key)\n      .where('node_id', '=', this.#nodeID)\n      .returningAll()",
       },

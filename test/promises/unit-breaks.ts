@@ -119,7 +119,11 @@ export const unitBreaks: Break[] = [
     name: 'database for everybody',
     fault: 'Every user of the machine may read the database.',
     edits: [
-      { file: 'src/store/sqlite.ts', from: '    chmodSync(file, 0o600)', to: '    chmodSync(file, 0o644)' },
+      {
+        file: 'src/store/database/sqlite.ts',
+        from: '    chmodSync(file, 0o600)',
+        to: '    chmodSync(file, 0o644)',
+      },
     ],
     file: 'src/store/sqlite.test.ts',
     title: 'stored rows exist after reopening, and only the owner may read the files',
@@ -181,7 +185,7 @@ export const unitBreaks: Break[] = [
     fault: 'A team gets more GPUs than its limit.',
     edits: [
       {
-        file: 'src/store/limits.ts',
+        file: 'src/store/usage/limits.ts',
         from: '+ gpuCount > limits.maxGPUs)',
         to: '+ gpuCount > 1000 * limits.maxGPUs)',
       },
@@ -233,7 +237,7 @@ export const unitBreaks: Break[] = [
     fault: 'The list of templates has those of all teams.',
     edits: [
       {
-        file: 'src/store/template-list.ts',
+        file: 'src/store/template/template-list.ts',
         from: ".where('team_id', '=', teamID)",
         to: ".where('team_id', '!=', '')",
       },

@@ -307,7 +307,7 @@ export const wallBreaks: Break[] = [
     fault: 'The database has the password of a proxy in plain text too.',
     edits: [
       {
-        file: 'src/store/sandbox-options.ts',
+        file: 'src/store/sandbox/sandbox-options.ts',
         from: 'options: JSON.stringify({ ...options, network: open }),',
         to: 'options: JSON.stringify({ ...options, network: open, copy: options.network }),',
       },

@@ -5,12 +5,12 @@
  */
 import { DatabaseSync } from 'node:sqlite'
 import { Kysely } from 'kysely'
+import { dialectOver } from '../../src/store/database/sqlite.ts'
+import type { Tables } from '../../src/store/database/tables.ts'
 import { migrate, migrationsWith } from '../../src/store/migrate.ts'
 import { storesOver } from '../../src/store/open-stores.ts'
-import { dialectOver } from '../../src/store/sqlite.ts'
 import type { Stores } from '../../src/store/stores.ts'
 import { vault } from '../../src/store/suite/rows.ts'
-import type { Tables } from '../../src/store/tables.ts'
 
 export type Row = Record<string, string | number | null>
 /** `before` is undefined for an insert, `after` for a delete. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { addTeam, type Fixture, failsWith, openFixture, turning } from '../../../test/support/domain.ts'
 import { failCalls } from '../../../test/support/store-faults.ts'
-import { soleNode } from '../../store/owners.ts'
+import { soleNode } from '../../store/node/owners.ts'
 import { aNode } from '../../store/suite/nodes.ts'
 import type { Volume } from './volume.ts'
 

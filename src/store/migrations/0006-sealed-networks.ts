@@ -1,7 +1,7 @@
 import type { Kysely, Migration } from 'kysely'
 import type { SecretVault } from '../../core/secret/vault.ts'
-import { optionColumns } from '../sandbox-options.ts'
-import type { Tables } from '../tables.ts'
+import type { Tables } from '../database/tables.ts'
+import { optionColumns } from '../sandbox/sandbox-options.ts'
 
 /**
  * Seals the networks in existing rows, and removes `mcp`, which nothing ever read and which may hold keys.

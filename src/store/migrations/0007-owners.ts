@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import type { Tables } from '../tables.ts'
+import type { Tables } from '../database/tables.ts'
 
 /** The Warren whose data folder wrote rows without an owner adopts them: see `adoptRows`. */
 export async function up(db: Kysely<Tables>): Promise<void> {

@@ -3,9 +3,9 @@
  * reading and writing all tables. Only statements that are known to be harmless pass.
  */
 import { Kysely, type KyselyConfig } from 'kysely'
+import type { SchemaStep } from '../database/schema-requirement.ts'
+import type { Tables } from '../database/tables.ts'
 import { migrate } from '../migrate.ts'
-import type { SchemaStep } from '../schema-requirement.ts'
-import type { Tables } from '../tables.ts'
 
 /** Migrates an empty database, and returns the statements of each migration, in lower case without quotes. */
 export async function statementsOf(

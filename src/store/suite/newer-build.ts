@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import type { Kysely } from 'kysely'
 import { isAppError } from '../../lib/app-error.ts'
+import type { SchemaPhase, SchemaStep } from '../database/schema-requirement.ts'
+import type { Tables } from '../database/tables.ts'
 import { migrate, migrationsWith } from '../migrate.ts'
 import { storesOver } from '../open-stores.ts'
-import type { SchemaPhase, SchemaStep } from '../schema-requirement.ts'
-import type { Tables } from '../tables.ts'
 import { aNode } from './nodes.ts'
 import { insertSandboxIn, insertTeam, vault } from './rows.ts'
 

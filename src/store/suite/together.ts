@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { type Kysely, sql } from 'kysely'
 import { isAppError } from '../../lib/app-error.ts'
-import type { Tables } from '../tables.ts'
-import { runAndCommit, runTogether } from '../together.ts'
+import type { Tables } from '../database/tables.ts'
+import { runAndCommit, runTogether } from '../database/together.ts'
 
 const sharedValue = async (db: Kysely<Tables>, name: string): Promise<string | undefined> =>
   (await db.selectFrom('shared_values').select('value').where('name', '=', name).executeTakeFirst())?.value

@@ -1,10 +1,10 @@
 /** Data that an older Warren left in a database must still be readable, on both engines. */
 import assert from 'node:assert/strict'
 import { type Kysely, sql } from 'kysely'
+import type { Tables } from '../database/tables.ts'
 import { migrate, migrationsWith } from '../migrate.ts'
+import { adoptRows, soleNode } from '../node/owners.ts'
 import { storesOver } from '../open-stores.ts'
-import { adoptRows, soleNode } from '../owners.ts'
-import type { Tables } from '../tables.ts'
 import { aBuild, aSandbox, aTeam, aTemplate, vault } from './rows.ts'
 import { hidden, liesSealed, networkWithSecrets } from './sealing.ts'
 

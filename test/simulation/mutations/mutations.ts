@@ -89,7 +89,7 @@ export const mutations: Mutation[] = [
     fault: 'A node takes over a sandbox that its owner, back again, or another node has resumed meanwhile.',
     edits: [
       {
-        file: 'src/store/stored-bytes.ts',
+        file: 'src/store/objects/stored-bytes.ts',
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where('version', '=', at.version)
@@ -108,12 +108,12 @@ export const mutations: Mutation[] = [
     fault: 'With a forgotten node end paused sandboxes that any other node could have taken.',
     edits: [
       {
-        file: 'src/store/node-forgetting.ts',
+        file: 'src/store/node/node-forgetting.ts',
         from: '    .where((where) => where.not(isMovable(where)))\n',
         to: '',
       },
       {
-        file: 'src/store/node-forgetting.ts',
+        file: 'src/store/node/node-forgetting.ts',
         from: 'from: [state], isUnmovable: true }',
         to: 'from: [state] }',
       },
@@ -139,7 +139,7 @@ export const mutations: Mutation[] = [
     fault: 'A node counts only its own sandboxes against the limits of a team.',
     edits: [
       {
-        file: 'src/store/sandbox-insert.ts',
+        file: 'src/store/sandbox/sandbox-insert.ts',
         from: 'const exceeded = await exceededLimit(locked, sandbox, limits, used)',
         to: `const own = await locked.selectFrom('sandboxes').select('id').where('team_id', '=', sandbox.teamID)
           .where('node_id', '=', row.node_id).where('state', 'not in', ['ended', 'paused']).execute()

@@ -36,7 +36,7 @@ export const ownerMutations: Mutation[] = [
     fault: 'A resume goes on with the snapshot that it read, although the row was on another node meanwhile.',
     edits: [
       {
-        file: 'src/store/sandbox-queries.ts',
+        file: 'src/store/sandbox/sandbox-queries.ts',
         from: "    .where('version', '=', at.version)\n",
         to: '',
       },
@@ -57,7 +57,7 @@ export const ownerMutations: Mutation[] = [
   {
     name: 'movable without its template',
     fault: 'A node takes over a paused sandbox whose template only its builder has.',
-    edits: [{ file: 'src/store/sandbox-queries.ts', from: '    hasStoredBuild(where),\n', to: '' }],
+    edits: [{ file: 'src/store/sandbox/sandbox-queries.ts', from: '    hasStoredBuild(where),\n', to: '' }],
     search: inProfile('late store'),
     finds: /^content kept/,
   },

@@ -198,7 +198,7 @@ export const staleMutations: Mutation[] = [
     fault: 'A paused sandbox with a volume is taken over by a node that cannot mount it.',
     edits: [
       {
-        file: 'src/store/sandbox-queries.ts',
+        file: 'src/store/sandbox/sandbox-queries.ts',
         from: '    hasStoredBuild(where),\n    hasNoVolume(where),\n',
         to: '    hasStoredBuild(where),\n',
       },

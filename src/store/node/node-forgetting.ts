@@ -1,0 +1,141 @@
+/**
+ * Ends everything of a forgotten node that only its disk had. Sandboxes that were being resumed, or whose memory was still
+ * arriving, go back to the snapshot in the object store: the operator says that the machine is gone, so they do not run any more.
+ */
+
+import type { Kysely, Transaction } from 'kysely'
+import type { ForgottenNode } from '../../core/cluster/node-store.ts'
+import { eventOfMove } from '../../core/event/event.ts'
+import type { SandboxSnapshot } from '../../core/sandbox/row/sandbox.ts'
+import { newTakenSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
+import type { SecretVault } from '../../core/secret/vault.ts'
+import { newUUID } from '../../lib/ids.ts'
+import { databaseNow } from '../database/database-clock.ts'
+import type { SandboxRow, Tables } from '../database/tables.ts'
+import { disownCondemned } from '../objects/condemned.ts'
+import { allKeepArriving } from '../sandbox/keeps-arriving.ts'
+import { hasNoVolume, isMovable } from '../sandbox/sandbox-queries.ts'
+import { changedColumns, sandboxOf } from '../sandbox/sandbox-row.ts'
+import { nextVersion, type RowUpdate, updateAndTell } from '../sandbox/sandbox-update.ts'
+import { isUnended } from '../usage/sandbox-counts.ts'
+import { loseVolumes } from '../volume/lost-volumes.ts'
+
+const withNode = 'The node of this build was forgotten. Build the template again.'
+
+export function forgetNode(
+  db: Kysely<Tables>,
+  vault: SecretVault,
+  { nodeID, at, silentForMs }: { nodeID: string; at: number; silentForMs: number },
+): Promise<ForgottenNode | undefined> {
+  return db.transaction().execute(async (transaction) => {
+    const gone = await transaction
+      .deleteFrom('nodes')
+      .where('id', '=', nodeID)
+      .where((where) => where(where('seen_at', '+', silentForMs), '<', databaseNow(db)))
+      .returning('id')
+      .executeTakeFirst()
+    if (!gone) return undefined
+    await disownCondemned(transaction, nodeID)
+    await renewVersions(transaction, nodeID)
+    return {
+      sandboxes: await loseSandboxes(transaction, vault, nodeID, at),
+      builds: await failBuilds(transaction, nodeID, at),
+      volumes: await loseVolumes(transaction, nodeID, at),
+    }
+  })
+}
+
+/** A statement that the node sent before it went down, and that takes effect from now on, finds no row that it may change. */
+async function renewVersions(transaction: Transaction<Tables>, nodeID: string): Promise<void> {
+  await transaction
+    .updateTable('sandboxes')
+    .set(nextVersion)
+    .where('node_id', '=', nodeID)
+    .where('state', '=', 'paused')
+    .execute()
+}
+
+async function loseSandboxes(
+  transaction: Transaction<Tables>,
+  vault: SecretVault,
+  nodeID: string,
+  at: number,
+): Promise<number> {
+  const rows = await transaction
+    .selectFrom('sandboxes')
+    .select(['id', 'run_id', 'state', 'saved', 'end_reason'])
+    .select((select) => hasNoVolume(select).as('has_no_volume'))
+    .where('node_id', '=', nodeID)
+    .where(isUnended)
+    // Any node can take over a stored sandbox.
+    .where((where) => where.not(isMovable(where)))
+    .orderBy('id')
+    .execute()
+  // An older node may have removed the object of a resume that it does not know to need it.
+  const isKept = await allKeepArriving(transaction)
+  let lost = 0
+  for (const row of rows) {
+    const { id: sandboxID, state } = row
+    const back = row.has_no_volume ? backToStored(row, isKept, nodeID, at) : undefined
+    if (back) {
+      await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
+      continue
+    }
+    const type = eventOfMove(state, 'killing')
+    // Its team never saw it, and may create it again with the same key.
+    const isNew = state === 'creating'
+    const isLost = state !== 'killing' && !isNew
+    const endReason = isNew ? 'create_failed' : isLost ? 'lost' : (row.end_reason ?? 'killed')
+    const update = {
+      // The node may still run, and may have stored the sandbox since this listed it.
+      fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
+      columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
+      named: { moveID: newUUID(), at },
+      news: type && { type },
+    }
+    const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+    if (isEnded && isNew)
+      await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
+    if (isEnded && isLost) lost++
+  }
+  return lost
+}
+
+/** The row as it was before the resume. Undefined if the object store lacks the snapshot, or if the sandbox is being killed. */
+function backToStored(
+  { id: sandboxID, run_id: runID, state, saved }: Pick<SandboxRow, 'id' | 'run_id' | 'state' | 'saved'>,
+  isKept: boolean,
+  nodeID: string,
+  at: number,
+): RowUpdate | undefined {
+  if (saved === null || state === 'killing') return undefined
+  const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SandboxSnapshot
+  const stored = arrivesFrom ?? (isKept && state === 'resuming' ? storedFrom : undefined)
+  if (!stored) return undefined
+  // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.
+  const snapshot = arrivesFrom ? before : { ...before, name: newTakenSnapshotName({ sandboxID }) }
+  const type = eventOfMove(state, 'paused')
+  return {
+    // The node may still run, and may have recorded since that all memory has arrived.
+    fence: { sandboxID, nodeID, runID, from: [state], saved },
+    columns: {
+      ...changedColumns({ runID: stored.runID, stored, snapshot, handle: null, endAt: at }),
+      state: 'paused',
+    },
+    named: { moveID: newUUID(), at },
+    news: type && { type },
+  }
+}
+
+async function failBuilds(transaction: Transaction<Tables>, nodeID: string, at: number): Promise<number> {
+  const { numUpdatedRows } = await transaction
+    .updateTable('template_builds')
+    .set({ status: 'error', reason_message: withNode, reason_step: null, updated_at: at, finished_at: at })
+    .where('node_id', '=', nodeID)
+    .where('status', '<>', 'error')
+    .where('stored_at', 'is', null)
+    .executeTakeFirstOrThrow()
+  await transaction.deleteFrom('build_cache').where('node_id', '=', nodeID).execute()
+  await transaction.deleteFrom('quarantine').where('node_id', '=', nodeID).execute()
+  return Number(numUpdatedRows)
+}

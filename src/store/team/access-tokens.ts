@@ -1,0 +1,85 @@
+import type { Kysely } from 'kysely'
+import type { AccessToken, ApiKey, Team } from '../../core/team/team.ts'
+import type { AccessTokenStore } from '../../core/team/team-store.ts'
+import type { AccessTokenRow, Tables } from '../database/tables.ts'
+import { keyRow } from './keys.ts'
+import { teamOf } from './teams.ts'
+
+export class SqlAccessTokenStore implements AccessTokenStore {
+  readonly #db: Kysely<Tables>
+
+  constructor(db: Kysely<Tables>) {
+    this.#db = db
+  }
+
+  async insert(token: AccessToken & { hash: string }, key: ApiKey & { hash: string }): Promise<void> {
+    await this.#db.transaction().execute(async (transaction) => {
+      await transaction.insertInto('api_keys').values(keyRow(key)).execute()
+      await transaction.insertInto('access_tokens').values(rowOf(token)).execute()
+    })
+  }
+
+  async findByHash(hash: string): Promise<{ token: AccessToken; hash: string; team: Team } | undefined> {
+    const row = await this.#db
+      .selectFrom('access_tokens')
+      .selectAll()
+      .where('hash', '=', hash)
+      .where('revoked_at', 'is', null)
+      .executeTakeFirst()
+    if (!row) return undefined
+    const team = await this.#db
+      .selectFrom('teams')
+      .selectAll()
+      .where('id', '=', row.team_id)
+      .executeTakeFirst()
+    return team && { token: tokenOf(row), hash: row.hash, team: teamOf(team) }
+  }
+
+  async revoke(teamID: string, tokenID: string, at: number): Promise<boolean> {
+    return this.#db.transaction().execute(async (transaction) => {
+      const revoked = await transaction
+        .updateTable('access_tokens')
+        .set({ revoked_at: at })
+        .where('team_id', '=', teamID)
+        .where('id', '=', tokenID)
+        .where('revoked_at', 'is', null)
+        .returning('key_id')
+        .executeTakeFirst()
+      if (!revoked) return false
+      await transaction
+        .updateTable('api_keys')
+        .set({ revoked_at: at })
+        .where('id', '=', revoked.key_id)
+        .where('revoked_at', 'is', null)
+        .execute()
+      return true
+    })
+  }
+}
+
+function rowOf(token: AccessToken & { hash: string }): AccessTokenRow {
+  return {
+    id: token.tokenID,
+    team_id: token.teamID,
+    hash: token.hash,
+    name: token.name,
+    mask_prefix: token.maskPrefix,
+    mask_suffix: token.maskSuffix,
+    key_id: token.keyID,
+    created_at: token.createdAt,
+    revoked_at: token.revokedAt,
+  }
+}
+
+function tokenOf(row: AccessTokenRow): AccessToken {
+  return {
+    tokenID: row.id,
+    teamID: row.team_id,
+    name: row.name,
+    maskPrefix: row.mask_prefix,
+    maskSuffix: row.mask_suffix,
+    createdAt: row.created_at,
+    revokedAt: row.revoked_at,
+    keyID: row.key_id,
+  }
+}
