@@ -23,7 +23,7 @@ const shares: SharesReport = {
         ],
       },
       disk: { freeBytes: mebibytes(3000), startBytes: mebibytes(1024), teams: [] },
-      connections: { count: 40, max: 1000 },
+      connections: { count: 40, max: 1000, perTeam: 250, teams: [{ teamID: 'id-1', count: 30 }] },
       frozen: [{ sandboxID: 'ione', teamID: 'id-1', guard: 'memory', since: at }],
       acts: [
         {
@@ -43,7 +43,11 @@ test('team shares tells who uses what, who is frozen, and what the guards did', 
     [
       'NODE node-1',
       'Free: 900 MiB of memory, 3000 MiB of disk space. 40 of 1000 connections are in use.',
-      'TEAM      OF      USES      FAIR SHARE  HAS TO GIVE BACK\nresearch  memory  1500 MiB  700 MiB     600 MiB',
+      [
+        'TEAM      OF           USES      FAIR SHARE  HAS TO GIVE BACK',
+        'research  memory       1500 MiB  700 MiB     600 MiB',
+        'research  connections  30        250',
+      ].join('\n'),
       'FROZEN NOW  TEAM      GUARD   SINCE (UTC)\nione        research  memory  2026-11-18 12:00:00',
       [
         'LAST (UTC)           GUARD   ACT               TEAM      SANDBOX  WHY',

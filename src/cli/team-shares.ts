@@ -32,6 +32,9 @@ function nodeParts(
       aboveBytes > 0 ? mebibytes(aboveBytes) : '',
     ]),
   )
+  const opened = (connections?.teams ?? []).map(({ teamID, count }) => [
+    ...[slugOf(teamID), 'connections', String(count), String(connections!.perTeam ?? ''), ''],
+  ])
   const told = acts.slice(0, mostActs).map(({ lastAt, guard, act, count, teamID, sandboxID = '', why }) => {
     const times = count > 1 ? `${act} (${count} times)` : act
     return [lastAt.slice(0, 19).replace('T', ' '), guard, times, slugOf(teamID), sandboxID, why]
@@ -40,7 +43,7 @@ function nodeParts(
   const open = connections ? ` ${connections.count} of ${connections.max} connections are in use.` : ''
   return [
     `Free: ${free.join(', ')}.${open}`,
-    table(['TEAM', 'OF', 'USES', 'FAIR SHARE', 'HAS TO GIVE BACK'], uses),
+    table(['TEAM', 'OF', 'USES', 'FAIR SHARE', 'HAS TO GIVE BACK'], [...uses, ...opened]),
     ...(frozen.length === 0
       ? []
       : [

@@ -125,7 +125,7 @@ const resourceShares = (name: string) =>
 export const sharesReport = [
   'nodes* missingNodes nodes[].nodeID*',
   `nodes[].memory* ${resourceShares('memory')} nodes[].disk* ${resourceShares('disk')}`,
-  'nodes[].connections nodes[].connections.count* nodes[].connections.max*',
+  'nodes[].connections nodes[].connections.count* nodes[].connections.max* nodes[].connections.perTeam nodes[].connections.teams nodes[].connections.teams[].teamID* nodes[].connections.teams[].count*',
   `nodes[].frozen* ${under('nodes[].frozen[].', 'sandboxID* teamID* guard* since*')}`,
   `nodes[].acts* ${under('nodes[].acts[].', 'guard* act* sandboxID teamID* why* firstAt* lastAt* count*')}`,
 ].join(' ')

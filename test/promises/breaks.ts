@@ -1,6 +1,7 @@
 import type { Break } from './break.ts'
 import { clientBreaks } from './client-breaks.ts'
 import { hostBreaks } from './host-breaks.ts'
+import { neighbourBreaks } from './neighbour-breaks.ts'
 import { outsideBreaks } from './outside-breaks.ts'
 import { sandboxBreaks } from './sandbox-breaks.ts'
 import { unitBreaks } from './unit-breaks.ts'
@@ -13,4 +14,5 @@ export const breaks: Break[] = [
   ...clientBreaks,
   ...wallBreaks,
   ...hostBreaks,
+  ...neighbourBreaks,
 ]

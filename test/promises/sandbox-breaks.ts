@@ -5,6 +5,7 @@ import type { Break } from './break.ts'
 const network = { file: 'src/drivers/oci/suite/network.ts', run: 'src/drivers/oci/oci-network.test.ts' }
 const isolation = { file: 'src/drivers/oci/suite/isolation.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
 const limits = { file: 'src/drivers/oci/suite/limits.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
+const flowShares = 'src/drivers/oci/network/flow-shares.ts'
 const ruleset = 'src/drivers/oci/network/ruleset.ts'
 const slotNetwork = 'src/drivers/oci/namespace/slot-network.ts'
 const unboundSender = {
@@ -172,11 +173,45 @@ export const sandboxBreaks: Break[] = [
     name: 'connections without a share',
     fault: 'One sandbox fills the table of connections of the machine.',
     edits: [
-      { file: ruleset, from: 'ct count over ${input.mostFlows} } drop', to: 'ct count over 4000000 } drop' },
+      {
+        file: flowShares,
+        from: '${inParts(shares.perSandbox)} } drop',
+        to: 'ct id & 0 ct count over 4000000 } drop',
+      },
     ],
     file: 'src/drivers/oci/suite/flows.ts',
     run: network.run,
     title: 'stop at its share, and a neighbour can open its own meanwhile',
+  },
+  {
+    name: 'connections without a share of the team',
+    fault: 'The sandboxes of one team fill the table of connections of the machine.',
+    edits: [
+      {
+        file: flowShares,
+        from: '${inParts(shares.perOwner)} } drop',
+        to: 'ct id & 0 ct count over 4000000 } drop',
+      },
+    ],
+    file: 'src/drivers/oci/suite/flows.ts',
+    run: network.run,
+    title:
+      'stop together at the share of their owner, and at that of all; another owner’s new sandbox opens its own',
+  },
+  {
+    name: 'connections without a rest for the machine',
+    fault: 'Several teams fill the table of connections of the machine.',
+    edits: [
+      {
+        file: flowShares,
+        from: '${inParts(shares.all)} } drop',
+        to: 'ct id & 0 ct count over 4000000 } drop',
+      },
+    ],
+    file: 'src/drivers/oci/suite/flows.ts',
+    run: network.run,
+    title:
+      'stop together at the share of their owner, and at that of all; another owner’s new sandbox opens its own',
   },
   {
     name: 'policy that denies nothing',

@@ -374,8 +374,8 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: 'src/app/start/serve.ts',
-        from: 'for (const guard of [domain.diskGuard, domain.memoryGuard]) {',
-        to: 'for (const guard of [domain.memoryGuard]) {',
+        from: 'guards: [domain.diskGuard, domain.memoryGuard]',
+        to: 'guards: [domain.memoryGuard]',
       },
     ],
     file: 'test/security/full-disk.test.ts',
@@ -387,8 +387,8 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: 'src/app/start/serve.ts',
-        from: 'for (const guard of [domain.diskGuard, domain.memoryGuard]) {',
-        to: 'for (const guard of [domain.diskGuard]) {',
+        from: 'guards: [domain.diskGuard, domain.memoryGuard]',
+        to: 'guards: [domain.diskGuard]',
       },
     ],
     file: 'test/security/used-up-memory.test.ts',

@@ -47,13 +47,14 @@ test('the doctor names teams that have to give back, and whom the guards touched
   const found = judge({
     memory: resource(share('b', 900, 500, 300.5)),
     disk: resource(share('a', 2000, 500, 1000)),
+    connections: { count: 900, max: 4000, perTeam: 1000, teams: [{ teamID: 'b', count: 800 }] },
     frozen: [{ sandboxID: 'i1', teamID: 'a', guard: 'memory', since: new Date(now).toISOString() }],
     acts: [act('frozen', 1, 'i1'), act('frozen', 2, 'i2'), act('ended', 3, 'i3'), act('refused', 4)],
   })
   assert.equal(found.status, 'warn')
   assert.equal(
     found.text,
-    'team-b has to give back 301 MiB of memory; team-a has to give back 1000 MiB of disk; 1 sandbox is frozen; ' +
+    'team-b has to give back 301 MiB of memory; team-a has to give back 1000 MiB of disk; team-b has 800 of 1000 connections open; 1 sandbox is frozen; ' +
       '2 sandboxes were frozen in the last hour, of team-a; 1 sandbox was ended in the last hour, of team-a; ' +
       'requests of team-a were refused in the last hour',
   )

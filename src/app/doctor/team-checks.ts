@@ -11,6 +11,8 @@ import type { MachineCheck } from './machine-check.ts'
 export const teamChecks: readonly MachineCheck[] = [{ name: 'teams', look: lookAtShares }]
 
 const latelyMs = 3_600_000
+/** The kernel drops the first connections of a team a little below its share. */
+const nearlyAll = 0.75
 const mebibyte = 1024 * 1024
 const remedy =
   '`warren team shares` and the page Shares of the dashboard show more. Kill what is not needed, lower the limits of that team, or get a bigger machine; see docs/operate.md.'
@@ -34,19 +36,23 @@ async function lookAtShares(config: Config): Promise<Finding> {
 }
 
 export function judgeShares(
-  { memory, disk, frozen, acts }: NodeShares,
+  { memory, disk, connections, frozen, acts }: NodeShares,
   nameOf: (teamID: string) => string,
   now: number,
 ): Finding {
   const resources = Object.entries({ memory, disk })
   const teams = resources.flatMap(([of, { teams: all }]) => all.map((team) => ({ ...team, of })))
   const above = teams.filter(({ aboveBytes }) => aboveBytes > 0)
+  const { perTeam = Number.POSITIVE_INFINITY, teams: opened = [] } = connections ?? {}
   const lately = acts.filter(({ lastAt, act }) => act !== 'continued' && now - Date.parse(lastAt) < latelyMs)
   const problems = [
     ...above.map(
       ({ teamID, of, aboveBytes }) =>
         `${nameOf(teamID)} has to give back ${Math.ceil(aboveBytes / mebibyte)} MiB of ${of}`,
     ),
+    ...opened
+      .filter(({ count: open }) => open > nearlyAll * perTeam)
+      .map(({ teamID, count: open }) => `${nameOf(teamID)} has ${open} of ${perTeam} connections open`),
     ...(frozen.length > 0 ? [`${count(frozen.length, 'sandbox is', 'sandboxes are')} frozen`] : []),
     ...(['frozen', 'paused', 'ended', 'refused'] as const).flatMap((act) => {
       const those = lately.filter((one) => one.act === act)

@@ -183,7 +183,7 @@ function joinSandboxes(
   }
   const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
   const { sandboxTeams, teamDisk } = joinAttribution(ports, warm, buildSandboxes)
-  const { diskGuard, memoryGuard, machineShares } = joinGuards(ports, settings, {
+  const { diskGuard, memoryGuard, connectionShares, machineShares } = joinGuards(ports, settings, {
     held,
     acts,
     sandboxTeams,
@@ -256,6 +256,7 @@ function joinSandboxes(
     objectStorage,
     diskGuard,
     memoryGuard,
+    connectionShares,
     acts,
     machineShares,
   }

@@ -1,4 +1,6 @@
 /** Joins the guards of the machine's memory and disk, and what tells the operator about teams and the guards' acts. */
+import { canShareConnections } from '../../core/ports/driver.ts'
+import { ConnectionShares } from '../../core/sandbox/capacity/connection-shares.ts'
 import { DiskGuard, type DiskReserve } from '../../core/sandbox/capacity/disk-guard.ts'
 import { noDiskLevels } from '../../core/sandbox/capacity/disk-levels.ts'
 import type { GuardActs } from '../../core/sandbox/capacity/guard-acts.ts'
@@ -74,7 +76,13 @@ export function joinGuards(ports: DomainPorts, settings: DomainSettings, parts: 
     promisedBytes,
     levels,
   })
-  return { diskGuard, memoryGuard, machineShares }
+  const connectionShares = new ConnectionShares({
+    driver: canShareConnections(driver) ? driver : undefined,
+    sandboxTeams,
+    clock,
+    log,
+  })
+  return { diskGuard, memoryGuard, connectionShares, machineShares }
 }
 
 const noReserve: DiskReserve = {

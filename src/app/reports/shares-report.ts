@@ -16,7 +16,7 @@ const dateTime = (ms: number) => new Date(ms).toISOString()
 
 export function createSharesReport({ nodeID, shares }: SharesReportParts): ApiParts['describeShares'] {
   return async (): Promise<NodeShares> => {
-    const [{ memory, disk, frozen, acts }, connections] = await Promise.all([
+    const [{ memory, disk, connections: counted, frozen, acts }, connections] = await Promise.all([
       shares.read(),
       readConnections(),
     ])
@@ -24,7 +24,7 @@ export function createSharesReport({ nodeID, shares }: SharesReportParts): ApiPa
       nodeID,
       memory: present(memory),
       disk: present(disk),
-      ...(connections && { connections }),
+      ...(connections && { connections: { ...connections, ...counted } }),
       frozen: frozen.map((one) => ({ ...one, since: dateTime(one.since) })),
       acts: acts.map(({ sandboxID, firstAt, lastAt, ...act }) => ({
         ...act,

@@ -78,6 +78,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const domain = joinDomain(ports, { ...domainSettings(config, node, secrets), diskLevels })
     closers.add('watching the disk', () => domain.diskGuard.close())
     closers.add('watching the memory', () => domain.memoryGuard.close())
+    closers.add('shares of connections', () => domain.connectionShares.close())
     closers.add('the warm pool', () => domain.warm.close())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
@@ -87,6 +88,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('watching exits', domain.reconciler.watchExits())
     const { base, endedForSpace } = ports
     await repair(domain, { base, endedForSpace, guards: [domain.diskGuard, domain.memoryGuard] })
+    domain.connectionShares.start()
     startJobs(domain, ports, closers)
     const machine = createMachineReport({
       stores: ports.stores,

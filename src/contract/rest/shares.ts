@@ -27,7 +27,17 @@ const NodeShares = Type.Object({
   disk: ResourceShares,
   connections: Type.Optional(
     Type.Object(
-      { count: Type.Integer(), max: Type.Integer() },
+      {
+        count: Type.Integer(),
+        max: Type.Integer(),
+        perTeam: Type.Optional(Type.Integer({ description: 'How many the sandboxes of a team may open' })),
+        teams: Type.Optional(
+          Type.Array(Type.Object({ teamID: Type.String(), count: Type.Integer() }), {
+            description:
+              'Opened by sandboxes of the team, also those that are closing. Who has most comes first',
+          }),
+        ),
+      },
       { description: 'In the kernel’s table, of sandboxes and everything else. Absent: it counts none yet' },
     ),
   ),

@@ -13,6 +13,7 @@
  */
 
 import type { AgentProgram } from './agent-program.ts'
+import type { CanShareConnections } from './connection-shares.ts'
 import type { AddressRules, GatePorts } from './egress.ts'
 import type { GpuCapacity, GpuUse } from './gpu.ts'
 import type { MemoryLoad, PartsOfFile } from './memory-load.ts'
@@ -165,6 +166,8 @@ export type DriverCapabilities = {
   fillMemory: boolean
   /** Can measure the disk space and memory of all sandboxes at once: `CanMeasureUse`. */
   measureUse: boolean
+  /** Can share connections among sandboxes by owner: `CanShareConnections`. */
+  shareConnections: boolean
 }
 
 export interface Driver {
@@ -379,4 +382,8 @@ export function canLimitEgress(driver: Driver): driver is Driver & CanLimitEgres
 
 export function canMeasureUse(driver: Driver): driver is Driver & CanMeasureUse {
   return driver.capabilities.measureUse
+}
+
+export function canShareConnections(driver: Driver): driver is Driver & CanShareConnections {
+  return driver.capabilities.shareConnections
 }

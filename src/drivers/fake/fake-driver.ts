@@ -92,14 +92,13 @@ export class FakeDriver
       exportSnapshots: true,
       fillMemory: false,
       measureUse: true,
+      shareConnections: false,
     }
     this.world = options.world ?? newFakeWorld()
     this.world.crashListeners.add(this.#tellExit)
   }
 
-  async probe(): Promise<ProbeResult> {
-    return this.probeResult
-  }
+  readonly probe = async (): Promise<ProbeResult> => this.probeResult
 
   async open(): Promise<void> {}
 

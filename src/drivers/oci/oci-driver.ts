@@ -5,12 +5,9 @@
  */
 import { resolve } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
+import type { OwnersOf } from '../../core/ports/connection-shares.ts'
 import type {
-  CanExportSnapshots,
   CanFillMemory,
-  CanFreeze,
-  CanLimitEgress,
-  CanSnapshot,
   Driver,
   DriverCapabilities,
   DriverHandle,
@@ -26,8 +23,9 @@ import type {
 } from '../../core/ports/driver.ts'
 import type { AddressRules, GatePorts } from '../../core/ports/egress.ts'
 import type { GpuCapacity } from '../../core/ports/gpu.ts'
-import type { CanMeasureUse } from '../../core/ports/resource-use.ts'
 import { AppError, errorText } from '../../lib/app-error.ts'
+import { capabilitiesOf, type OciPowers } from './capabilities.ts'
+import { measureConnections, shareConnections } from './connections.ts'
 import { type OciContext, releaseShares } from './context/context.ts'
 import { createContext } from './context/create-context.ts'
 import type { OciDriverOptions } from './context/driver-options.ts'
@@ -68,21 +66,12 @@ import { startUpkeep } from './upkeep.ts'
 
 /** Maximum number of stopped sandboxes that wait to be dismantled, and the maximum share of addresses they hold. */
 const [mostRemains, remainsShare] = [128, 1 / 8]
-const alwaysAble = {
-  freeze: true,
-  snapshotFiles: true,
-  limitEgress: true,
-  exportSnapshots: true,
-  measureUse: true,
-}
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
 }
 
-export class OciDriver
-  implements Driver, CanFreeze, CanLimitEgress, CanSnapshot, CanExportSnapshots, CanFillMemory, CanMeasureUse
-{
+export class OciDriver implements Driver, OciPowers {
   readonly name: string
   readonly capabilities: DriverCapabilities
   readonly #context: OciContext
@@ -102,10 +91,8 @@ export class OciDriver
       takeApart: (sandboxID) => this.#takeApart(sandboxID),
       most: Math.min(mostRemains, this.#context.subnet.capacity * remainsShare),
     })
-    const { flavour } = this.#context.runtime
-    this.name = driverName(flavour)
-    const fillMemory = this.#context.pages !== undefined
-    this.capabilities = { ...alwaysAble, snapshotMemory: flavour.keepsMemory, fillMemory }
+    this.name = driverName(this.#context.runtime.flavour)
+    this.capabilities = capabilitiesOf(this.#context)
   }
 
   get gpus(): GpuCapacity | undefined {
@@ -355,6 +342,8 @@ export class OciDriver
 
   readonly diskUse = async () => measureDisks(this.#context, await this.#context.records.names())
   readonly memoryUse = async () => measureMemory(this.#context, await this.#context.records.names())
+  readonly connectionUse = () => measureConnections(this.#context)
+  readonly shareConnections = (ownersOf: OwnersOf) => shareConnections(this.#context, ownersOf, this.#log)
 
   async list(): Promise<FoundSandbox[]> {
     await Promise.all(this.#dismantling.values())

@@ -1,16 +1,16 @@
 /**
- * What each team uses of this machine's memory and disk, its fair share of them, and what the guards did, for the operator. The
+ * What each team uses of this machine's memory, disk and connections, its fair share of them, and what the guards did, for the operator. The
  * guards measure by team only while little is left, to act on it; this measures whenever somebody asks, and acts on nothing.
  */
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
-import { canMeasureUse, type Driver } from '../../ports/driver.ts'
+import { canMeasureUse, canShareConnections, type Driver } from '../../ports/driver.ts'
 import { sizeOf } from './disk-guard.ts'
 import type { DiskLevels } from './disk-levels.ts'
 import type { GuardActs, NotedAct, ResourceGuard } from './guard-acts.ts'
 import type { HeldSandboxes } from './held-sandboxes.ts'
 import type { MemoryLevels } from './memory-levels.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
-import { divideByTeam, type TeamShare } from './team-share.ts'
+import { divideByTeam, noTeam, type TeamShare } from './team-share.ts'
 
 export type MachineSharesParts = {
   driver: Driver
@@ -35,9 +35,18 @@ export type ResourceShares = {
   teams: TeamShare[]
 }
 
+export type ConnectionCounts = {
+  /** Maximum number of a team. */
+  perTeam: number
+  /** Who has most open first. */
+  teams: { teamID: string; count: number }[]
+}
+
 export type SharesOfMachine = {
   memory: ResourceShares
   disk: ResourceShares
+  /** Undefined: this machine cannot count them. */
+  connections: ConnectionCounts | undefined
   /** Also those that were frozen before this process started. */
   frozen: { sandboxID: string; teamID: string | null; guard: ResourceGuard; since: number }[]
   /** Since this process started, the latest first. */
@@ -73,11 +82,14 @@ export class MachineShares {
     const unwritten = sumOf(diskUses.map(({ unwrittenBytes }) => unwrittenBytes))
     const freeNow = (await freeBytes()) - (await promisedBytes()) - unwritten
     const frozen = held.list()
-    const ids = [...inMemory, ...diskUses, ...frozen].map(({ sandboxID }) => sandboxID)
+    const connections = canShareConnections(driver) ? await driver.connectionUse() : undefined
+    const opened = connections?.sandboxes ?? []
+    const ids = [...inMemory, ...diskUses, ...frozen, ...opened].map(({ sandboxID }) => sandboxID)
     const teamOf = await sandboxTeams.of([...new Set(ids)])
     return {
       memory: divide(inMemory, teamOf, availableNow, levels.memory),
       disk: divide(diskUses.map(sizeOf), teamOf, freeNow, levels.disk, await teamBytes()),
+      connections: connections && { perTeam: connections.perOwner, teams: countByTeam(opened, teamOf) },
       frozen: frozen.map((one) => ({ ...one, teamID: teamOf.get(one.sandboxID) ?? null })),
       acts: acts.list(),
     }
@@ -102,6 +114,18 @@ function divide(
   const { teams } = divideByTeam(known, resource, otherBytes)
   teams.sort((a, b) => b.aboveBytes - a.aboveBytes || b.usedBytes - a.usedBytes)
   return { freeBytes: Math.max(0, freeBytes), startBytes, teams }
+}
+
+function countByTeam(
+  sandboxes: readonly { sandboxID: string; count: number }[],
+  teamOf: ReadonlyMap<string, string>,
+): ConnectionCounts['teams'] {
+  const counts = new Map<string, number>()
+  for (const { sandboxID, count } of sandboxes) {
+    const teamID = teamOf.get(sandboxID) ?? noTeam
+    if (teamID !== noTeam) counts.set(teamID, (counts.get(teamID) ?? 0) + count)
+  }
+  return [...counts].map(([teamID, count]) => ({ teamID, count })).sort((a, b) => b.count - a.count)
 }
 
 const sumOf = (amounts: readonly number[]): number => amounts.reduce((sum, amount) => sum + amount, 0)

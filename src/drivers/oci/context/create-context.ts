@@ -23,7 +23,7 @@ import type { GpuOptions, OciDriverOptions } from './driver-options.ts'
 const mostOpenFiles = 1_048_576
 
 export function createContext(options: OciDriverOptions): OciContext {
-  const { dnsServers, openedRanges = [], mostFlows, platform, log = () => {} } = options
+  const { dnsServers, openedRanges = [], flowShares, platform, log = () => {} } = options
   const layout = createLayout(options.dataFolder, options.instance)
   const subnet = parseSubnet(options.subnet)
   const uidBase = options.uidBase ?? 100_000
@@ -52,7 +52,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
     totalMemoryMB: options.totalMemoryMB ?? null,
     openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
-    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, mostFlows }, async () =>
+    firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, flowShares }, async () =>
       (await records.all()).filter(({ ended }) => !ended),
     ),
     cpuShares: new CpuShares(cgroups.has('cpuset') ? usableCpus() : []),

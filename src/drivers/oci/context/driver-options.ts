@@ -1,4 +1,5 @@
 import type { MachineGpus } from '../device/gpus.ts'
+import type { FlowShares } from '../network/flow-shares.ts'
 import type { PlatformTrial } from '../runtime/platforms.ts'
 import type { OciIsolation } from '../runtime/runtime-flavour.ts'
 
@@ -25,8 +26,8 @@ export type OciDriverOptions = {
   totalMemoryMB?: number
   /** Maximum number of processes and threads of a sandbox. Under gVisor each user gets at most a quarter of it. */
   pidsLimit?: number
-  /** Maximum number of open connections of a sandbox; by default a share of the machine's connection table. */
-  mostFlows?: number
+  /** Maximum numbers of open connections; by default they follow from the size of the machine's connection table. */
+  flowShares?: Partial<FlowShares>
   /** gVisor's platform for new sandboxes, or what the driver runs on each once to choose one. */
   platform?: string | PlatformTrial
   /** The GPUs for sandboxes. Unset: sandboxes get none. */

@@ -37,7 +37,7 @@ async function openFirewall(name: string) {
       subnet,
       dnsServers: ['172.31.0.1'],
       openedRanges: [],
-      mostFlows: 100,
+      flowShares: { perSandbox: 100 },
       nft: async (args, input) => {
         await faults.beforeNft(input)
         return nft(args, input)
@@ -148,8 +148,43 @@ test('any change of the table by somebody else is detected', async () => {
     await firewall.load()
     assert.equal(await firewall.isAsApplied(), true, text)
   }
-  await change(`add element ${table} flows { 10.213.0.9 ct count over 100 }`)
+  await change(`add element ${table} flows { "wabcdef7" . 0 ct count over 100 }`)
   assert.equal(await firewall.isAsApplied(), true)
   await change(`delete table ${table}`)
   assert.equal(await firewall.isWhole(), false)
+})
+
+test('owners of connections are told to the kernel as they come and go, also after a load', async () => {
+  await using opened = await openFirewall('owners')
+  const { firewall, nft, table } = opened
+  const told = async () =>
+    [...(await nft(['list', 'map', ...table.split(' '), 'owners'])).matchAll(/"(\w+)" : (\S+?),?\s/g)]
+      .map(([, link, number]) => `${link} ${number}`)
+      .sort()
+  const share = (ownerOf: Record<string, string>) => firewall.shareFlows(new Map(Object.entries(ownerOf)))
+  assert.equal(await share({ wabcdef1: 'one' }), true)
+  assert.deepEqual(await told(), ['wabcdef1 0:1'])
+  await share({ wabcdef1: 'one', wabcdef2: 'two', wabcdef3: 'one' })
+  assert.deepEqual(await told(), ['wabcdef1 0:1', 'wabcdef2 0:2', 'wabcdef3 0:1'])
+  assert.equal(await firewall.isAsApplied(), true)
+  // The link has another sandbox, and the first owner has none any more.
+  await share({ wabcdef2: 'two', wabcdef3: 'three' })
+  assert.deepEqual(await told(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
+  await firewall.load()
+  assert.deepEqual(await told(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
+  opened.faults.beforeNft = failing
+  await assert.rejects(share({ wabcdef2: 'two' }))
+  opened.faults.beforeNft = async () => {}
+  await share({ wabcdef2: 'two' })
+  assert.deepEqual(await told(), ['wabcdef2 0:2'])
+})
+
+test('a machine that cannot count by owner keeps its table', async () => {
+  await using opened = await openFirewall('old-kernel')
+  opened.faults.beforeNft = failing
+  assert.equal(await opened.firewall.shareFlows(new Map([['wabcdef1', 'one']])), false)
+  opened.faults.beforeNft = async () => {}
+  assert.equal(await opened.firewall.isAsApplied(), true)
+  await opened.firewall.load()
+  assert.doesNotMatch(await opened.nft(['list', 'table', ...opened.table.split(' ')]), /owners/)
 })

@@ -4,24 +4,19 @@
  * It is loaded in one transaction, so that there is no moment without rules. Closed destinations reject at
  * once instead of dropping packets, so that programs inside fail fast.
  */
-import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { type AddressRules, type GatePorts, openRules } from '../../../core/ports/egress.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { hostNetworks } from '../../../lib/host-networks.ts'
-import { ifPresent } from '../../../lib/if-present.ts'
 import { KeyedLock } from '../../../lib/keyed-lock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import { type FlowShares, numberOwners, ownerChanges, ownersTrial, readFlowShares } from './flow-shares.ts'
 import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
 import { changes, type FirewallOptions, type Limited, ruleset, timeoutTrial } from './ruleset.ts'
 
-/** Counting more of them on every new connection would take longer than the connection is worth. */
-const mostFlows = 4096
-/** Number of sandboxes that may be at their limit at once before the machine's table is full. */
-const sandboxesAtLimit = 32
-
 export type FirewallParts = FirewallOptions & {
-  mostFlows?: number | undefined
+  /** Shares of the machine's table of connections; by default they follow from its size. */
+  flowShares?: Partial<FlowShares> | undefined
   /** Runs nft with this input and returns its output; tests let it fail. */
   nft?: (args: readonly string[], input?: string) => Promise<string>
 }
@@ -46,6 +41,10 @@ export class Firewall {
 
   /** The kernel can be told how long it remembers connections. */
   #hasTimeouts = false
+  /** The numbers of owners by their name, and by link as the kernel has them. Undefined: nobody has told owners yet. */
+  #numbers = new Map<string, number>()
+  #owners: ReadonlyMap<string, number> | undefined
+  #canCountOwners: boolean | undefined
 
   /** `present` returns the existing sandboxes from their records. */
   constructor(options: FirewallParts, present: () => Promise<Limited[]>) {
@@ -63,21 +62,59 @@ export class Firewall {
     const limited = await this.#present()
     const networks = [...new Set(hostNetworks().map(({ cidr }) => cidr))]
     const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
-    const mostFlows = input.mostFlows ?? (await flowsPerSandbox())
-    this.#hasTimeouts ||= await this.#tryTimeouts()
-    await this.#nft(ruleset({ ...input, mostFlows, hasTimeouts: this.#hasTimeouts }))
+    const shares = await this.readShares()
+    this.#hasTimeouts ||= await this.#accepts(timeoutTrial(this.#options.layout.table))
+    const owners = this.#canCountOwners ? this.#owners : undefined
+    await this.#nft(ruleset({ ...input, shares, owners, hasTimeouts: this.#hasTimeouts }))
     this.#applied = new Map(limited.map(({ address, egress }) => [address, egress]))
     this.#isStale = false
     const listed = await this.#list().catch(() => undefined)
     this.#shared = listed && holdsExactly(listed, limited) ? listed.shared : undefined
   }
 
-  /** Changes nothing. */
-  #tryTimeouts(): Promise<boolean> {
-    return this.#run(['-c', '-f', '-'], timeoutTrial(this.#options.layout.table)).then(
+  readShares(): Promise<FlowShares> {
+    return readFlowShares(this.#options.flowShares)
+  }
+
+  /** Whether this machine can count connections by owner. Undefined: not known yet. */
+  get countsOwners(): boolean | undefined {
+    return this.#canCountOwners
+  }
+
+  /** Whether the kernel would take this table. Changes nothing. */
+  #accepts(trial: string): Promise<boolean> {
+    return this.#run(['-c', '-f', '-'], trial).then(
       () => true,
       () => false,
     )
+  }
+
+  /**
+   * From now on the sandboxes of an owner have a share of connections together. `ownerOf`: the owners by link, of all
+   * sandboxes whose owner is known. False: this machine cannot count by owner.
+   */
+  async shareFlows(ownerOf: ReadonlyMap<string, string>): Promise<boolean> {
+    return this.#lock.run('table', async () => {
+      this.#canCountOwners ??= await this.#accepts(ownersTrial(this.#options.layout.table))
+      if (!this.#canCountOwners) return false
+      const before = this.#owners
+      this.#numbers = numberOwners(ownerOf, this.#numbers)
+      const after = new Map([...ownerOf].map(([link, owner]) => [link, this.#numbers.get(owner)!]))
+      this.#owners = after
+      try {
+        if (!before || this.#isStale) await this.#load()
+        else await this.#changeOwners(before, after)
+      } catch (error) {
+        this.#isStale = true
+        throw error
+      }
+      return true
+    })
+  }
+
+  async #changeOwners(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>) {
+    const text = ownerChanges(this.#table, before, after)
+    if (text !== '') await this.#nft(text)
   }
 
   async openGate(ports: GatePorts): Promise<void> {
@@ -173,9 +210,3 @@ const notApplied = (causes: readonly unknown[]) =>
       retry: { should: true },
     },
   )
-
-/** The kernel's limit is known once it tracks any connection; until then its usual value is large enough. */
-async function flowsPerSandbox(): Promise<number> {
-  const all = await ifPresent(readFile('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
-  return Math.min(mostFlows, Math.ceil((Number(all) || mostFlows * sandboxesAtLimit) / sandboxesAtLimit))
-}

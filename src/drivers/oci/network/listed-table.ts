@@ -1,9 +1,10 @@
 /** Parses the output of `nft list table`, to compare the kernel's table with the intended one. */
 import { parseRange } from '../../../lib/ipv4.ts'
+import { countedSets } from './flow-shares.ts'
 import { elementsOf, type Limited, type OwnSet, ownSets, rangeElement } from './ruleset.ts'
 
-/** The set that the kernel itself fills. */
-const countedSet = 'flows'
+/** What the kernel itself fills, and the owners of sandboxes, which decide about no packet but the first of a connection. */
+const uncompared: readonly string[] = [...countedSets, 'owners']
 
 export type ListedTable = {
   /** Everything that is the same for all sandboxes, as text. */
@@ -19,9 +20,9 @@ export function readListedTable(text: string): ListedTable {
   >
   const isOwn = (name: string): name is OwnSet => Object.hasOwn(own, name)
   const shared = text.replace(
-    /^(\tset (\S+) \{[^{}]*?)(\s*elements = \{([^{}]*)\})/gm,
+    /^(\t(?:set|map) (\S+) \{[^{}]*?)(\s*elements = \{([^{}]*)\})/gm,
     (all, before: string, name: string, _, elements: string) => {
-      if (name === countedSet) return before
+      if (uncompared.includes(name)) return before
       if (!isOwn(name)) return all
       for (const element of elements.split(',')) own[name].add(plainElement(element))
       return before

@@ -9,6 +9,7 @@ import { internalRanges } from '../../../lib/internal-ranges.ts'
 import { type AddressRange, mergeRanges, numberToAddress, parseRange } from '../../../lib/ipv4.ts'
 import type { Layout } from '../record/layout.ts'
 import type { Subnet } from './addresses.ts'
+import { countingRules, type FlowShares, flowSets } from './flow-shares.ts'
 
 export type FirewallOptions = {
   layout: Layout
@@ -22,8 +23,9 @@ export type FirewallOptions = {
 export type Limited = { address: string; egress: AddressRules }
 
 export type RulesetInput = FirewallOptions & {
-  /** Maximum number of connections of a sandbox, including those that the kernel still tracks. */
-  mostFlows: number
+  shares: FlowShares
+  /** Numbers of the owners, by link. Undefined: owners have no shares. */
+  owners: ReadonlyMap<string, number> | undefined
   /** The kernel can be told how long it remembers connections. */
   hasTimeouts: boolean
   limited: readonly Limited[]
@@ -114,7 +116,7 @@ table inet ${layout.table} {
   set web { type ipv4_addr . inet_service; ${own('web')} }
   set dns { type ipv4_addr; ${filled(dns)} }
   set closed { type ipv4_addr; flags interval; auto-merge; ${filled(closed)} }
-  set flows { type ifname; flags dynamic; size ${subnet.capacity}; }
+  ${flowSets(input)}
   set opened { type ipv4_addr; flags interval; auto-merge; ${filled(input.openedRanges)} }
   ${input.hasTimeouts ? closingTimeouts : ''}
   # Before fragments are put together. The only route over a sandbox's link leads to its own address, so no other
@@ -127,13 +129,15 @@ table inet ${layout.table} {
     fib saddr . iif oif missing drop
     ip hdrlength != 5 drop
   }
-  # All sandboxes share the machine's connection table: a sandbox at its limit can open no further connection. Only
-  # its first packet opens one: what is left of a connection that was forgotten must not enter it again.
+  # All sandboxes share the machine's connection table. Only its first packet opens a connection: what is left of one
+  # that was forgotten must not enter the table again.
   chain opening {
     type filter hook prerouting priority mangle; policy accept;
     iifname != ${ours} accept
     meta l4proto tcp ct state new tcp flags & (fin | syn | rst | ack) != syn reject with tcp reset
-    ct state new add @flows { iifname ct count over ${input.mostFlows} } drop
+    ct state != new accept
+    ct status & confirmed != 0 accept
+    ${countingRules(input)}
     ${input.hasTimeouts ? useClosingTimeouts : ''}
   }
   ${handOver(input, ours, question)}

@@ -8,7 +8,7 @@ import type { OciBench } from './bench.ts'
 import { internet, Outside, port, reachFrom, talkativePort } from './outside.ts'
 import type { OciSuite } from './runtimes.ts'
 
-const mostFlows = 40
+const [perSandbox, perOwner, all] = [40, 50, 70]
 
 /** Tries to open many connections at once, prints how many opened, and keeps them open in the background. */
 const openMany = `cat > /tmp/open.py <<'END'
@@ -63,7 +63,7 @@ export const flowsSuite: OciSuite = (runtime, open) => {
     let bench: OciBench
     let outside: Outside
     before(async () => {
-      bench = await open({ mostFlows })
+      bench = await open({ flowShares: { perSandbox, perOwner, all } })
       outside = new Outside(bench.options.instance)
       await outside.open()
     })
@@ -74,12 +74,33 @@ export const flowsSuite: OciSuite = (runtime, open) => {
 
     it('stop at its share, and a neighbour can open its own meanwhile', async () => {
       const [greedy, neighbour] = [await bench.sandbox(), await bench.sandbox()]
-      assert.equal(Number(await bench.run(greedy, openMany)), mostFlows)
+      assert.equal(Number(await bench.run(greedy, openMany)), perSandbox)
       assert.deepEqual(await reachFrom(bench, neighbour, [`${internet}:${port}`]), ['from 203.0.113.1'])
       // A connection beyond the share gets no answer.
       assert.deepEqual(await reachFrom(bench, greedy, [`${internet}:${port}`], 2), [''])
       await bench.driver.stop(neighbour)
       await bench.driver.stop(greedy)
+    })
+
+    it('stop together at the share of their owner, and at that of all; another owner’s new sandbox opens its own', async () => {
+      const owners = new Map<string, string>()
+      const start = async (owner: string) => {
+        const handle = await bench.sandbox()
+        owners.set(String(handle.data.sandboxID), owner)
+        await bench.driver.shareConnections(async () => owners)
+        return handle
+      }
+      const [first, second] = [await start('one'), await start('one')]
+      assert.equal(Number(await bench.run(first, openMany)), perSandbox)
+      assert.equal(Number(await bench.run(second, openMany)), perOwner - perSandbox)
+      const neighbour = await start('two')
+      assert.deepEqual(await reachFrom(bench, neighbour, [`${internet}:${port}`]), ['from 203.0.113.1'])
+      const use = await bench.driver.connectionUse()
+      const counts = new Map(use!.sandboxes.map(({ sandboxID, count }) => [sandboxID, count]))
+      assert.ok(counts.get(String(first.data.sandboxID))! >= perSandbox)
+      // The rest of the table stays the machine's.
+      assert.equal(Number(await bench.run(neighbour, openMany)), all - perOwner)
+      for (const handle of [first, second, neighbour]) await bench.driver.stop(handle)
     })
   })
 

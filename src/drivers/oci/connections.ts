@@ -1,0 +1,38 @@
+/** Shares of connections by owner, and how many connections each sandbox has open. */
+import type { ConnectionUse, OwnersOf } from '../../core/ports/connection-shares.ts'
+import type { OciContext } from './context/context.ts'
+import { countFlows } from './network/flow-use.ts'
+
+export async function shareConnections(
+  { exits, firewall, layout }: OciContext,
+  ownersOf: OwnersOf,
+  log: (message: string) => void,
+): Promise<void> {
+  const { records } = exits
+  const owners = await ownersOf(records.map(({ sandboxID }) => sandboxID))
+  const ownerOf = new Map<string, string>()
+  for (const { sandboxID, slot } of records) {
+    const owner = owners.get(sandboxID)
+    if (owner !== undefined) ownerOf.set(layout.link(slot), owner)
+  }
+  const couldCount = firewall.countsOwners
+  if ((await firewall.shareFlows(ownerOf)) || couldCount === false) return
+  log(
+    'The kernel or nft of this machine cannot count connections by team: only each sandbox has a share of them',
+  )
+}
+
+export async function measureConnections({
+  exits,
+  firewall,
+}: OciContext): Promise<ConnectionUse | undefined> {
+  const { records } = exits
+  const counts = await countFlows(new Set(records.map(({ address }) => address)))
+  const shares = await firewall.readShares()
+  if (!counts) return undefined
+  return {
+    perSandbox: shares.perSandbox,
+    perOwner: shares.perOwner,
+    sandboxes: records.map(({ sandboxID, address }) => ({ sandboxID, count: counts.get(address) ?? 0 })),
+  }
+}
