@@ -12,14 +12,15 @@ import {
   sharedTypeNames,
   violationsOf,
 } from './support/architecture.ts'
+import { unusedExports } from './support/exports.ts'
 import { floorsOf } from './support/floors.ts'
 import { maskTexts } from './support/source-text.ts'
 
 const root = join(import.meta.dirname, '..')
 
-function readSources(): Map<string, string> {
+function readSources(folders: readonly string[]): Map<string, string> {
   const sources = new Map<string, string>()
-  for (const folder of ['src', 'bin']) {
+  for (const folder of folders) {
     for (const entry of readdirSync(join(root, folder), { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue
       const file = join(entry.parentPath, entry.name)
@@ -31,7 +32,7 @@ function readSources(): Map<string, string> {
   return sources
 }
 
-const sources = readSources()
+const sources = readSources(['src', 'bin'])
 
 test('every file of src and bin keeps the house rules', () => {
   for (const known of ['src/core/sandbox/service.ts', 'src/lib/clock.ts', 'src/store/open-stores.ts']) {
@@ -50,6 +51,17 @@ test('a type has a name of its own', () => {
     ['src/egress/b.ts', 'export interface Route {}'],
   ])
   assert.deepEqual(sharedTypeNames(twice), ['Route: src/edge/a.ts, src/egress/b.ts'])
+})
+
+test('what no other file imports is not exported', () => {
+  assert.deepEqual(unusedExports(new Map([...sources, ...readSources(['test'])])), [])
+  const few = new Map([
+    ['src/edge/a.ts', 'export type A = string\nexport const b = 1\nexport async function c() {}'],
+    ['src/edge/b.ts', "import { type A,\n  c as d } from './a.ts'"],
+    ['src/edge/c.ts', 'export type E = 1'],
+    ['test/e2e/c.test.ts', "await import('../../src/edge/c.ts')"],
+  ])
+  assert.deepEqual(unusedExports(few), ['src/edge/a.ts exports b, which no other file imports'])
 })
 
 test('no files import each other in a circle', () => {

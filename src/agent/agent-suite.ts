@@ -15,7 +15,7 @@ export const token = 'the-token'
 
 export type Json = Record<string, unknown>
 export type Frame = { flags: number; message: Json }
-export type TestResponse = { status: number; headers: IncomingMessage['headers']; body: Buffer; json: Json }
+type TestResponse = { status: number; headers: IncomingMessage['headers']; body: Buffer; json: Json }
 
 export class TestAgent {
   readonly folder = mkdtempSync(join(tmpdir(), 'warren-agent-'))
@@ -114,9 +114,9 @@ export class TestAgent {
   }
 }
 
-export type RunOptions = { user?: string; headers?: Record<string, string>; request?: Json }
+type RunOptions = { user?: string; headers?: Record<string, string>; request?: Json }
 
-export class RunResult {
+class RunResult {
   stdout = ''
   stderr = ''
   pid: number | undefined

@@ -43,7 +43,7 @@ const gpuFreedWithinMs = 2000
 /** Time until the next check while GPU memory is in the sandbox's memory. */
 const gpuPauseMs = 100
 
-export type Memory = { totalBytes: number; usedBytes: number }
+type Memory = { totalBytes: number; usedBytes: number }
 
 /** The guard's view of the sandbox; a test provides its own. */
 export type SandboxMachine = {
@@ -60,7 +60,7 @@ export type SandboxMachine = {
   kill(pid: number): void
 }
 
-export type MemoryGuardOptions = {
+type MemoryGuardOptions = {
   machine?: SandboxMachine
   /** Called for each killed process with its approximate memory. */
   onKill?: (pid: number, bytes: number) => void

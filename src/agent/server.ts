@@ -27,7 +27,7 @@ import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
 
-export type AgentOptions = Partial<InitFolders> & {
+type AgentOptions = Partial<InitFolders> & {
   /** The path of the addon for calls of the C library. */
   addon: string
   identity?: Identity
@@ -38,7 +38,7 @@ export type AgentOptions = Partial<InitFolders> & {
   rehearse?: (server: Server) => Promise<unknown>
 }
 
-export type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
+type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
 
 /** After this time, a sandbox without an owner has finished its start. */
 const rehearsalAfterMs = 200

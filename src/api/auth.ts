@@ -11,7 +11,7 @@ import { AppError } from '../lib/app-error.ts'
 import { setHolder } from '../lib/request-holder.ts'
 import type { RateLimit } from './rate-limit.ts'
 
-export type AuthenticatorParts = {
+type AuthenticatorParts = {
   teams: TeamService
   accessTokens: AccessTokens
   adminToken: string

@@ -25,7 +25,7 @@ const statusOf: Record<ErrorCode, number> = {
 }
 
 /** Returns the error to report instead of this one. */
-export type ExplainFailure = (error: AppError, request: FastifyRequest) => Promise<AppError>
+type ExplainFailure = (error: AppError, request: FastifyRequest) => Promise<AppError>
 
 export function handleErrors(
   app: FastifyInstance,

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Team } from '../core/team/team.ts'
 import type { RouteContext } from './context.ts'
 
-export type NodeParts<Part> = {
+type NodeParts<Part> = {
   /** This node's own part comes first. */
   parts: Part[]
   /** Nodes that are away or failed. */

@@ -1,7 +1,7 @@
 /** Cursors of lists: opaque to clients, bound to the order of their list. */
 import { AppError } from '../lib/app-error.ts'
 
-export type Cursor = { at: number; id: string }
+type Cursor = { at: number; id: string }
 export type Order = 'asc' | 'desc'
 
 export function encodeCursor(cursor: Cursor, order: Order): string {

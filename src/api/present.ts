@@ -9,7 +9,7 @@ import { type Sandbox, wireStates } from '../core/sandbox/row/sandbox.ts'
 import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import type { ApiKey, Team } from '../core/team/team.ts'
 
-export type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
+type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
 
 export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: FastifyRequest): wire.Sandbox {
   const { sandboxID } = sandbox

@@ -17,7 +17,7 @@ import { callServer } from './http-call.ts'
 export type ServerAccess = ServerAddress & { adminToken: string }
 
 export type LimitChanges = Partial<Team['limits']>
-export type CreatedKey = ApiKey & { key: string }
+type CreatedKey = ApiKey & { key: string }
 
 const pruneWithinMs = 1_800_000
 const deleteWithinMs = 600_000

@@ -29,7 +29,7 @@ export function listing(properties: Readonly<Record<string, string>>): string {
 }
 
 const colours = { green: 32, yellow: 33, red: 31, dim: 2 } as const
-export type Paint = (text: string, colour: keyof typeof colours) => string
+type Paint = (text: string, colour: keyof typeof colours) => string
 
 /** Colours are for terminals; a file or another program gets plain text. */
 export const painter =

@@ -25,7 +25,7 @@ export type RemoteCommand = {
   cwd?: string
 }
 
-export type LocalPipes = {
+type LocalPipes = {
   /** Undefined: the process has no input. */
   input: Readable | undefined
   output: Writable

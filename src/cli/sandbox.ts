@@ -29,7 +29,7 @@ const mostLogEntries = 1000
 const mostLateMs = 1000
 const levels = ['debug', 'info', 'warn', 'error']
 
-export type SandboxCommandParts = RunParts & { print: (line: string) => void }
+type SandboxCommandParts = RunParts & { print: (line: string) => void }
 
 const words = ['SANDBOX']
 

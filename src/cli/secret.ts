@@ -10,7 +10,7 @@ const command = 'warren secret'
 /** More than a secret may have, so that the server's message names the limit. */
 const longestValue = 64 * 1024
 
-export type SecretParts = { connect: () => Promise<TeamClient>; input: Readable & { isTTY?: boolean } }
+type SecretParts = { connect: () => Promise<TeamClient>; input: Readable & { isTTY?: boolean } }
 
 export const secretVerbs: VerbTable<SecretParts> = {
   name: 'secret',

@@ -14,11 +14,11 @@ import { requestServer } from '../lib/server-request.ts'
 import { type Call, callServer, rejectionOf } from './http-call.ts'
 import type { TeamAccess } from './template-client.ts'
 
-export type ForkedSandbox = { sandbox?: { sandboxID: string }; error?: { code: number; message: string } }
-export type LogsAsked = { cursor?: number; limit?: number; direction: 'forward' | 'backward'; level?: string }
+type ForkedSandbox = { sandbox?: { sandboxID: string }; error?: { code: number; message: string } }
+type LogsAsked = { cursor?: number; limit?: number; direction: 'forward' | 'backward'; level?: string }
 export type MadeSnapshot = { snapshotID: string; names: string[] }
 export type SecretFields = { value: string; metadata?: Record<string, string> }
-export type NewWebhookFields = { name: string; url: string; events: string[]; signatureSecret: string }
+type NewWebhookFields = { name: string; url: string; events: string[]; signatureSecret: string }
 
 /** A pause writes memory to the disk, and a resume may wait for its turn. */
 const slowWithinMs = 300_000
@@ -203,7 +203,7 @@ export class TeamClient {
 
 export type AgentAccess = { sandboxID: string; accessToken: string | undefined; user: string | undefined }
 
-export type AgentCall = {
+type AgentCall = {
   path: string
   headers: OutgoingHttpHeaders
   body: Buffer | Readable

@@ -37,7 +37,7 @@ const webhook = {
   lastError: null,
 }
 
-export type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
+type Asked = { method: string | undefined; path: string | undefined; key: unknown; body: unknown }
 /** What the server was asked for since the test began. */
 export const asked: Asked[] = []
 /** What it answers; a test may change it. */

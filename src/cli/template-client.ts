@@ -11,7 +11,7 @@ import type { ServerAddress } from '../lib/server-request.ts'
 import { type Call, callServer } from './http-call.ts'
 
 export type TeamAccess = ServerAddress & { apiKey: string }
-export type BuildOf = Pick<RequestedTemplate, 'templateID' | 'buildID'>
+type BuildOf = Pick<RequestedTemplate, 'templateID' | 'buildID'>
 
 export class TemplateClient {
   readonly #access: TeamAccess

@@ -19,7 +19,7 @@ const pollEveryMs = 200
 const largestDockerfile = 1024 * 1024
 
 /** Prints lines while the command runs; `aside` is standard error. */
-export type Print = (line: string, aside: boolean) => void
+type Print = (line: string, aside: boolean) => void
 
 export type TemplateCommandParts = {
   connect: () => Promise<TemplateClient>

@@ -7,7 +7,7 @@ const usage = `Usage:
 Says how to bring this Warren to a newer release, step by step. It changes nothing.
   --cluster   the steps for several machines on one PostgreSQL, also if this shell lacks their settings`
 
-export type UpgradeParts = {
+type UpgradeParts = {
   version: string
   /** The folder of this Warren. */
   folder: string

@@ -10,7 +10,7 @@ export type Given = Parsed<string> & {
   commandLine: string[] | undefined
 }
 
-export type Verb<Parts, Result> = {
+type Verb<Parts, Result> = {
   /**
    * The words after the verb. All are required, but a last one that ends with … may be omitted or repeated.
    */

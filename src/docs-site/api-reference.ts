@@ -1,7 +1,7 @@
 /** The reference of the API, made of the OpenAPI document of this very server. */
 import { escapeHtml, type RenderedPage, type Section } from './markdown.ts'
 
-export type ApiSchema = {
+type ApiSchema = {
   type?: string | string[]
   description?: string
   properties?: Record<string, ApiSchema>
@@ -20,7 +20,7 @@ export type ApiSchema = {
 
 type Content = { content?: Record<string, { schema?: ApiSchema }>; description?: string }
 
-export type ApiOperation = {
+type ApiOperation = {
   summary?: string
   description?: string
   tags?: string[]

@@ -21,7 +21,7 @@ import { type DriverBench, leavingNothing, listed, newSpec } from './driver-fixt
 
 const forkCount = countOf({ short: 4, long: 10 })
 
-export type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapshots
+type SnapshotDriver = Driver & CanFreeze & CanSnapshot & CanExportSnapshots
 
 export type SnapshotBench = Omit<DriverBench, 'driver' | 'another'> & {
   driver: SnapshotDriver

@@ -12,7 +12,7 @@ const connectTimeoutMs = 5_000
 /** Nothing listens on the port, neither on the sandbox's address nor on its loopback. */
 export class PortClosed extends Error {}
 
-export type SandboxDialOptions = {
+type SandboxDialOptions = {
   /** The current route of the run. */
   route: Route
   port: number

@@ -66,7 +66,7 @@ export type EdgeOptions = {
   onFinished?: OnFinished
 }
 
-export type Edge = {
+type Edge = {
   /** For the server of both edge and API: bodies and streams may last for hours, heads may not. */
   readonly serverOptions: ServerOptions
   /** Handles the source's events for sandbox traffic and passes all others to `api`. */

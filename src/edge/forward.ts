@@ -23,7 +23,7 @@ import type { SandboxDestination } from './host.ts'
 import type { EdgeExchange } from './request-watch.ts'
 import type { Run } from './run.ts'
 
-export type SandboxExchange = EdgeExchange & { run: Run; destination: SandboxDestination; log: Log }
+type SandboxExchange = EdgeExchange & { run: Run; destination: SandboxDestination; log: Log }
 
 const nothingToCut: Cut = () => {}
 

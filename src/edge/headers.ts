@@ -31,7 +31,7 @@ const droppedOnSharedHost = new Set([
   ...saidByNodes,
 ])
 
-export type ForwardOptions = {
+type ForwardOptions = {
   ownHost: string | null
   port: number
   /** The tokens of the sandbox, which only Warren's own programs in it get from a client. */
@@ -68,7 +68,7 @@ function hostFor({ headers: { host = '' } }: IncomingMessage, { port, hostToken 
   return hostToken === undefined || port === envdPort ? host : host.replace(`-${hostToken}.`, `-${clientID}.`)
 }
 
-export type AnswerOptions = { ownHost: string | null; keepsTrailers: boolean; requestID: string }
+type AnswerOptions = { ownHost: string | null; keepsTrailers: boolean; requestID: string }
 
 export function headersFromSandbox(
   raw: readonly string[],

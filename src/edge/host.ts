@@ -5,7 +5,7 @@
 import { isIP } from 'node:net'
 import { envdPort, header } from '../contract/constants.ts'
 
-export type RequestHead = { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
+type RequestHead = { method?: string | undefined; url?: string | undefined; rawHeaders: string[] }
 
 export type SandboxDestination = {
   kind: 'sandbox'

@@ -20,7 +20,7 @@ export type FindSigned = (request: IncomingMessage, path: string) => Promise<str
 export type EdgeForwarder = Pick<Forwarder<HttpExchange>, 'forward'> &
   Partial<Pick<Forwarder<HttpExchange>, 'takeOver'>>
 
-export type PeerTrafficParts = {
+type PeerTrafficParts = {
   forwarder: EdgeForwarder
   findDemand: FindDemand | undefined
   findSigned: FindSigned | undefined

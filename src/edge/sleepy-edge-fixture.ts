@@ -3,7 +3,7 @@ import type { ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
 import type { EdgeOptions } from './edge.ts'
 import { type EdgeFixture, edgeFixture, type Sandbox, textOf } from './edge-fixture.ts'
 
-export type Sleeper = Sandbox & {
+type Sleeper = Sandbox & {
   /** How often the edge asked to wake it. */
   wakes: number
   /** Lets the resume succeed or fail. */

@@ -12,7 +12,7 @@ import { Rejection, unreachable } from './rejection.ts'
 import type { Resolve } from './resolve.ts'
 import { connectThrough } from './socks.ts'
 
-export type DialerOptions = {
+type DialerOptions = {
   resolve: Resolve
   /** DNS servers, unless a policy names others. */
   dnsServers: readonly string[]

@@ -3,7 +3,7 @@ import { createSocket, type RemoteInfo } from 'node:dgram'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 
-export type Zone = Map<string, string[]>
+type Zone = Map<string, string[]>
 
 export type TestDns = {
   server: string

@@ -21,7 +21,7 @@ import {
 } from './dns-message.ts'
 import { askServers, framed } from './dns-upstream.ts'
 
-export type DnsFrontOptions = {
+type DnsFrontOptions = {
   sandboxes: AdmittedSandboxes
   dnsServers: readonly string[]
   isClosed: IsClosed
@@ -40,7 +40,7 @@ export type DnsLimits = {
   idleMs: number
 }
 
-export type Verdict = 'forward' | 'empty' | 'no-such-name' | 'refuse'
+type Verdict = 'forward' | 'empty' | 'no-such-name' | 'refuse'
 
 /**
  * Sandboxes have IPv4 only, and the other types would advertise protocols (QUIC, hidden names) that the gate
@@ -52,7 +52,7 @@ const answeredEmpty: readonly number[] = [recordTypes.AAAA, recordTypes.SVCB, re
  * A denied name is answered as non-existent: programs give up on that at once, while some wait long after a
  * refusal. If names are limited, only addresses can be asked for: no other record leads anywhere.
  */
-export function judge(policy: EgressPolicy, question: Question, serverAllowed: boolean): Verdict {
+function judge(policy: EgressPolicy, question: Question, serverAllowed: boolean): Verdict {
   // The question was for a server that the address rules deny.
   if (addressRules(policy).toGate === 'none') return 'no-such-name'
   if (!question.isInternet || question.type === recordTypes.ANY) return 'refuse'

@@ -18,7 +18,7 @@ import { startDns, type TestDns } from './dns-fixture.ts'
 import { createEgressAuthority, type EgressAuthority } from './egress-authority.ts'
 import { createGate, type Gate, type GateOptions } from './gate.ts'
 
-export const nothingAllowed: EgressPolicy = {
+const nothingAllowed: EgressPolicy = {
   internet: false,
   allowAddresses: [],
   allowNames: [],
@@ -28,7 +28,7 @@ export const nothingAllowed: EgressPolicy = {
   proxy: null,
 }
 
-export type Answer = { status: number; body: string; headers: Record<string, unknown> }
+type Answer = { status: number; body: string; headers: Record<string, unknown> }
 
 export type World = AsyncDisposable & {
   gate: Gate

@@ -7,7 +7,7 @@ const ownedByGate: ReadonlySet<string> = new Set(['host'])
 /** A rule must not set headers that frame the message. */
 const framing = new Set([...hopByHop, 'content-length', 'expect', 'trailer'])
 
-export type GateHeadOptions = {
+type GateHeadOptions = {
   host: string
   /**
    * The headers of the rule, with placeholders replaced. They override the sandbox's headers of the same

@@ -1,6 +1,6 @@
 /** For tests: TLS hellos made by hand, in any shape. */
 
-export type HelloShape = { serverName?: string; ech?: boolean; recordBytes?: number; extensions?: Buffer[] }
+type HelloShape = { serverName?: string; ech?: boolean; recordBytes?: number; extensions?: Buffer[] }
 
 const u16 = (value: number) => Buffer.from([value >> 8, value & 255])
 const sized = (bytes: Buffer) => Buffer.concat([u16(bytes.length), bytes])

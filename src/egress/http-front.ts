@@ -25,7 +25,7 @@ import { badRequest, noNameSent, notAllowed, Rejection, reflectsHeaders } from '
 import { type RequestTarget, requestTarget } from './request-target.ts'
 import { createUpstreams, dropIdle, type UpstreamOptions } from './upstreams.ts'
 
-export type HttpFrontOptions = UpstreamOptions & {
+type HttpFrontOptions = UpstreamOptions & {
   isClosed: IsClosed
   secrets: SecretReader
   log: Log
@@ -34,7 +34,7 @@ export type HttpFrontOptions = UpstreamOptions & {
   onDecision?: OnDecision
 }
 
-export const maxHeaderBytes = 64 * 1024
+const maxHeaderBytes = 64 * 1024
 /** The answer to these methods repeats the request, including the rule's headers. */
 const reflectingMethods = new Set(['TRACE', 'TRACK'])
 

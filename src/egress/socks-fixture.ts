@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
-export type TestSocks = AsyncDisposable & {
+type TestSocks = AsyncDisposable & {
   /** The URL of the proxy, as in a policy. */
   proxy: { host: string; port: number }
   /** The requested destinations, as `host:port`. */

@@ -9,7 +9,7 @@ import { SocksClient } from 'socks'
 import type { EgressProxy } from '../core/ports/egress.ts'
 import { errorText } from '../lib/app-error.ts'
 
-export type SocksTarget = { host: string; port: number }
+type SocksTarget = { host: string; port: number }
 
 /**
  * Uses an open connection to the proxy. Rejects, with the connection closed, unless the proxy agrees in time.

@@ -26,7 +26,7 @@ import type { HttpFront } from './http-front.ts'
 import type { GateLimits } from './limits.ts'
 import { type Opening, readOpening } from './sniff.ts'
 
-export type TcpFrontOptions = {
+type TcpFrontOptions = {
   sandboxes: AdmittedSandboxes
   dialer: Dialer
   http: HttpFront

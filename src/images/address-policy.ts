@@ -12,7 +12,7 @@ import { retriable } from './image-source.ts'
 
 export type Lookup = (host: string) => Promise<LookupAddress[]>
 
-export type RegistryRules = {
+type RegistryRules = {
   /** Hosts, host:port or `*`, that may have private addresses. */
   allowPrivate: readonly string[]
   /** Hosts or host:port that are contacted without TLS. */

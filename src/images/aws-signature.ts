@@ -1,7 +1,7 @@
 /** AWS Signature Version 4, by the AWS SDK's signer: authenticates a request without sending the secret. */
 import { createHash, createHmac, type Hash, type Hmac } from 'node:crypto'
 
-export type SignedRequest = {
+type SignedRequest = {
   method: string
   url: URL
   /** All headers are signed; `host` and `x-amz-date` are added. Names are in lower case. */
@@ -9,7 +9,7 @@ export type SignedRequest = {
   body: string
 }
 
-export type SigningKey = { accessKeyID: string; secretAccessKey: string; region: string; service: string }
+type SigningKey = { accessKeyID: string; secretAccessKey: string; region: string; service: string }
 
 /**
  * Returns the headers to send, including `authorization`. `nowMs` must be within minutes of AWS's own clock.

@@ -7,7 +7,7 @@ import type { HttpClient } from './http-client.ts'
 
 export type Login = { username: string; password: string }
 
-export type LoginParts = {
+type LoginParts = {
   http: HttpClient
   clock: Clock
   /** The address of ECR in a region. */

@@ -13,7 +13,7 @@ export type HttpAnswer = {
   headers: IncomingMessage['headers']
   body: IncomingMessage
 }
-export type HttpAsk = {
+type HttpAsk = {
   headers?: Record<string, string>
   /** Sent by POST if given. */
   body?: string

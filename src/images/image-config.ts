@@ -3,7 +3,7 @@ import type { ImageConfig } from '../core/ports/images.ts'
 import { isDigest } from './digest.ts'
 import { assertPlatform, type ImagePlatform, parseJSON, unusable } from './manifest.ts'
 
-export type ImageFacts = { config: ImageConfig; diffIDs: string[] }
+type ImageFacts = { config: ImageConfig; diffIDs: string[] }
 
 export function parseImageConfig(what: string, bytes: Uint8Array, wanted: ImagePlatform): ImageFacts {
   const json = parseJSON(what, bytes)

@@ -74,7 +74,7 @@ export async function* blobBytes(
 /** Marks failures that may well succeed a moment later. */
 export const retriable = { retry: { should: true } } as const
 
-export async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+async function withRetries<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await work()

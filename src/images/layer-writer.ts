@@ -36,10 +36,10 @@ export type LayerFacts = {
   opaqueRoot: boolean
 }
 
-export type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; calls: FileSystemCalls }
+type WriterOptions = { folder: string; ownerShift: number; maxEntries: number; calls: FileSystemCalls }
 
 /** A sandbox maps this many IDs; an owner beyond them becomes the last one. */
-export const mappedIDs = 65_536
+const mappedIDs = 65_536
 const diskBlock = 4096
 /** In seconds: later than any file's time, and within the range of every file system. */
 const latestTime = 2 ** 33

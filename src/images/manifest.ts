@@ -6,9 +6,7 @@ export type Descriptor = { mediaType: string; digest: string; size: number }
 export type Manifest = { config: Descriptor; layers: Descriptor[] }
 export type IndexEntry = Descriptor & { platform?: ImagePlatform; annotations: Record<string, string> }
 export type ImagePlatform = { os: string; architecture: string; variant?: string }
-export type ImageDocument =
-  | { kind: 'manifest'; manifest: Manifest }
-  | { kind: 'index'; entries: IndexEntry[] }
+type ImageDocument = { kind: 'manifest'; manifest: Manifest } | { kind: 'index'; entries: IndexEntry[] }
 
 const manifestTypes = [
   'application/vnd.oci.image.manifest.v1+json',
@@ -27,7 +25,7 @@ const layerType =
 export const acceptedTypes = [...manifestTypes, ...indexTypes].join(', ')
 
 /** Each layer is a folder in one mount, which the kernel limits. */
-export const mostLayers = 127
+const mostLayers = 127
 const mostIndexEntries = 1000
 
 export function parseDocument(what: string, bytes: Uint8Array, contentType: string): ImageDocument {

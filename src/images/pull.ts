@@ -20,8 +20,8 @@ import {
 import { megabytes, PullProgress } from './pull-progress.ts'
 import type { UnpackPool, UnpackProgress } from './unpack-pool.ts'
 
-export type PullBounds = { maxImageBytes: number; maxImageEntries: number; ownerShift: number }
-export type PullParts = {
+type PullBounds = { maxImageBytes: number; maxImageEntries: number; ownerShift: number }
+type PullParts = {
   store: LayerStore
   pool: UnpackPool
   bounds: PullBounds

@@ -7,7 +7,7 @@ import { retriable } from './image-source.ts'
 /** The identity for requests to a registry. Users cannot change the login of a mirror. */
 export type Asker = { login?: Login; isMirror: boolean }
 
-export type Challenge = { scheme: string; values: Record<string, string> }
+type Challenge = { scheme: string; values: Record<string, string> }
 
 const largestAnswer = 1 << 20
 
@@ -34,7 +34,7 @@ function valuesIn(text: string): Record<string, string> {
   )
 }
 
-export const basicHeader = ({ username, password }: Login): string =>
+const basicHeader = ({ username, password }: Login): string =>
   `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 
 /** Returns the Authorization header for the challenge; undefined if there is no suitable login. */

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { layerOf, type MadeLayer, sha256, tarOf } from './archive-fixture.ts'
 
-export type Handler = (request: IncomingMessage, response: ServerResponse) => boolean | undefined
+type Handler = (request: IncomingMessage, response: ServerResponse) => boolean | undefined
 
 export type FakeRegistry = {
   /** 127.0.0.1:port */

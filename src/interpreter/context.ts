@@ -12,7 +12,7 @@ import { kernelKind, noKernel } from './languages.ts'
 
 export type ContextRequest = { language: string; cwd: string }
 
-export type Execution = {
+type Execution = {
   code: string
   variables: Record<string, string>
   /** The token from the client; the agent gives the sandbox's variables to its holder. */

@@ -11,7 +11,7 @@ const mostUnsentBytes = 1024 * 1024
 /** Few, because a cell starts before it prints. */
 const mostHeldLines = 100
 
-export type OutputSource = { pauseOutput(): void; resumeOutput(): void }
+type OutputSource = { pauseOutput(): void; resumeOutput(): void }
 
 export class ExecutionStream implements CellListener {
   readonly #response: ServerResponse
@@ -83,7 +83,7 @@ export class ExecutionStream implements CellListener {
 }
 
 /** Clients decode each piece of the stream separately, so no character may be split. */
-export function asciiJson(value: unknown): string {
+function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,

@@ -13,7 +13,7 @@ import { OutputPipe } from './output-pipe.ts'
 const readyWithinMs = 60_000
 const interruptEveryMs = 1000
 
-export type Cell = {
+type Cell = {
   code: string
   /** Set before the cell and restored after it; null removes a variable. */
   set: VariableChanges

@@ -11,7 +11,7 @@ export class InvalidBody extends AppError {
   }
 }
 
-export type ExecuteBody = {
+type ExecuteBody = {
   code: string
   language: string | undefined
   contextID: string | undefined

@@ -9,9 +9,9 @@ import { ExecutionStream } from './execution-stream.ts'
 import { normalLanguage } from './languages.ts'
 import { InvalidBody, readContextRequest, readExecuteRequest } from './requests.ts'
 
-export type InterpreterOptions = ContextParts & { clock: Clock }
+type InterpreterOptions = ContextParts & { clock: Clock }
 
-export type Interpreter = {
+type Interpreter = {
   server: Server
   /** Creates the initial contexts. */
   start(): Promise<void>

@@ -15,7 +15,7 @@ export type ErrorCode =
   | 'deadline_exceeded'
   | 'internal'
 
-export type AppErrorOptions = {
+type AppErrorOptions = {
   /** For the log only; never sent. */
   cause?: unknown
   /** The wire's `error_code`, where clients read one. */

@@ -4,7 +4,7 @@ import { longestTimerMs } from './clock.ts'
 import { openNativeLibc } from './native.ts'
 
 /** Null if a signal ended the process. */
-export type ExitCode = number | null
+type ExitCode = number | null
 
 /** WNOHANG, and the parts of the status that `wait` returns. */
 const withoutWaiting = 1

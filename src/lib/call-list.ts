@@ -20,7 +20,7 @@ const usualBytes = 64 * 1024
 /** PROT_READ and PROT_WRITE; MAP_PRIVATE and MAP_ANONYMOUS. */
 const [readAndWrite, ownMemory] = [1 | 2, 0x22]
 
-export type CallName =
+type CallName =
   | 'chdir'
   | 'close'
   | 'close_range'
@@ -92,7 +92,7 @@ const callNumbers: Record<string, Record<CallName, number>> = {
   },
 }
 
-export type CallMemory = {
+type CallMemory = {
   /**
    * Returns a list with the first calls of every process and space for this number of data bytes. Release it once the
    * process has executed a program or has ended.

@@ -25,7 +25,7 @@ export type Certificate = {
 
 export type Authority = Certificate
 
-export type Leaf = {
+type Leaf = {
   /** Host names, `*.` in front for all names one label below. */
   names: readonly string[]
   /** IP addresses. */

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import type { TLSSocket } from 'node:tls'
 
-export type ClientOrigin = { address: string; protocol: 'http' | 'https' }
+type ClientOrigin = { address: string; protocol: 'http' | 'https' }
 
 const told = new WeakMap<IncomingMessage, ClientOrigin>()
 

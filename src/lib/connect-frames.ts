@@ -5,7 +5,7 @@ import { AppError } from './app-error.ts'
 const headBytes = 5
 const endOfStream = 2
 
-export type ConnectFrame<Message> = { isLast: boolean; message: Message }
+type ConnectFrame<Message> = { isLast: boolean; message: Message }
 
 export function connectFrame(message: unknown): Buffer {
   const body = Buffer.from(JSON.stringify(message))

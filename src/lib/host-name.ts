@@ -10,7 +10,7 @@ const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/
 /** Characters that end or split a name in a URL, because the conversion to ASCII parses the name as one. */
 const unfit = /[\p{Cc}\p{Z}"#%/:<>?@[\\\]^`{|}]/u
 
-export type HostName = { name: string } | { address: string }
+type HostName = { name: string } | { address: string }
 
 /** Null: malformed. An address is not a name: no pattern matches it, not even `*`. */
 export function readHostName(text: string): HostName | null {

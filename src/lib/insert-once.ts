@@ -2,7 +2,7 @@ import { isAppError } from './app-error.ts'
 import type { Clock } from './clock.ts'
 import { retryPassing } from './retry-passing.ts'
 
-export type Insertion = {
+type Insertion = {
   /** Returns false if a limit is reached and nothing was inserted. */
   insert: () => Promise<boolean>
   /** True if the row exists, by an id that only this call knows. */

@@ -7,7 +7,7 @@ import { type CallFailure, type CallList, openCallMemory } from './call-list.ts'
  * Returns the pid once the process has executed the program. Throws an error with the name of the system call that failed.
  * `dataBytes` is the size of the data that the added calls point at.
  */
-export type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
+type StartByList = (dataBytes: number, addCalls: (list: CallList) => void) => number
 
 /** CLONE_VFORK: this thread waits until the new process has its own memory, or has ended. */
 const untilProgram = 0x4000

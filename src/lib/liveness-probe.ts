@@ -15,7 +15,7 @@ const answerWithinMs = 10_000
 /** Errors that mean silence. ECONNREFUSED is none: that machine is alive, and resets connections that it does not know. */
 const silences = new Set(['EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN', 'ETIMEDOUT'])
 
-export type LivenessProbeParts = {
+type LivenessProbeParts = {
   /** True if the process at the far end is alive, however busy. */
   isThere: () => Promise<boolean>
   clock: Clock

@@ -4,7 +4,7 @@
  * because the number of series would have no bound.
  */
 
-export class Counter {
+class Counter {
   value = 0
 
   add(amount = 1): void {
@@ -34,7 +34,7 @@ export class Histogram {
 }
 
 /** For waits from a millisecond to minutes, in seconds. */
-export const durationBounds = [
+const durationBounds = [
   ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5],
   ...[1, 2.5, 5, 10, 30, 60, 300],
 ]

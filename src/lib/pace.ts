@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from './clock.ts'
 
-export type PaceOptions = {
+type PaceOptions = {
   bytesPerSecond: number
   /** Maximum amount that may be spent at once after a pause. */
   burstBytes: number

@@ -1,7 +1,7 @@
 /** Whose an open request is: that decides which requests give way when the server has no place for another connection. */
 import type { IncomingMessage } from 'node:http'
 
-export type RequestHolder = {
+type RequestHolder = {
   /** The team whose credential it has, or whose sandbox it is for. */
   team: string
   /** Unset: the API. */

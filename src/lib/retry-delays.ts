@@ -1,6 +1,6 @@
 /** Delays between tries of something that fails: each is twice as long as the one before, up to a longest one. */
 
-export type DelayRange = { firstMs: number; longestMs: number }
+type DelayRange = { firstMs: number; longestMs: number }
 
 /** The delay after this many failures in a row. */
 export const delayAfter = (failures: number, { firstMs, longestMs }: DelayRange): number =>

@@ -4,14 +4,14 @@ import { atUsualPriority } from './priority.ts'
 import { ProgramThread } from './program-thread.ts'
 import { type ProgramOptions, spawnProgram } from './spawn-program.ts'
 
-export type CommandOptions = ProgramOptions & {
+type CommandOptions = ProgramOptions & {
   /** When this aborts, the program is killed, and the command rejects with the signal's reason. */
   signal?: AbortSignal
   /** Called with standard output and error as they arrive. The result then has no output. */
   onOutput?: (chunk: Buffer) => void
 }
 
-export type CommandResult = { stdout: string; stderr: string }
+type CommandResult = { stdout: string; stderr: string }
 
 export class CommandFailed extends AppError {
   readonly exitCode: number | null

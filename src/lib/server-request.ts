@@ -8,7 +8,7 @@ export type ServerAddress = {
   certificate?: string
 }
 
-export type ServerRequestOptions = {
+type ServerRequestOptions = {
   method: string
   headers?: OutgoingHttpHeaders
   /** How long the server may be silent. */

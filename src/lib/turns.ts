@@ -11,7 +11,7 @@ declare const readInTurn: unique symbol
 /** A row as it was read, or moved, inside its turn. */
 export type InTurn<Row> = Row & { readonly [readInTurn]: true }
 
-export type Turn<Row> = {
+type Turn<Row> = {
   /** Undefined if there is no row. */
   row: InTurn<Row> | undefined
   /** Aborts when a caller that may overtake cancels the work. */

@@ -10,7 +10,7 @@ import { KeyedLock } from '../lib/keyed-lock.ts'
 import { ifThere } from './if-there.ts'
 import { linesBackward } from './lines-backward.ts'
 
-export type LogFilesOptions = {
+type LogFilesOptions = {
   folder: string
   /** Maximum size of one sandbox's log. At least the newest half of it is always retained. */
   maxBytesPerSandbox: number

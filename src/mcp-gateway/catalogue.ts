@@ -4,7 +4,7 @@
  */
 import { AppError } from '../lib/app-error.ts'
 
-export type Settings = Record<string, unknown>
+type Settings = Record<string, unknown>
 
 /** How to install a server, and how to run it in its folder. */
 export type ServerRecipe = {

@@ -8,7 +8,7 @@ import type { ServerRecipe } from './catalogue.ts'
 const serversFolder = '/opt/mcp-gateway/servers'
 const installWithinMs = 10 * 60_000
 
-export type StartLine = { command: string; args: string[]; cwd: string }
+type StartLine = { command: string; args: string[]; cwd: string }
 
 const folderOf = (name: string) => join(serversFolder, name.replaceAll('/', '--'))
 

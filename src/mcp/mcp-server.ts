@@ -14,7 +14,7 @@ const instructions =
   'Each sandbox is an isolated Linux machine of your own: create one, run commands and code in it, read and write its ' +
   'files, and open its ports. A sandbox keeps its state from call to call; kill it when it is no longer needed.'
 
-export const tools: readonly Tool[] = [...sandboxTools, ...workTools]
+const tools: readonly Tool[] = [...sandboxTools, ...workTools]
 const byName = new Map(tools.map((tool) => [tool.name, tool]))
 
 export function createMcpServer(client: WarrenClient, version: string): Server {

@@ -6,9 +6,9 @@ import type { HeldAnswers } from './answer-budget.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
 
-export type CodeRequest = { code: string; language: string; timeoutSeconds: number }
+type CodeRequest = { code: string; language: string; timeoutSeconds: number }
 
-export type CodeOutcome = {
+type CodeOutcome = {
   /** The output of the code. */
   printed: BoundedText
   /** The values and the error of the code. Their order relative to the output is unknown. */

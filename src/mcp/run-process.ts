@@ -6,7 +6,7 @@ import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
 
-export type ProcessRequest = {
+type ProcessRequest = {
   command: string
   cwd?: string
   user?: string

@@ -4,7 +4,7 @@ import { type Static, type TObject, Type } from 'typebox'
 import { AppError } from '../lib/app-error.ts'
 import type { WarrenClient } from './warren-client.ts'
 
-export type ToolContent = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string }
+type ToolContent = { type: 'text'; text: string } | { type: 'image'; data: string; mimeType: string }
 export type ToolAnswer = { content: ToolContent[]; isError?: boolean }
 
 export type Tool = {
@@ -39,7 +39,7 @@ export function tool<Input extends TObject>({ name, description, input, run }: T
   }
 }
 
-export const textAnswer = (text: string): ToolAnswer => ({ content: [{ type: 'text', text }] })
+const textAnswer = (text: string): ToolAnswer => ({ content: [{ type: 'text', text }] })
 
 export const SandboxID = Type.String({ description: 'The ID from create_sandbox or list_sandboxes.' })
 export const TimeoutSeconds = Type.Integer({

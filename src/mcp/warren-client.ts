@@ -14,7 +14,7 @@ export type WarrenAccess = ServerAddress & { apiKey: string }
 /** A port of a sandbox, and the token that its agent requires. */
 export type SandboxPort = { sandboxID: string; port: number; accessToken?: string }
 
-export type Ask = {
+type Ask = {
   method: string
   path: string
   headers?: OutgoingHttpHeaders

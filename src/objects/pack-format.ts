@@ -81,7 +81,7 @@ export async function packEnd(
   return { bytes: Buffer.concat([packed, magic, place, Buffer.from(checksum, 'hex')]), checksum }
 }
 
-export type IndexPlace = { at: number; bytes: number; sha256: string }
+type IndexPlace = { at: number; bytes: number; sha256: string }
 
 export function readTrailer(end: Uint8Array, size: number): IndexPlace {
   const trailer = Buffer.from(end.subarray(end.length - trailerBytes))

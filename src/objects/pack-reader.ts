@@ -21,7 +21,7 @@ const endBytes = 1024 * 1024
 
 const never = new AbortController().signal
 
-export type PackSource = { store: Pick<ObjectStore, 'read'>; writer: PartWriter }
+type PackSource = { store: Pick<ObjectStore, 'read'>; writer: PartWriter }
 type Reader = PackSource & { key: ObjectKey; signal: AbortSignal }
 
 /** Undefined if it is certain that there is no such object. */

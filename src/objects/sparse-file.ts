@@ -4,7 +4,7 @@
 import type { CFunction } from '../lib/c-library.ts'
 import { openNativeLibc } from '../lib/native.ts'
 
-export type DataRange = { start: number; end: number }
+type DataRange = { start: number; end: number }
 
 const seekData = 3
 const seekHole = 4

@@ -7,7 +7,7 @@ import type { PeerConnections } from './peer-connections.ts'
 /** More than the longest path of a request. */
 const mostBytes = 80 * 1024
 
-export type PeerQuestion = {
+type PeerQuestion = {
   method: string | undefined
   path: string | undefined
   /** Names and values in turn. */

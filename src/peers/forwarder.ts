@@ -31,7 +31,7 @@ const retryAfterSeconds = 1
 /** How often a request is sent again that its node may have seen. The request may be the reason why the node breaks off. */
 const mostSentAgain = 2
 
-export type ForwarderParts = {
+type ForwarderParts = {
   membership: Pick<Membership, 'find'>
   router: RequestRouter
   connections: PeerConnections

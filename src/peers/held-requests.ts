@@ -16,7 +16,7 @@ const mostBytes = 16 * 1024 * 1024
 /** `away`: by its row. `unreachable`: its row says that it lives. */
 export type NodeCondition = 'back' | 'away' | 'unreachable'
 
-export type HeldRequestsParts = {
+type HeldRequestsParts = {
   /** Never rejects. */
   look: (nodeID: string) => Promise<NodeCondition>
   clock: Clock

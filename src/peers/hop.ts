@@ -81,7 +81,7 @@ const roomText = ({ cpuCount, memoryMB, gpuCount = 0 }: NeededRoom): string =>
 /** Undefined: a client made the request. */
 export const hopOf = (request: IncomingMessage): Hop | undefined => hops.get(request)
 
-export type HopOptions = {
+type HopOptions = {
   awaitsContinue: boolean
   upgrade: boolean
   needs: NeededRoom | undefined

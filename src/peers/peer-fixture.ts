@@ -149,7 +149,7 @@ export class TestPeers {
 export const holdNothing = (): HeldRequests =>
   new HeldRequests({ look: async () => 'unreachable', clock: systemClock, withinMs: 0 })
 
-export const answerWithName =
+const answerWithName =
   (nodeID: string): Handler =>
   (request, response) => {
     request.resume().on('end', () => response.end(nodeID))

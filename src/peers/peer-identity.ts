@@ -19,7 +19,7 @@ const placeOfAuthority: Place = {
 
 export type PeerIdentity = Certificate & { authority: string }
 
-export type SharedSecrets = { seed: string; adminToken: string }
+type SharedSecrets = { seed: string; adminToken: string }
 
 /** The name in the certificate of a node. */
 export const peerName = (nodeID: string): string => `${nodeID}.node.warren`

@@ -10,7 +10,7 @@ const goodForMs = 30_000
 /** Number of connections to try at a time, each of which may take three seconds. */
 const checksAtOnce = 64
 
-export type PeerWatchParts = {
+type PeerWatchParts = {
   membership: Pick<Membership, 'nodeID' | 'nodes' | 'find'>
   connections: Pick<PeerConnections, 'check'>
   reachability: Reachability

@@ -40,7 +40,7 @@ import { SqlVolumeStore } from './volume/volumes.ts'
  */
 const statementWithinMs = 60_000
 
-export type StoreOptions = {
+type StoreOptions = {
   /** Undefined: a SQLite file in the data folder. */
   url: string | undefined
   /** The most connections to PostgreSQL at once. */

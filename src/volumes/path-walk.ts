@@ -40,7 +40,7 @@ export function namesOf(path: string): string[] {
   return path.split('/').filter((name) => name !== '' && name !== '.')
 }
 
-export type WalkOptions = {
+type WalkOptions = {
   /** Creates a missing folder on the way. */
   makeFolder?: (at: EntryPlace) => Promise<void>
 }

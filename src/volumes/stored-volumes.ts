@@ -25,7 +25,7 @@ import { PrivateMounts } from './private-mounts.ts'
 import { listLeftovers, removeLeftovers } from './removal.ts'
 import { VolumeContent, type VolumeFolders } from './volume-content.ts'
 
-export type StoredVolumesOptions = {
+type StoredVolumesOptions = {
   folder: string
   /** The host's user ID for the root user of sandboxes, on disk. */
   firstOwner: number

@@ -1,7 +1,7 @@
 /** Reads multipart/form-data as it arrives, one part after another, and never holds more than a chunk. */
 import { AppError } from '../../lib/app-error.ts'
 
-export type Part = { name: string; filename: string | undefined; body: AsyncGenerator<Buffer> }
+type Part = { name: string; filename: string | undefined; body: AsyncGenerator<Buffer> }
 
 const largestHead = 64 * 1024
 

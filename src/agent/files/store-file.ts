@@ -15,7 +15,7 @@ import { makeFolders } from '../filesystem/make-folders.ts'
 import type { FileMetadata, Metadata } from '../filesystem/metadata.ts'
 import { temporaryName } from '../filesystem/temporary-name.ts'
 
-export type NewFile = {
+type NewFile = {
   path: string
   account: Account
   chunks: AsyncIterable<Buffer>

@@ -14,7 +14,7 @@ export type EntryInit = MessageInitShape<typeof EntryInfoSchema>
  * The sources of an entry's names and metadata; without metadata it has only the fields that old clients
  * know.
  */
-export type EntrySources = { accounts: Pick<Accounts, 'userName' | 'groupName'>; metadata?: Metadata }
+type EntrySources = { accounts: Pick<Accounts, 'userName' | 'groupName'>; metadata?: Metadata }
 
 /** Caches names for the duration of one answer: a listing asks for the same ones all the time. */
 export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
@@ -111,7 +111,7 @@ function linkTarget(path: EntryPath): string {
 }
 
 /** Go's notation of a mode: letters for the type, then nine for the permissions. */
-export function permissions(stats: BigIntStats): string {
+function permissions(stats: BigIntStats): string {
   const mode = Number(stats.mode)
   const kinds = [
     stats.isDirectory() && 'd',

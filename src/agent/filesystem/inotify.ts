@@ -140,7 +140,7 @@ export class Inotify {
   }
 }
 
-export function parseEvents(raw: Buffer): InotifyEvent[] {
+function parseEvents(raw: Buffer): InotifyEvent[] {
   const events: InotifyEvent[] = []
   for (let at = 0; at + 16 <= raw.length; ) {
     const length = raw.readUInt32LE(at + 12)

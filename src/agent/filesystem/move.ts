@@ -18,7 +18,7 @@ export async function movePath(source: string, destination: string, metadata: Me
   }
 }
 
-export async function copyThenRemove(source: string, destination: string, metadata: Metadata): Promise<void> {
+async function copyThenRemove(source: string, destination: string, metadata: Metadata): Promise<void> {
   // Like rename: a file may replace a file; nothing else is replaced.
   const before = await files.lstat(destination).catch(() => undefined)
   if (before?.isDirectory())

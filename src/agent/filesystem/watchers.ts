@@ -22,8 +22,8 @@ type EventInit = MessageInitShape<typeof FilesystemEventSchema>
 type ResponseInit = MessageInitShape<typeof WatchDirResponseSchema>
 
 /** Throws if nothing exists at the path. */
-export type Describe = (path: string) => EntryInit
-export type FilesystemTypeOf = (path: string) => number
+type Describe = (path: string) => EntryInit
+type FilesystemTypeOf = (path: string) => number
 
 const mostWatchers = 64
 /** NFS, three versions of SMB, FUSE, Ceph and AFS: changes made elsewhere are not reported here. */

@@ -4,10 +4,10 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
+type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 /** No secrets: neither tokens nor values of environment variables belong in an entry. */
-export type LogFields = { logger: string; event_type: string } & Record<string, string>
+type LogFields = { logger: string; event_type: string } & Record<string, string>
 
 const longestText = 4096
 const mostKeptBytes = 512 * 1024

@@ -3,7 +3,7 @@ import { StringDecoder } from 'node:string_decoder'
 import { errorText } from '../../lib/app-error.ts'
 import { type AgentLog, tellLeftOutAfterMs } from './agent-log.ts'
 
-export type StartedProcess = {
+type StartedProcess = {
   pid: number
   cmd: string
   args: readonly string[]

@@ -2,7 +2,7 @@
 import { constants } from 'node:os'
 import type { CFunction, CLibrary } from '../../lib/c-library.ts'
 
-export type ExitListener = (exitCode: number | null, signal: string | null) => void
+type ExitListener = (exitCode: number | null, signal: string | null) => void
 
 /** Calls the listener once the process has ended. Until then nobody else has its pid. */
 export type AwaitExit = (pid: number, listener: ExitListener) => void

@@ -13,7 +13,7 @@ import { Terminal } from './terminal.ts'
 
 export type Streams = { stdin?: Writable; terminal?: Terminal; outputs: Output[] }
 
-export type OpenedStreams = {
+type OpenedStreams = {
   /** The ends for the process. */
   stdio: SpawnRequest['stdio']
   streams: Streams

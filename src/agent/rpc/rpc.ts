@@ -66,7 +66,7 @@ export function createRpcHandler(register: (add: AddService) => void): RpcHandle
 }
 
 /** `S` is the generated description of the service; only its types are used. */
-export type AddService = <S extends DescService>(
+type AddService = <S extends DescService>(
   service: S['typeName'],
   fields: Record<keyof S['method'], MethodFields>,
   methods: RpcMethods<S>,

@@ -17,7 +17,7 @@ import { findSystemProgram } from '../setup/programs.ts'
 import { kitNameOf } from './kit-name.ts'
 import { replaceForeignPaths } from './kit-paths.ts'
 
-export type AgentKitOptions = {
+type AgentKitOptions = {
   /** The folder of the kits, one subfolder each. */
   folder: string
   nodeBinary: string

@@ -10,7 +10,7 @@ import { systemClock } from '../../lib/clock.ts'
 import { randomHex } from '../../lib/ids.ts'
 import { ifPresent } from '../../lib/if-present.ts'
 
-export type KitContents = {
+type KitContents = {
   /** What is in the kit beside `files`. */
   texts: readonly string[]
   /** Paths by the names that the kit has for them. */

@@ -33,7 +33,7 @@ const clockStepMs = 20
  * Returns the file that starts Warren. `folder` must be inside the project, so that packages outside the
  * bundle are found.
  */
-export async function makeBundle(folder: string): Promise<string> {
+async function makeBundle(folder: string): Promise<string> {
   const startedAt = systemClock.now() - clockStepMs
   mkdirSync(folder, { recursive: true })
   const own = mkdtempSync(join(folder, prefix))

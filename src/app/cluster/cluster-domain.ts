@@ -14,7 +14,7 @@ import { randomBelow } from '../../lib/ids.ts'
 import type { Domain } from '../domain/domain.ts'
 import type { DomainPorts } from '../domain/domain-ports.ts'
 
-export type ClusterDomainParts = {
+type ClusterDomainParts = {
   ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
   domain: Pick<Domain, 'objectStorage' | 'service' | 'snapshots'>
   membership: Membership

@@ -28,7 +28,7 @@ function row({ name, value, from, unit, help }: ShownSetting): string[] {
   return [name, amount || '(not set)', from, help]
 }
 
-export function settingsPage(settings: readonly ShownSetting[]): string {
+function settingsPage(settings: readonly ShownSetting[]): string {
   return [
     '# Settings',
     '',

@@ -84,7 +84,7 @@ export async function openDataFolder(root: string, secretsFolder?: string): Prom
 }
 
 /** Writes atomically: a reader sees the complete old or new file. */
-export async function writePrivateFile(path: string, value: unknown): Promise<void> {
+async function writePrivateFile(path: string, value: unknown): Promise<void> {
   const partial = `${path}.${process.pid}.partial`
   await rm(partial, { force: true })
   await writeFile(partial, `${JSON.stringify(value, null, 2)}\n`, { mode: 0o600, flush: true })

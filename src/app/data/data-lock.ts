@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, readFileSync, writeSync } from 'node:fs'
 import { AppError } from '../../lib/app-error.ts'
 
-export type DataLock = {
+type DataLock = {
   /** Names the folder on this boot of the machine: whoever had it before has released the lock or ended. */
   place: string
   release(): void

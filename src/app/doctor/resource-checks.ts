@@ -35,7 +35,7 @@ function lookAtDisk({ dataDir }: Config): Finding {
   return judgeDisk(bavail * bsize, dataDir)
 }
 
-export type TlsTexts = { cert: string; key: string; domain: string }
+type TlsTexts = { cert: string; key: string; domain: string }
 
 export function judgeTls({ cert, key, domain }: TlsTexts, now: number): Finding {
   const certificate = new X509Certificate(cert)

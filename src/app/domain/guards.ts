@@ -13,7 +13,7 @@ import type { TeamDisk } from '../../core/sandbox/capacity/team-disk.ts'
 import type { EndReason } from '../../core/sandbox/row/sandbox.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
 
-export type GuardJoin = {
+type GuardJoin = {
   held: HeldSandboxes
   acts: GuardActs
   sandboxTeams: SandboxTeams

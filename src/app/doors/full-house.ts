@@ -18,9 +18,9 @@ const minSilentClosed = 64
 const betweenMs = 20
 
 /** A connection of HTTP/2 carries many requests. Theirs have sockets that lead to it. */
-export type CarriedSocket = Duplex & { carrier?: { destroy(error: Error): void } }
+type CarriedSocket = Duplex & { carrier?: { destroy(error: Error): void } }
 
-export type FullHouseParts = {
+type FullHouseParts = {
   server: Server
   /** Closes connections of HTTP/2 without a request. */
   endIdle: () => void

@@ -113,14 +113,14 @@ async function listenOn(server: Server, fd: number, wanted: string): Promise<voi
 const lingerMs = 300
 const closeIdleEveryMs = 50
 
-export type DoorClosing = {
+type DoorClosing = {
   graceMs: number
   /** Resolves when nobody is worth waiting for any more. */
   finished?: Promise<void>
   quietMs?: number
 }
 
-export type ClosingOptions = Omit<DoorClosing, 'quietMs'> & {
+type ClosingOptions = Omit<DoorClosing, 'quietMs'> & {
   closeIdle: () => void
   /** Cuts what `closeAllConnections` of the server does not know. */
   cut?: () => void

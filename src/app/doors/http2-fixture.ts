@@ -7,7 +7,7 @@ import { createListener, type Listener } from './http-server.ts'
 
 export const frameTypes = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 }
 export const endStream = 1
-export const endHeaders = 4
+const endHeaders = 4
 
 const authority = makeAuthority('http2 frames test')
 const leaf = issueCertificate(authority, { names: ['e2b.test'], days: 1 })
@@ -26,7 +26,7 @@ export async function startListener(handle: Handler): Promise<Listener> {
   return listener
 }
 
-export type Frame = { type: number; flags: number; stream: number; length: number; payload: Buffer }
+type Frame = { type: number; flags: number; stream: number; length: number; payload: Buffer }
 
 export class RawClient {
   readonly #socket: TLSSocket

@@ -6,7 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { dataPaths, readServerFile } from '../data/data-folder.ts'
 
-export type PortProblem = {
+type PortProblem = {
   text: string
   /** The data folder of the Warren that has the port, and that Warren as a sentence names it. */
   warren?: { dataFolder: string; name: string }

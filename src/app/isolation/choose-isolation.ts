@@ -19,7 +19,7 @@ export type ChosenIsolation<Name extends string = IsolationName> = {
   fallback?: IsolationFallback
 }
 
-export type IsolationFallback = {
+type IsolationFallback = {
   /** What happened, why, and what to do. */
   warning: string
   /** The same in two sentences without the reason, for those who cannot change it. */

@@ -12,7 +12,7 @@ import { type Clock, delay } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { FileReserve } from '../data/disk-reserve.ts'
 
-export type FullDiskStartParts = {
+type FullDiskStartParts = {
   driver: Driver
   freeBytes: () => Promise<number>
   levels: DiskLevels

@@ -8,7 +8,7 @@ import { StartRefusal } from '../process/start-refusal.ts'
 import { projectFolder } from '../project/project-folder.ts'
 
 /** Why sandboxes get no GPU, and what the operator can do about it. */
-export type GpuProblem = { reason: string; remedy: string }
+type GpuProblem = { reason: string; remedy: string }
 
 type GpuSettings = Pick<Config, 'gpus' | 'gpuShare'>
 

@@ -16,7 +16,7 @@ import type { Config } from '../config/config.ts'
 import type { DataPaths } from '../data/data-folder.ts'
 import { createOriginalDestination } from '../doors/original-destination.ts'
 
-export type GateParts = {
+type GateParts = {
   config: Config
   paths: DataPaths
   driver: Driver

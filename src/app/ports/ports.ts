@@ -49,7 +49,7 @@ import { openWebhooks } from './open-webhooks.ts'
 const clock = systemClock
 const mebibyte = 1024 * 1024
 
-export type PortParts = {
+type PortParts = {
   config: Config
   paths: DataPaths
   driver: Driver

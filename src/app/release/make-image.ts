@@ -29,9 +29,9 @@ const programOnHosts = 'busybox-static'
 const usage =
   'Usage:\n  bin/container-image ARCHIVE OUT\n\nARCHIVE is a release (npm run release), OUT the image to write, a tar file.'
 
-export type ImageParts = { root: string; version: string; out: string; createdAt: string }
+type ImageParts = { root: string; version: string; out: string; createdAt: string }
 
-export async function makeImage(archive: string, out: string): Promise<void> {
+async function makeImage(archive: string, out: string): Promise<void> {
   const version = /^warren-(.+)-\w+\.tar\.gz$/.exec(basename(archive))?.[1]
   if (version === undefined) {
     throw new AppError(

@@ -45,9 +45,9 @@ const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$
 const isUnusedPart = (path: string) =>
   /node_modules\/node-linux-\w+\/(?:include|share|lib|CHANGELOG)/.test(path)
 /** The folder in which `npm start` looks for the packages of the base template before it downloads them. */
-export const shippedPackages = 'packages'
+const shippedPackages = 'packages'
 
-export type Release = { archive: string; checksum: string; sbom: string; version: string }
+type Release = { archive: string; checksum: string; sbom: string; version: string }
 
 export async function makeRelease(outFolder: string): Promise<Release> {
   const { version } = JSON.parse(await readFile(join(projectFolder, 'package.json'), 'utf8')) as {

@@ -1,7 +1,7 @@
 /**
  * The bill of materials of a release: every package in it, from the lock file, in the format of CycloneDX.
  */
-export type LockedPackage = {
+type LockedPackage = {
   version?: string
   integrity?: string
   license?: string

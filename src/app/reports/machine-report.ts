@@ -10,7 +10,7 @@ import { version } from '../project/version.ts'
 import type { RecentCreates } from '../telemetry/recent-creates.ts'
 import type { RecentProblems } from './recent-problems.ts'
 
-export type MachineReportParts = {
+type MachineReportParts = {
   config: Config
   isolation: IsolationName
   stores: Pick<Stores, 'sandboxes'>

@@ -7,7 +7,7 @@ import type {
 } from '../../core/sandbox/capacity/machine-shares.ts'
 import { readConnections } from '../telemetry/connection-gauges.ts'
 
-export type SharesReportParts = {
+type SharesReportParts = {
   nodeID: string
   shares: Pick<MachineShares, 'read'>
 }

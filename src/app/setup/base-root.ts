@@ -39,9 +39,9 @@ import { type Advance, eachLine, type Progress } from './progress.ts'
 /** debootstrap's lines for the smallest Debian; only the bar depends on it. */
 const debootstrapLines = 420
 
-export type BaseRoot = { folder: string; hash: string }
+type BaseRoot = { folder: string; hash: string }
 
-export type BaseSource = { recipe: recipe.BaseRecipe } | { folder: string }
+type BaseSource = { recipe: recipe.BaseRecipe } | { folder: string }
 
 /** Parses the setting; rejects sources that are not supported. */
 export function parseBaseSource(source: string): BaseSource {

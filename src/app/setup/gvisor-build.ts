@@ -22,7 +22,7 @@ export const builtVersion = `${gvisorVersion}-${goVersion}-${patchHash}`
 /** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
 const goPackages = 620
 
-export type BuildPlan = {
+type BuildPlan = {
   go: Go
   /** Where the program comes to lie. */
   path: string

@@ -37,7 +37,7 @@ import { certificateProblem, readTlsFiles, TlsWatch } from '../trust/tls-files.t
 const lookAtCertificateEveryMs = 2000
 const mebibyte = 1024 * 1024
 
-export type ListenParts = {
+type ListenParts = {
   config: Config
   secrets: Secrets
   ports: OpenedPorts

@@ -16,7 +16,7 @@ import type { DataPaths } from '../data/data-folder.ts'
 import { StartRefusal } from '../process/start-refusal.ts'
 import { answersWithinMs, type OpenedObjects, withinTime } from './open-objects.ts'
 
-export type GuardParts = {
+type GuardParts = {
   config: Pick<Config, 'objectStore'>
   stores: Pick<Stores, 'nodes' | 'storedBytes'>
   paths: Pick<DataPaths, 'objectStoreID'>

@@ -4,7 +4,7 @@ import type { Clock } from '../../lib/clock.ts'
 import { monotonicMs } from '../../lib/clock.ts'
 import type { TraceAttributes, Tracer } from '../../lib/tracer.ts'
 
-export type CreateFigures = {
+type CreateFigures = {
   perSecond: number
   succeeded: number
   failed: number

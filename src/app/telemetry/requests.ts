@@ -4,12 +4,12 @@ import type { FinishedRequest } from '../../edge/request-watch.ts'
 import type { Log } from '../../lib/log.ts'
 import type { Histogram, Measures } from '../../lib/measures.ts'
 
-export type AccessLog = 'off' | 'errors' | 'all'
+type AccessLog = 'off' | 'errors' | 'all'
 
 const firstError = 400
 const tunnel = 101
 
-export type RequestCounters = {
+type RequestCounters = {
   onAnswered(answered: AnsweredRequest): void
   onFinished(finished: FinishedRequest): void
 }

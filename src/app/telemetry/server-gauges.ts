@@ -10,7 +10,7 @@ import type { Measures } from '../../lib/measures.ts'
 import type { Stores } from '../../store/stores.ts'
 import type { ServerHealth } from './server-health.ts'
 
-export type GaugeParts = {
+type GaugeParts = {
   health: Pick<ServerHealth, 'databaseProblem'>
   stores: Pick<Stores, 'sandboxes'>
   warm: Pick<WarmPool, 'count'>

@@ -10,7 +10,7 @@ import type { Log } from '../../lib/log.ts'
 const validForMs = 1000
 const answersWithinMs = 2000
 
-export type HealthParts = { askStore: () => Promise<unknown>; clock: Clock; log: Log }
+type HealthParts = { askStore: () => Promise<unknown>; clock: Clock; log: Log }
 
 export class ServerHealth {
   readonly #parts: HealthParts

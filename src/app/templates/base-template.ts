@@ -11,7 +11,7 @@ import { newTemplateID, newUUID } from '../../lib/ids.ts'
 
 const baseName = 'base'
 
-export type Base = Pick<TemplateBuild, 'cpuCount' | 'memoryMB' | 'diskMB'> & { layers: string[] }
+type Base = Pick<TemplateBuild, 'cpuCount' | 'memoryMB' | 'diskMB'> & { layers: string[] }
 
 export async function registerBaseTemplate(
   templates: TemplateStore,

@@ -20,7 +20,7 @@ const systemBundles = [
 const localFolder = '/usr/local/share/ca-certificates'
 const usualFolder = '/usr/share/ca-certificates'
 
-export type TrustPlaces = { files: readonly string[]; usualFolder: string; clock: Clock }
+type TrustPlaces = { files: readonly string[]; usualFolder: string; clock: Clock }
 
 export function hostAuthorities(places: Partial<TrustPlaces> = {}): X509Certificate[] {
   const { clock = systemClock } = places

@@ -7,7 +7,7 @@ import { AppError, errorText } from '../../lib/app-error.ts'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 
-export type TlsFiles = { cert: string; key: string }
+type TlsFiles = { cert: string; key: string }
 export type TlsPair = { cert: Buffer; key: Buffer }
 
 export function readTlsFiles(files: TlsFiles): TlsPair {

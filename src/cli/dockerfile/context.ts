@@ -14,9 +14,9 @@ import { randomHex } from '../../lib/ids.ts'
 import { type Ignore, ignoreOf, isPattern, patternOf } from './patterns.ts'
 
 /** The path is relative to the folder. */
-export type ContextEntry = { path: string; stats: Stats }
+type ContextEntry = { path: string; stats: Stats }
 
-export type Archive = { body: Readable; size: number }
+type Archive = { body: Readable; size: number }
 
 export class BuildContext {
   readonly #folder: string

@@ -4,7 +4,7 @@ import { DateTime, int64Max } from './shared.ts'
 
 const PositiveInteger = Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })
 
-export const TeamLimits = Type.Object({
+const TeamLimits = Type.Object({
   maxSandboxes: PositiveInteger,
   maxCPU: PositiveInteger,
   maxMemoryMB: PositiveInteger,
@@ -31,7 +31,7 @@ export const TeamChanges = Type.Object({ olderClients: Type.Boolean() }, { addit
 
 export const LimitChanges = Type.Partial(TeamLimits, { additionalProperties: false })
 
-export const KeyMask = Type.Object({
+const KeyMask = Type.Object({
   prefix: Type.String(),
   valueLength: Type.Integer(),
   maskedValuePrefix: Type.String(),

@@ -31,7 +31,7 @@ export class NamedValues {
  * `implicit`: a value that is left out is the zero of its kind, and the zero is left out. `optional`: it may be absent,
  * as every message may. `list`: any number of values. `texts`: texts by names.
  */
-export type FieldForm = 'implicit' | 'optional' | 'list' | 'texts'
+type FieldForm = 'implicit' | 'optional' | 'list' | 'texts'
 
 export type MessageField = {
   /** In the message, and in JSON. */
@@ -89,5 +89,5 @@ function snakeCase(name: string): string {
 
 export const empty = new MessageFields({})
 
-export type MethodKind = 'unary' | 'server_streaming' | 'client_streaming'
+type MethodKind = 'unary' | 'server_streaming' | 'client_streaming'
 export type MethodFields = { name: string; kind: MethodKind; input: MessageFields; output: MessageFields }

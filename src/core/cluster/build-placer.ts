@@ -9,14 +9,14 @@ import type { Membership } from './membership.ts'
 import { isAway } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 
-export type BuildPlacerParts<Exchange extends DoorExchange> = {
+type BuildPlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'find'>
   owners: Pick<OwnerStore, 'locateBuild' | 'giveBuild'>
   forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseAsMisdirected' | 'send'>
   catalog: Pick<TemplateCatalog, 'find'>
 }
 
-export type PlacedBuild = {
+type PlacedBuild = {
   buildID: string
   start: Pick<StartRequest, 'from' | 'steps'>
   /** Makes the request body for the other node. */

@@ -4,7 +4,7 @@
  */
 
 /** An answer of the database with its time, and when this machine asked for it and got it. */
-export type TimedAnswer = { askedAt: number; databaseTime: number; answeredAt: number }
+type TimedAnswer = { askedAt: number; databaseTime: number; answeredAt: number }
 
 /** A difference up to this is normal, and harmless. */
 const tolerableMs = 2000

@@ -10,7 +10,7 @@ import { type ClusterNode, isAway } from './node.ts'
  * The request at this node's door, which the others get too. Core reads nothing of it but the URL, for the
  * log.
  */
-export type SharedRequest = { url?: string | undefined }
+type SharedRequest = { url?: string | undefined }
 
 /** Asks a node for its part. Rejects if the node does not answer or reports a failure. */
 export type AskNode<Request extends SharedRequest> = (
@@ -19,13 +19,13 @@ export type AskNode<Request extends SharedRequest> = (
   body: unknown,
 ) => Promise<unknown>
 
-export type EveryNodeParts<Request extends SharedRequest> = {
+type EveryNodeParts<Request extends SharedRequest> = {
   membership: Pick<Membership, 'nodeID' | 'nodesNow'>
   ask: AskNode<Request>
   log: Log
 }
 
-export type OtherNodes = {
+type OtherNodes = {
   /** The answers of the nodes that succeeded. */
   answers: unknown[]
   /** IDs of nodes that are away or failed, or whose answer was lost. Their part may or may not be done. */

@@ -32,7 +32,7 @@ export type AskWhyUnfit = (
   signal: AbortSignal,
 ) => Promise<string | undefined>
 
-export type TakerParts = DepartureParts & {
+type TakerParts = DepartureParts & {
   rows: Pick<StoredBytesStore, 'findPaused'>
   mover: Pick<SandboxMover, 'take'>
   log: Log

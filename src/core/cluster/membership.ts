@@ -32,7 +32,7 @@ const waitForLoadMs = 1000
 /** How often to check whether another process with this node's ID still lives. */
 const lookAgainMs = 500
 
-export type MembershipParts = {
+type MembershipParts = {
   nodes: NodeStore
   self: Omit<JoiningNode, 'load'>
   readLoad: () => Promise<NodeLoad>

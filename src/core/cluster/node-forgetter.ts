@@ -17,7 +17,7 @@ const leaseMs = 5 * 60_000
  */
 const mostSteadyMs = 5 * 60_000
 
-export type NodeForgetterParts = {
+type NodeForgetterParts = {
   nodes: Pick<NodeStore, 'list' | 'forget'>
   leases: LeaseStore
   membership: Pick<Membership, 'steadyForMs'>

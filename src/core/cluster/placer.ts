@@ -28,7 +28,7 @@ const mostAsked = 3
 /** Number of nodes that may fail to answer before the client gets an error. */
 const mostFailed = 5
 
-export type PlacerParts<Exchange extends DoorExchange> = {
+type PlacerParts<Exchange extends DoorExchange> = {
   membership: Membership
   owners: OwnerStore
   forwarder: Forwarder<Exchange>
@@ -51,7 +51,7 @@ export type PlacedRequest = {
  * If it is not answered, this node must create the sandbox: with `attemptKey` for a peer, which gives up the attempt if the answer
  * does not arrive. `earlier`: another node has created the sandbox, and its answer was lost.
  */
-export type Placement = {
+type Placement = {
   isAnswered: boolean
   attemptKey?: string | undefined
   earlier?: EarlierRequest

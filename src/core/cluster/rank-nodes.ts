@@ -22,7 +22,7 @@ export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number
 
 export type RankedNode = { node: ClusterNode; hasRoom: boolean }
 
-export type RankingFacts = {
+type RankingFacts = {
   sentTo: (nodeID: string) => SentDemand
   /** False if the last attempt of this node to reach the other one failed. */
   isReachable?: (node: ClusterNode) => boolean

@@ -39,7 +39,7 @@ export class NodeIsAway extends AppError {
 type AwayNode = { nodeID: string; goneForMs: number; isKnownAway: boolean; wasSent?: boolean }
 
 /** How a node handles a request at its door. */
-export type Course =
+type Course =
   | { kind: 'answer' }
   | { kind: 'pass on'; node: ClusterNode }
   /**
@@ -70,7 +70,7 @@ export function chooseCourse(
   return { kind: isAlive ? 'tell that it is out of reach' : 'answer' }
 }
 
-export type RequestRouterParts = {
+type RequestRouterParts = {
   membership: Pick<Membership, 'nodeID' | 'find'>
   owners: Owners
   takeOver: TakeOver
@@ -82,7 +82,7 @@ export type RequestRouterParts = {
  * `misdirected`: a peer passed the request to this node, which is not the owner. `absent`: the owner is away,
  * and this node must take the sandbox over before it answers.
  */
-export type Answerer = 'here' | 'misdirected' | 'absent' | ClusterNode
+type Answerer = 'here' | 'misdirected' | 'absent' | ClusterNode
 
 export class RequestRouter {
   readonly #parts: RequestRouterParts

@@ -10,7 +10,7 @@ import type { OwnerStore, UnfinishedCount } from './owner-store.ts'
 
 const perPage = 100
 
-export type TeamRemoverParts = {
+type TeamRemoverParts = {
   teams: TeamStore
   sandboxes: SandboxReader
   templates: TemplateStore
@@ -22,13 +22,13 @@ export type TeamRemoverParts = {
   clock: Clock
 }
 
-export type TeamRemoval = {
+type TeamRemoval = {
   force: boolean
   /** Nodes that could not be cleared. */
   missing: readonly string[]
 }
 
-export type KillReport = { killedCount: number; failedCount: number }
+type KillReport = { killedCount: number; failedCount: number }
 
 export class TeamRemover {
   readonly #parts: TeamRemoverParts

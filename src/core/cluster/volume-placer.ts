@@ -8,7 +8,7 @@ import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
 import { isAway } from './node.ts'
 
-export type VolumePlacerParts<Exchange extends DoorExchange> = {
+type VolumePlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
   forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseForRoom' | 'send'>
 }

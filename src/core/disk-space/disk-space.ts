@@ -4,7 +4,7 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { PruneReport, Pruner } from './pruner.ts'
 
-export type DiskSpaceParts = {
+type DiskSpaceParts = {
   pruner: Pick<Pruner, 'run' | 'oldestUses'>
   freeBytes: () => Promise<number>
   minFreeBytes: number

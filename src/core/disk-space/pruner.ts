@@ -15,7 +15,7 @@ import type { BuildCacheStore, CacheUse } from '../template/build-cache-store.ts
 import type { BuildFiles, UploadedFiles } from '../template/builder.ts'
 import type { TemplateStore } from '../template/template-store.ts'
 
-export type PrunerParts = {
+type PrunerParts = {
   templates: TemplateStore
   sandboxes: SandboxReader
   cache: BuildCacheStore

@@ -1,7 +1,7 @@
 /** Lifecycle events: one for each change of a sandbox that its team's clients can see. */
 import type { Sandbox, SandboxState } from '../sandbox/row/sandbox.ts'
 
-export const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'] as const
+const eventTypes = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'killed'] as const
 export type EventType = (typeof eventTypes)[number]
 
 export type LifecycleEvent = {

@@ -7,7 +7,7 @@ import { parseNamePattern } from './name-patterns.ts'
 import type { NetworkOptions } from './network-options.ts'
 import { parseProxy } from './proxy-options.ts'
 
-export const mostEntries = 256
+const mostEntries = 256
 const mostDnsServers = 10
 
 export type RequestedEgress = {

@@ -9,7 +9,7 @@ import type { StoredBytesStore } from './stored-bytes-store.ts'
 /** How long a result is reused. */
 const goodForMs = 10_000
 
-export type BuildsAtHandParts = {
+type BuildsAtHandParts = {
   rows: Pick<StoredBytesStore, 'listForeignBuilds'>
   images: Pick<Images, 'missing'>
   snapshots: { names(): Promise<string[]> }

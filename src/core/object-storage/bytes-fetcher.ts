@@ -19,7 +19,7 @@ import type { StoredSnapshots } from './stored-snapshots.ts'
 /** The node of a build looks every minute for bytes that the object store lacks. */
 const retryAfterSeconds = 60
 
-export type BytesFetcherParts = {
+type BytesFetcherParts = {
   rows: StoredBytesStore
   snapshots: StoredSnapshots
   layers: StoredLayers

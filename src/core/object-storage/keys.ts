@@ -5,7 +5,7 @@ export const sandboxPrefix = 'sandboxes/'
 export const buildPrefix = 'builds/'
 export const layerPrefix = 'layers/'
 export const filesPrefix = 'files/'
-export const basePrefix = 'bases/'
+const basePrefix = 'bases/'
 
 /** A paused sandbox keeps its run ID and every start makes a new one, so the run ID identifies the bytes. */
 export const sandboxKey = ({ sandboxID, runID }: { sandboxID: string; runID: string }): ObjectKey =>

@@ -11,7 +11,7 @@ import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
 import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-export type SandboxMoverParts = {
+type SandboxMoverParts = {
   rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
   turns: Pick<SandboxTurns, 'takeView'>

@@ -34,12 +34,12 @@ export class WrongObjectStore extends AppError {
 }
 
 /** Values that all Warrens of a database share. */
-export interface SharedValues {
+interface SharedValues {
   share(name: string, value: string): Promise<string>
   findShared(name: string): Promise<string | undefined>
 }
 
-export type StoreIdentityParts = {
+type StoreIdentityParts = {
   objects: Pick<ObjectStore, 'putIfAbsent' | 'readEnd' | 'size'>
   rows: Pick<StoredBytesStore, 'listSomeStored'>
   shared: SharedValues

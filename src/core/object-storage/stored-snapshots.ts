@@ -39,9 +39,9 @@ export type StoredSnapshotsParts = {
   log: Log
 }
 
-export type PackFacts = Pick<StoredBytes, 'needs'> & { index: string }
+type PackFacts = Pick<StoredBytes, 'needs'> & { index: string }
 
-export type FetchOptions = {
+type FetchOptions = {
   /** Reads from the row which pack it is. Undefined: an earlier release stored it, and did not record the checksum. */
   index: () => Promise<string | undefined>
   /** Whether a complete copy on this machine has all that is wanted. */

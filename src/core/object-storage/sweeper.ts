@@ -20,7 +20,7 @@ import {
 } from './keys.ts'
 import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-export type ObjectSweeperParts = {
+type ObjectSweeperParts = {
   objects: ObjectStore
   rows: StoredBytesStore
   leases: LeaseStore

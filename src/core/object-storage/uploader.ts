@@ -14,7 +14,7 @@ import type { LogCarrier } from './log-carrier.ts'
 import type { PausedSandbox, StorableBuild, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
 import type { StoredSnapshots } from './stored-snapshots.ts'
 
-export type UploaderParts = {
+type UploaderParts = {
   rows: StoredBytesStore
   snapshots: StoredSnapshots
   layers: StoredLayers

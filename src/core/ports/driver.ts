@@ -135,7 +135,7 @@ export type ReadableSandbox = {
 }
 
 /** The driver found a sandbox that it cannot read. The caller must leave this sandbox alone. */
-export type UnreadableSandbox = { sandboxID: string; unreadable: Error }
+type UnreadableSandbox = { sandboxID: string; unreadable: Error }
 
 /** How the processes of a sandbox ended when nobody had asked the driver to end them. */
 export type SandboxExit = {

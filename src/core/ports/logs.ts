@@ -1,5 +1,5 @@
 /** The log of a sandbox, as it can be read afterwards. */
-export const logLevels = ['debug', 'info', 'warn', 'error'] as const
+const logLevels = ['debug', 'info', 'warn', 'error'] as const
 export type LogLevel = (typeof logLevels)[number]
 
 export type LogEntry = {

@@ -13,7 +13,7 @@ import type { SandboxService } from './service.ts'
 
 const shortestLifeMs = 300_000
 
-export type AutoResumeParts = {
+type AutoResumeParts = {
   service: SandboxService
   sandboxes: SandboxReader
   teams: TeamStore

@@ -23,7 +23,7 @@ const mostPausesAtOnce = 8
 /** Minimum time between two queries for due sandboxes. */
 const shortestSleepMs = 50
 
-export type ExpiryParts = {
+type ExpiryParts = {
   sandboxes: Pick<SandboxReader, 'listExpired' | 'nextEnd'>
   turns: SandboxTurns
   ender: SandboxEnder

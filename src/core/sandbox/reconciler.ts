@@ -34,7 +34,7 @@ const unownedGraceMs = 5 * 60_000
 /** Number of rows to reconcile before other work of the event loop gets a turn. */
 const rowsPerTurn = 100
 
-export type ReconcilerParts = {
+type ReconcilerParts = {
   service: SandboxService
   sandboxes: SandboxReader
   driver: Driver

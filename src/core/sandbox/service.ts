@@ -49,7 +49,7 @@ import { type PauseOptions, Pauser } from './verbs/pauser.ts'
 import { Resumer } from './verbs/resumer.ts'
 import type { WarmPool } from './warm-pool/warm-pool.ts'
 
-export type SandboxServiceParts = {
+type SandboxServiceParts = {
   admission: Admission
   sandboxes: SandboxStore
   owners: SandboxFinder
@@ -75,7 +75,7 @@ export type SandboxServiceParts = {
   log: Log
 }
 
-export type ConnectRequest = {
+type ConnectRequest = {
   timeoutMs: number
   /** False: a paused sandbox boots from its files, even if its snapshot contains memory. */
   memory: boolean

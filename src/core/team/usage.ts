@@ -6,9 +6,9 @@ import type { Team } from './team.ts'
 import type { TeamMetricStore } from './team-store.ts'
 
 /** The metrics whose highest value a client can ask for. */
-export type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'
+type TeamMetricName = 'concurrent_sandboxes' | 'sandbox_start_rate'
 
-export type TeamUsageSample = { at: number; concurrentSandboxes: number; sandboxStartRate: number }
+type TeamUsageSample = { at: number; concurrentSandboxes: number; sandboxStartRate: number }
 
 /** In milliseconds, both bounds inclusive. `now` is the present by which they were chosen. */
 export type UsagePeriod = { from: number; to: number; now: number }

@@ -15,7 +15,7 @@ const mostKept = 20_000
 const noMore = 'The log of this build is too long: the lines that follow are not shown.'
 const longestLine = 8192
 
-export type BuildLogParts = {
+type BuildLogParts = {
   logs: LogStore
   /**
    * The size that the log store always retains of one build. If it dropped early lines, clients would count

@@ -30,7 +30,7 @@ const linesWithReason = 20
 
 export type BuildSizes = { cpuCount: number; memoryMB: number; diskMB: number; gpuCount?: number }
 
-export type BuildServiceParts = {
+type BuildServiceParts = {
   templates: TemplateStore
   catalog: TemplateCatalog
   builder: Builder

@@ -7,7 +7,7 @@ import type { LogLevel } from '../ports/logs.ts'
 import type { BuildStep } from './start-request.ts'
 import type { TemplateBuild } from './template.ts'
 
-export type BuildSource = { image: string; credentials?: RegistryCredentials } | { build: TemplateBuild }
+type BuildSource = { image: string; credentials?: RegistryCredentials } | { build: TemplateBuild }
 
 export type BuildJob = {
   build: TemplateBuild

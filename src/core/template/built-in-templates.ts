@@ -30,7 +30,7 @@ export type BuiltInRecipe = {
   request(options: { full: boolean }): Promise<StartRequest & { files?: { hash: string; archive: Buffer } }>
 }
 
-export type BuiltInTemplatesParts = {
+type BuiltInTemplatesParts = {
   recipes: readonly BuiltInRecipe[]
   catalog: TemplateCatalog
   templates: TemplateService
@@ -44,7 +44,7 @@ export type BuiltInTemplatesParts = {
 /** Creates do not repeat a build that a step has failed for as long: it would most likely fail again. */
 const retryFailedAfterMs = 10 * 60_000
 
-export type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
+type BuiltInBuild = Pick<TemplateBuild, 'templateID' | 'buildID'>
 
 /** A recipe with its state: whether sandboxes can start from it, and its newest build, finished or not. */
 export type ListedRecipe = { recipe: BuiltInRecipe; isReady: boolean; newest: TemplateBuild | undefined }

@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { TemplateBuild } from './template.ts'
 
 /** Clients whose SDK has no field for GPUs set this variable in a build, or the metadata key for one sandbox. */
-export const gpuVariable = 'WARREN_GPUS'
+const gpuVariable = 'WARREN_GPUS'
 const gpuMetadataKey = 'warren.gpus'
 const mostGpus = 16
 /** The variable of NVIDIA's own runtime, by which an image says that it wants no GPU. Its other values choose cards, which Warren does. */
@@ -13,7 +13,7 @@ const noDevices = ['none', 'void']
 const wantsNone = (envVars: Readonly<Record<string, string>>): boolean =>
   noDevices.includes(envVars[visibleVariable]?.trim() ?? '')
 
-export function parseGpuCount(text: string, said: string): number {
+function parseGpuCount(text: string, said: string): number {
   const count = /^\d{1,2}$/.test(text.trim()) ? Number(text) : undefined
   if (count !== undefined && count <= mostGpus) return count
   throw new AppError(

@@ -6,7 +6,7 @@ import type { Team } from '../team/team.ts'
 import type { TemplateCatalog } from './catalog.ts'
 import type { TemplateStore } from './template-store.ts'
 
-export type TemplateRemoverParts = {
+type TemplateRemoverParts = {
   /** Removes those of the snapshots that nothing else owns. */
   removeSnapshots: (names: readonly string[]) => Promise<void>
   /** Cancels a build that is under way. */

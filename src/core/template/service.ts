@@ -10,7 +10,7 @@ import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from 
 import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
 import type { TemplateStore } from './template-store.ts'
 
-export type TemplateServiceParts = { templates: TemplateStore; catalog: TemplateCatalog; clock: Clock }
+type TemplateServiceParts = { templates: TemplateStore; catalog: TemplateCatalog; clock: Clock }
 
 export class TemplateService {
   readonly #parts: TemplateServiceParts

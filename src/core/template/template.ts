@@ -65,7 +65,7 @@ export type TemplateBuild = {
 }
 
 /** The user, folder and variables of a command. */
-export type ServiceContext = { user: string; workdir: string; envVars: Record<string, string> }
+type ServiceContext = { user: string; workdir: string; envVars: Record<string, string> }
 
 export type BuildReason = { message: string; step: string | null }
 

@@ -37,7 +37,7 @@ export type VolumeSettings = {
   sizeMB: number
 }
 
-export type VolumeServiceParts = {
+type VolumeServiceParts = {
   volumes: VolumeStore
   lost: LostVolumeStore
   disks: VolumeDisks
@@ -50,7 +50,7 @@ export type VolumeServiceParts = {
 }
 
 /** Disks that are held for a start. */
-export type HeldMounts = {
+type HeldMounts = {
   mounts: DiskMount[]
   /** Never rejects, because a failed release does not affect the sandbox. */
   release(): Promise<void>

@@ -26,7 +26,7 @@ export type VolumeMount = {
 /** A mount as a client requests it. */
 export type WantedMount = Pick<VolumeMount, 'name' | 'path'>
 
-export const mostMounts = 16
+const mostMounts = 16
 const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
 /**
  * In bytes: file systems limit a name to 255 bytes, and the path of the root filesystem is prepended to the

@@ -40,7 +40,7 @@ export interface WebhookSender {
   send(request: WebhookRequestOptions, signal: AbortSignal): Promise<number>
 }
 
-export type WebhookDispatcherParts = {
+type WebhookDispatcherParts = {
   deliveries: DeliveryStore
   leases: LeaseStore
   vault: SecretVault

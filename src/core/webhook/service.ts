@@ -20,7 +20,7 @@ import {
 } from './webhook.ts'
 import type { DeliveryStore, WebhookStore } from './webhook-store.ts'
 
-export type WebhookRequest = {
+type WebhookRequest = {
   name: string
   url: string
   enabled: boolean
@@ -28,7 +28,7 @@ export type WebhookRequest = {
   secret: string
 }
 
-export type WebhookServiceParts = {
+type WebhookServiceParts = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   vault: SecretVault

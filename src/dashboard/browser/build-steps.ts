@@ -1,7 +1,7 @@
 /** How long each step of a build took, read from its log: a step lasts from its first entry to the first of the next. */
 import type { BuildLogEntry } from '../../contract/rest/template.ts'
 
-export type StepTime = { step: string; title: string; startedAt: number; ms: number }
+type StepTime = { step: string; title: string; startedAt: number; ms: number }
 
 const mostTitle = 160
 

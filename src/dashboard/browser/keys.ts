@@ -1,7 +1,7 @@
 /** Keys that work anywhere in the dashboard, unless somebody is writing. */
 import { useLayoutEffect } from 'preact/hooks'
 
-export function isWriting(target: EventTarget | null): boolean {
+function isWriting(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
   return target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)
 }

@@ -5,7 +5,7 @@ import { type Credential, type KnownTeam, type Session, scopeKey, session } from
 const storageKey = 'warren.credential'
 
 /** An API key names its own kind; all else must be the admin token. */
-export function credentialOf(text: string): Credential {
+function credentialOf(text: string): Credential {
   const secret = text.trim()
   return { kind: /^(?:sk_)?e2b_/.test(secret) ? 'key' : 'admin', secret }
 }

@@ -13,7 +13,7 @@ const mostPoints = 36
 const mostPerRequest = 100
 const firstAtOnce = 4
 
-export class MetricHistory {
+class MetricHistory {
   readonly #curves = new Map<string, Curves>()
 
   get(sandboxID: string): Curves | undefined {

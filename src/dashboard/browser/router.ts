@@ -7,7 +7,7 @@ export const docs = '/docs'
 
 export type ViewAddress = { path: string; segments: string[]; query: URLSearchParams }
 
-export function placeOf({ pathname, search }: { pathname: string; search: string }): ViewAddress {
+function placeOf({ pathname, search }: { pathname: string; search: string }): ViewAddress {
   const path = pathname.slice(base.length).replace(/\/+$/, '') || '/'
   const segments = path
     .split('/')

@@ -11,7 +11,7 @@ export const domain = (): string =>
   document.querySelector<HTMLMetaElement>('meta[name="warren-domain"]')?.content ?? ''
 
 /** Without a domain, and by an address, the page's own host serves sandboxes too: headers say which one is meant. */
-export function sharesHost(hostname: string, configured: string): boolean {
+function sharesHost(hostname: string, configured: string): boolean {
   const isAddress = /^(?:\d+\.){3}\d+$/.test(hostname) || hostname.startsWith('[')
   return configured === '' || hostname === 'localhost' || isAddress
 }

@@ -1,6 +1,6 @@
 /** What the search fields understand. */
 
-export type Searchable = {
+type Searchable = {
   sandboxID: string
   alias?: string | undefined
   templateID: string

@@ -8,7 +8,7 @@ export type Snippet = {
 }
 
 /** With a domain the clients find everything by it. */
-export function environmentLines(origin: string, domain = ''): string {
+function environmentLines(origin: string, domain = ''): string {
   const places =
     domain === ''
       ? `export E2B_API_URL=${origin}\nexport E2B_SANDBOX_URL=${origin}`
@@ -37,10 +37,7 @@ print(sandbox.commands.run("echo hello from $(whoami)").stdout)`,
   ]
 }
 
-export const createByCurl = (
-  origin: string,
-  template: string,
-): string => `curl -X POST ${origin}/v2/sandboxes \\
+const createByCurl = (origin: string, template: string): string => `curl -X POST ${origin}/v2/sandboxes \\
   -H "X-API-Key: $E2B_API_KEY" -H "Content-Type: application/json" \\
   -d '${JSON.stringify({ templateID: template, timeout: 300 })}'`
 

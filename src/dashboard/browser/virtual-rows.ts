@@ -1,5 +1,5 @@
 /** Which rows of a long list are drawn: those in sight, and a few more on each side. */
-export type RowWindow = { first: number; last: number; offset: number; height: number }
+type RowWindow = { first: number; last: number; offset: number; height: number }
 
 const spare = 8
 

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from 'preact'
 
-export type Tone = 'good' | 'calm' | 'warn' | 'bad'
+type Tone = 'good' | 'calm' | 'warn' | 'bad'
 
 const tones: Record<string, Tone> = {
   running: 'good',

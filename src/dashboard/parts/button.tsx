@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { Icon, type IconName } from './icon.tsx'
 import { tellFailure } from './toasts.tsx'
 
-export type ButtonProps = {
+type ButtonProps = {
   children?: ComponentChildren
   icon?: IconName
   /** Where there is no text. */

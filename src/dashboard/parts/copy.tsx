@@ -6,7 +6,7 @@ import { tellDone } from './toasts.tsx'
 
 const shownMs = 1500
 
-export async function copyText(text: string): Promise<void> {
+async function copyText(text: string): Promise<void> {
   // Plain HTTP on another machine has no clipboard for pages.
   if (navigator.clipboard) return navigator.clipboard.writeText(text)
   const area = document.createElement('textarea')

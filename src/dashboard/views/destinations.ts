@@ -2,7 +2,7 @@
 import { isAdmin } from '../browser/session.ts'
 import type { IconName } from '../parts/icon.tsx'
 
-export type ViewLink = { noun: string; text: string; icon: IconName; operatorOnly?: boolean }
+type ViewLink = { noun: string; text: string; icon: IconName; operatorOnly?: boolean }
 type Group = readonly [name: string, items: readonly ViewLink[]]
 
 const destinations: readonly Group[] = [

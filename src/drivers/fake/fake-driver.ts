@@ -36,7 +36,7 @@ import { type FakeContent, filesOf, readInto } from './fake-content.ts'
 import { contentFor, copyOf, orAborted, rootsOf, sizeFor, sizeOf } from './fake-restore.ts'
 import { type FakeSandbox, type FakeSnapshot, type FakeWorld, newFakeWorld } from './fake-world.ts'
 
-export type FakeDriverOptions = {
+type FakeDriverOptions = {
   /** The endpoint of every port of every sandbox; a test may run a real server there. */
   endpoint?: Endpoint
   /** A new world by default. Two drivers with the same world act as two processes on one machine. */

@@ -6,7 +6,7 @@ import { assertSandboxID, type SandboxRecord } from './record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import type { RuntimeFlavour } from './runtime/runtime-flavour.ts'
 
-export type HandleData = { sandboxID: string; runID: string; address: string }
+type HandleData = { sandboxID: string; runID: string; address: string }
 
 const handleVersion = 1
 

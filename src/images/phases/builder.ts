@@ -29,7 +29,7 @@ import { finish, modesChanged, provision, provisionVersion, trustStoreChanged } 
 import { BuildSite, type Stage } from './stage.ts'
 import { runStep } from './steps.ts'
 
-export type BuilderParts = {
+type BuilderParts = {
   images: Images
   buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore

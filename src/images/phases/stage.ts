@@ -13,7 +13,7 @@ export type Stage = CachedStep
 /** A boot takes about as long as copying this much. */
 const copyAtMostBytes = 64 * 2 ** 20
 
-export type SiteParts = {
+type SiteParts = {
   buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore
   images: Pick<Images, 'hold' | 'missing'>

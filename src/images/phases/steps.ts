@@ -8,7 +8,7 @@ import { expandVariables, largestEnvironment, variablesIn } from '../../lib/vari
 import { copy, keepSearchPath, makeUser, makeWorkdir, readEnvironment } from './scripts.ts'
 import type { BuildSite } from './stage.ts'
 
-export type StepContext = {
+type StepContext = {
   site: BuildSite
   files: BuildFiles
   teamID: string

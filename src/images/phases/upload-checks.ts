@@ -64,7 +64,7 @@ export class UploadChecks {
 
 type Send = (message: ToChecker) => void
 
-export class OpenCheck {
+class OpenCheck {
   readonly #id: number
   readonly #send: Send
   readonly #onClosed: () => void

@@ -14,7 +14,7 @@ const requestDescriptor = 3
 const controlDescriptor = 5
 const answersWithinMs = 100
 
-export type Heard = { request: string } | { interrupt: true }
+type Heard = { request: string } | { interrupt: true }
 
 /** Runs on the thread of the cells. */
 export function startListener(onRequest: (line: string) => void, onInterrupt: () => void): void {

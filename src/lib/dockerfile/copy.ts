@@ -5,7 +5,7 @@ import type { DockerStep } from './step.ts'
 import { type KnownValues, literal } from './values.ts'
 import { flagsOf, listOf, type Refuse, shellQuote, shellWord, wordOf, wordsOf } from './words.ts'
 
-export type CopyContext = { values: KnownValues; user: string; refuse: Refuse }
+type CopyContext = { values: KnownValues; user: string; refuse: Refuse }
 
 const isRemote = /^(?:[a-z][a-z0-9+.-]*:\/\/|git@)/i
 const isArchive = /\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst)$/i

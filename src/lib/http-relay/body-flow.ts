@@ -7,7 +7,7 @@ import { type ChunkPacer, tinyBytes } from './chunk-pacer.ts'
 import { type HeaderNames, trailerPairs } from './headers.ts'
 import { readLittleAtOnce } from './upstream-socket.ts'
 
-export type BodyFlowOptions = {
+type BodyFlowOptions = {
   /** Names of trailers that do not cross; null: none cross. */
   ownTrailers: HeaderNames | null
   pacer: ChunkPacer
@@ -101,7 +101,7 @@ export class BodyFlow {
 }
 
 /** Delays the head of a message for the first piece of its body. */
-export type Beginning = { readonly sink: Sink; hasBegun: boolean }
+type Beginning = { readonly sink: Sink; hasBegun: boolean }
 
 let beginnings: Beginning[] = []
 

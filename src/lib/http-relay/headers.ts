@@ -27,7 +27,7 @@ export class MalformedHead extends Error {
 /** Names in lower case. */
 export type HeaderNames = Pick<ReadonlySet<string>, 'has'>
 
-export type OutgoingHeadOptions = {
+type OutgoingHeadOptions = {
   /** Names, Host among them, that the proxy writes itself or keeps to itself. */
   own: HeaderNames
   /** Keep Expect: the client waits for the far side's own 100. */

@@ -34,7 +34,7 @@ export type HttpExchange = {
   upgrade: Socket | null
 }
 
-export type RelayOptions = HttpExchange & {
+type RelayOptions = HttpExchange & {
   head: OutgoingHead
   /** The path, and the agent or connection that leads to the far side. */
   target: ClientRequestArgs

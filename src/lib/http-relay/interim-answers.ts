@@ -14,7 +14,7 @@ export class TooManyInterimAnswers extends Error {
   }
 }
 
-export type InterimOptions = {
+type InterimOptions = {
   request: IncomingMessage
   response: ServerResponse
   /** The client waits for a 100 before it sends its body. */

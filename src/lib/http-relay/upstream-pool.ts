@@ -18,7 +18,7 @@ const usualIdleMs = 4_000
 /** Subtracted from the time that a server announces, because the server begins to count earlier. */
 const hintMarginMs = 1_000
 
-export type UpstreamPoolOptions = {
+type UpstreamPoolOptions = {
   dial(port: number): Promise<Socket>
   /** Maximum number of idle connections per port. */
   mostIdle: number

@@ -2,7 +2,7 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 
 /** A consumer that takes over the bytes of a connection. */
-export type Taker = {
+type Taker = {
   /** The bytes are read into this. */
   buffer: Buffer
   /** Returning false stops reading until the socket is resumed. The bytes stay valid until then. */

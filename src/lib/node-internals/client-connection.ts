@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 
 /** The request that was last sent over a connection, as Node's client leaves it there. */
-export type SentRequest = { shouldKeepAlive: boolean; res: IncomingMessage | null }
+type SentRequest = { shouldKeepAlive: boolean; res: IncomingMessage | null }
 
 type ClientSocket = Socket & { _httpMessage?: SentRequest | null }
 type AwaitingSocket = { onSocket(socket: Socket | null, error?: Error): void }

@@ -4,7 +4,7 @@
  */
 import { AppError } from '../app-error.ts'
 
-export type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 'fifo'
+type EntryKind = 'file' | 'folder' | 'symlink' | 'hardlink' | 'device' | 'fifo'
 
 export type TarEntry = {
   kind: EntryKind

@@ -24,7 +24,7 @@ const valueName = 'oldest migration that a Warren must know'
 const firstRecorded = '0017-nodes'
 
 /** The oldest migration that a build must know to use a database with exactly these migrations. */
-export function requirementOf(steps: Readonly<Record<string, SchemaStep>>): string | undefined {
+function requirementOf(steps: Readonly<Record<string, SchemaStep>>): string | undefined {
   const required = Object.entries(steps).flatMap(([name, { phase }]) => {
     if (phase === undefined) return [name]
     return phase === 'expand' ? [] : [phase.contract]

@@ -46,7 +46,7 @@ export type AccessTokenRow = {
   revoked_at: number | null
 }
 
-export type TeamMetricRow = {
+type TeamMetricRow = {
   team_id: string
   at: number
   node_id: string
@@ -111,7 +111,7 @@ export type TemplateBuildRow = {
 }
 
 /** One assignment of a tag. The newest has the highest sequence; older ones stay. */
-export type TemplateTagRow = {
+type TemplateTagRow = {
   template_id: string
   sequence: number
   tag: string
@@ -167,7 +167,7 @@ export type SandboxRow = {
 /**
  * Number and resources of a team's sandboxes on a node in each state except `ended`; triggers maintain it.
  */
-export type SandboxCountRow = {
+type SandboxCountRow = {
   team_id: string
   /** Empty for rows that wait to be adopted. */
   node_id: string
@@ -187,9 +187,9 @@ export type QuarantineRow = {
 }
 
 /** One row per metadata pair, hashed because PostgreSQL cannot index texts of any length. */
-export type SandboxMetadataRow = { sandbox_id: string; pair_hash: string }
+type SandboxMetadataRow = { sandbox_id: string; pair_hash: string }
 
-export type IdempotencyClaimRow = {
+type IdempotencyClaimRow = {
   team_id: string
   key_hash: string
   request_hash: string
@@ -197,7 +197,7 @@ export type IdempotencyClaimRow = {
   created_at: number
 }
 
-export type GivenUpCreateRow = { team_id: string; key_hash: string; created_at: number }
+type GivenUpCreateRow = { team_id: string; key_hash: string; created_at: number }
 
 export type SandboxMetricRow = {
   sandbox_id: string
@@ -264,7 +264,7 @@ export type VolumeRow = {
 export type LostVolumeRow = Omit<VolumeRow, 'state'> & { lost_at: number; found_at: number | null }
 
 /** One row per volume that a sandbox was created with; its options say where it is mounted. */
-export type SandboxVolumeRow = { sandbox_id: string; volume_id: string }
+type SandboxVolumeRow = { sandbox_id: string; volume_id: string }
 export type SandboxEventRow = {
   id: string
   team_id: string
@@ -314,7 +314,7 @@ export type WebhookDeliveryRow = {
   last_error: string | null
 }
 
-export type LeaseRow = {
+type LeaseRow = {
   name: string
   holder: string
   /** By the clock of the database. */
@@ -335,7 +335,7 @@ export type NodeRow = {
 }
 
 /** An object that a node is about to remove, or may have removed. */
-export type CondemnedObjectRow = {
+type CondemnedObjectRow = {
   key: string
   /** Empty if the node was forgotten. */
   node_id: string
@@ -343,7 +343,7 @@ export type CondemnedObjectRow = {
 }
 
 /** Values that the nodes of a cluster share: the first node to join wrote them. */
-export type SharedValueRow = { name: string; value: string }
+type SharedValueRow = { name: string; value: string }
 
 export type Tables = {
   teams: TeamRow

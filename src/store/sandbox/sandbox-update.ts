@@ -12,7 +12,7 @@ import { insertingEvent, webhooksFor } from '../event/event-insert.ts'
 import { isMovable } from './sandbox-queries.ts'
 
 /** The conditions that the row must meet. */
-export type RowFence = {
+type RowFence = {
   sandboxID: string
   nodeID: string
   runID?: string

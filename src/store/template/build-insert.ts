@@ -76,7 +76,7 @@ async function forgetFailedBuilds(transaction: Transaction<Tables>, templateID: 
     .execute()
 }
 
-export type LimitedBuild = {
+type LimitedBuild = {
   limit: BuildLimit
   build: TemplateBuild
   tags: readonly string[]

@@ -3,7 +3,7 @@ import type { BuildReason, BuildStatus, TemplateBuild } from '../../core/templat
 import type { Tables } from '../database/tables.ts'
 import { buildColumns, buildOf } from './template-row.ts'
 
-export type BuildMove = {
+type BuildMove = {
   buildID: string
   from: readonly BuildStatus[]
   to: BuildStatus

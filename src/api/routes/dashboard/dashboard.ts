@@ -14,7 +14,7 @@ const assets = '/dashboard/assets'
 /** The isolation of sandboxes is weaker than it could be: two sentences without quotation marks and markup. */
 export type WeakerIsolation = { what: string; weakness: string }
 
-export type PageFacts = {
+type PageFacts = {
   /** Where browsers find sandboxes, if it was configured. */
   domain?: string | undefined
   weakerIsolation?: WeakerIsolation | undefined

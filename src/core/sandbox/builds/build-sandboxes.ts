@@ -16,7 +16,7 @@ import type { SandboxTurns } from '../row/sandbox-turns.ts'
 import type { SandboxTokens } from '../row/tokens.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 
-export type BuildSandboxesParts = {
+type BuildSandboxesParts = {
   driver: Driver
   agent: AgentPort
   tokens: SandboxTokens
@@ -26,7 +26,7 @@ export type BuildSandboxesParts = {
   log: Log
 }
 
-export type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
+type RunOptions = { onOutput?: (output: CommandOutput) => void; signal: AbortSignal }
 
 /** Its sandboxes are no team's. */
 const nobody = ''

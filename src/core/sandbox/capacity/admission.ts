@@ -30,7 +30,7 @@ export type AdmissionSettings = {
 
 type PromisedSizes = { cpuCount: number; memoryMB: number }
 
-export type AdmissionParts = {
+type AdmissionParts = {
   machine: MachineCapacity
   freeBytes: () => Promise<number>
   sandboxes: {
@@ -55,14 +55,14 @@ export type AdmissionParts = {
  * Sandboxes without an owner. They count like others, and are given up as soon as a start needs their
  * resources.
  */
-export interface SpareSandboxes {
+interface SpareSandboxes {
   /** CPU and memory allocated to them. */
   sum(): { cpuCount: number; memoryMB: number }
   /** Stops up to `count` of them. False if there are none left. */
   giveUp(count: number): Promise<boolean>
 }
 
-export type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
+type StartDemand = Pick<Sandbox, 'teamID' | 'cpuCount' | 'memoryMB' | 'gpuCount'>
 
 type StartSizes = Omit<StartDemand, 'teamID'> & { teamID?: string | undefined }
 

@@ -9,7 +9,7 @@ import { GuardLoop } from './guard-loop.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
 import { noTeam } from './team-share.ts'
 
-export type ConnectionSharesParts = {
+type ConnectionSharesParts = {
   /** Undefined: the driver has no such shares. */
   driver: Pick<CanShareConnections, 'shareConnections'> | undefined
   sandboxTeams: Pick<SandboxTeams, 'of'>

@@ -29,7 +29,7 @@ export interface DiskReserve {
   isThere(): Promise<boolean>
 }
 
-export type DiskGuardParts = {
+type DiskGuardParts = {
   driver: Driver
   held: HeldSandboxes
   acts: Pick<GuardActs, 'note'>

@@ -10,7 +10,7 @@ export type MeasuredSize = {
   newBytes?: number
 }
 
-export type GrowingSandbox = {
+type GrowingSandbox = {
   sandboxID: string
   /** Recent growth in bytes; older growth counts less. */
   lately: number

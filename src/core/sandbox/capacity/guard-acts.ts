@@ -7,7 +7,7 @@ import { noTeam, type TeamShare } from './team-share.ts'
 
 export type ResourceGuard = 'memory' | 'disk'
 /** `starts`: the queue in which starts wait until the machine can carry them. */
-export type Guard = ResourceGuard | 'starts'
+type Guard = ResourceGuard | 'starts'
 /** `refused`: a start, a pause, a copy, a build or a volume was rejected. */
 export type Act = 'frozen' | 'continued' | 'paused' | 'ended' | 'refused'
 

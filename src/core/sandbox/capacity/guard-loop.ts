@@ -3,7 +3,7 @@ import { errorText } from '../../../lib/app-error.ts'
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 
-export type GuardLoopParts = {
+type GuardLoopParts = {
   /** One look of the guard. */
   work: () => Promise<void>
   /** Delay before the next look. */

@@ -24,9 +24,9 @@ export type Shortage = {
 }
 
 /** A sandbox that is frozen for one shortage. */
-export type HeldSandbox = { sandboxID: string; runID: string; lately: number; since: number }
+type HeldSandbox = { sandboxID: string; runID: string; lately: number; since: number }
 
-export type HeldSandboxesParts = {
+type HeldSandboxesParts = {
   driver: Driver
   turns: SandboxTurns
   routes: RouteTable

@@ -26,7 +26,7 @@ import {
   type TeamShares,
 } from './team-share.ts'
 
-export type MachineMemoryGuardParts = {
+type MachineMemoryGuardParts = {
   driver: Driver
   sandboxTeams: Pick<SandboxTeams, 'of'>
   held: HeldSandboxes

@@ -12,7 +12,7 @@ import type { MemoryLevels } from './memory-levels.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
 import { divideByTeam, noTeam, type TeamShare } from './team-share.ts'
 
-export type MachineSharesParts = {
+type MachineSharesParts = {
   driver: Driver
   sandboxTeams: Pick<SandboxTeams, 'of'>
   /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
@@ -35,14 +35,14 @@ export type ResourceShares = {
   teams: TeamShare[]
 }
 
-export type ConnectionCounts = {
+type ConnectionCounts = {
   /** Maximum number of a team. */
   perTeam: number
   /** Who has most open first. */
   teams: { teamID: string; count: number }[]
 }
 
-export type SharesOfMachine = {
+type SharesOfMachine = {
   memory: ResourceShares
   disk: ResourceShares
   /** Undefined: this machine cannot count them. */

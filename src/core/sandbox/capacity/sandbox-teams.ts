@@ -5,7 +5,7 @@
 import type { Clock } from '../../../lib/clock.ts'
 import { noTeam } from './team-share.ts'
 
-export type SandboxTeamsParts = {
+type SandboxTeamsParts = {
   /** Teams of those sandboxes that have, or had, a row. */
   findTeams: (sandboxIDs: readonly string[]) => Promise<Map<string, string>>
   /** Whether the sandbox waits in the warm pool, for any team. */

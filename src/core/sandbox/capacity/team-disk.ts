@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../../lib/clock.ts'
 
-export type TeamDiskParts = {
+type TeamDiskParts = {
   /** Of this machine. */
   listVolumes: () => Promise<{ teamID: string; sizeMB: number }[]>
   listPaused: () => Promise<{ teamID: string; snapshot: { name: string } | null }[]>

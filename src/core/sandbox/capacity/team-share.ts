@@ -14,7 +14,7 @@ export type ResourceUse = {
   soonBytes?: number
 }
 
-export type Resource = {
+type Resource = {
   /** The part of all that sandboxes use or can still get that is divided into fair shares. */
   sharedBytes: number
   /** What may be in use before somebody has to give something back. */

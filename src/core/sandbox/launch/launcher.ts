@@ -63,12 +63,12 @@ export type SnapshotRef = {
   sandboxID: string
 }
 
-export type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
+type RunIdentity = Pick<SandboxSpec, 'sandboxID' | 'runID'>
 
 type BootSpec = Omit<SandboxSpec, keyof RunIdentity | 'egress' | 'disposable' | 'background'>
 
 /** The parts of a row that a start needs. */
-export type LaunchRow = Pick<
+type LaunchRow = Pick<
   NewSandbox,
   'sandboxID' | 'runID' | 'teamID' | 'templateID' | 'envVars' | 'gpuCount'
 > & {

@@ -10,9 +10,9 @@ const readyWithinMs = 10 * 60_000
 const askEveryMs = 2000
 /** For a template with a start command but no ready command. */
 const defaultReadyCmd = 'sleep 20'
-export const startTag = 'start_cmd'
+const startTag = 'start_cmd'
 
-export type StartCommandOptions = {
+type StartCommandOptions = {
   clock: Clock
   signal: AbortSignal
   onOutput?: (output: CommandOutput) => void

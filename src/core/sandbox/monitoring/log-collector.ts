@@ -24,7 +24,7 @@ const drainMs = 100
 
 type Follower = { runID: string; isDraining: boolean; abort: AbortController; done: Promise<void> }
 
-export type LogCollectorParts = {
+type LogCollectorParts = {
   agent: AgentPort
   logs: LogStore
   routes: RouteTable

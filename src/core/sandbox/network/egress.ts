@@ -31,7 +31,7 @@ export type SandboxEgressParts = {
 }
 
 /** The sandbox that a policy belongs to. */
-export type EgressOwner = { sandboxID: string; teamID: string; options: RequestedEgress }
+type EgressOwner = { sandboxID: string; teamID: string; options: RequestedEgress }
 
 export class SandboxEgress {
   readonly #parts: SandboxEgressParts

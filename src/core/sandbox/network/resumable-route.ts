@@ -19,7 +19,7 @@ export type ResumableRoute = Pick<Route, 'sandboxID' | 'trafficToken' | 'hostTok
 export type FindResumable = (sandboxID: string) => Promise<ResumableRoute | undefined>
 
 /** What a sandbox of any node requires of traffic, according to its row. */
-export type TrafficDemand = Pick<ResumableRoute, 'agentToken' | 'trafficToken' | 'hostToken'> & {
+type TrafficDemand = Pick<ResumableRoute, 'agentToken' | 'trafficToken' | 'hostToken'> & {
   /** True if the sandbox does not run. */
   isPaused: boolean
   /** True if traffic may wake the sandbox. */

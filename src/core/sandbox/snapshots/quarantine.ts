@@ -18,7 +18,7 @@ import type { QuarantinedSnapshot, QuarantineStore } from './quarantine-store.ts
 import { pausedSandboxOf } from './snapshot-names.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
-export type QuarantineParts = {
+type QuarantineParts = {
   entries: QuarantineStore
   sandboxes: Pick<SandboxReader, 'find'>
   sandboxTurns: SandboxTurns

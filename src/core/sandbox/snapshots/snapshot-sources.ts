@@ -6,7 +6,7 @@ import type { Sandbox, StoredRun } from '../row/sandbox.ts'
 import type { BytesSource } from './bytes-source.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
-export type SnapshotSource =
+type SnapshotSource =
   /**
    * A copy on the disk. `memory`: it has memory that fits its files. `isWhole`: it is as it was taken, with all that is wanted of it;
    * otherwise it is what an earlier start has left, and no other copy exists.
@@ -16,7 +16,7 @@ export type SnapshotSource =
   | { kind: 'store'; stored: StoredRun }
   | { kind: 'none' }
 
-export type SnapshotSourcesParts = {
+type SnapshotSourcesParts = {
   snapshots: Pick<SnapshotStore, 'find'>
   /** Undefined without an object store. */
   fetcher: Pick<BytesSource, 'storedOf'> | undefined

@@ -23,9 +23,9 @@ export interface SnapshotFolders {
 }
 
 /** The removed snapshots. */
-export type Swept = { names: string[]; bytes: number }
+type Swept = { names: string[]; bytes: number }
 
-export type SweepOptions = {
+type SweepOptions = {
   dryRun?: boolean
   /** Snapshots whose owner was deleted. */
   deleted?: readonly string[]

@@ -16,7 +16,7 @@ import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 
-export type ArrivalsParts = {
+type ArrivalsParts = {
   turns: SandboxTurns
   clock: Clock
   /** Adds to the log of a sandbox in the background. */

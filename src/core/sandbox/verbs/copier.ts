@@ -20,7 +20,7 @@ import { newForkSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 import type { VerbParts } from './verb-parts.ts'
 
-export type CopierParts = VerbParts & {
+type CopierParts = VerbParts & {
   templates: TemplateStore
   snapshots: SnapshotStore
   launcher: Pick<SandboxLauncher, 'findOtherNetworks'>

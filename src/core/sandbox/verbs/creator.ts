@@ -42,7 +42,7 @@ const lookAgainMs = 200
 /** Delays between tries to end the row of a create whose outcome is unknown. */
 const endAgain = { firstMs: 1000, longestMs: 30_000 }
 
-export type CreatorParts = VerbParts & {
+type CreatorParts = VerbParts & {
   owners: Pick<SandboxFinder, 'findSandbox'>
   driver: Pick<Driver, 'gpus'>
   admission: Admission

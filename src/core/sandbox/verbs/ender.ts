@@ -13,7 +13,7 @@ import type { Quarantine } from '../snapshots/quarantine.ts'
 import { pauseSnapshotName } from '../snapshots/snapshot-names.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 
-export type EnderParts = {
+type EnderParts = {
   /** A kill overtakes: only it moves rows outside their turn, and only to `killing`. */
   sandboxes: Pick<SandboxStore, 'find' | 'move' | 'releaseClaim'>
   turns: SandboxTurns

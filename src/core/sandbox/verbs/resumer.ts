@@ -21,14 +21,14 @@ import type { BytesSource } from '../snapshots/bytes-source.ts'
 import { SnapshotSources } from '../snapshots/snapshot-sources.ts'
 import type { PauserParts } from './pauser.ts'
 
-export type ResumerParts = PauserParts & {
+type ResumerParts = PauserParts & {
   admission: Admission
   templates: TemplateStore
   /** Fetches snapshots that are not on this machine; undefined without an object store. */
   fetcher: Pick<BytesSource, 'fetchPaused' | 'storedOf'> | undefined
 }
 
-export type ResumeOptions = {
+type ResumeOptions = {
   timeoutMs: number
   /** False: boot from the files even if the snapshot has memory. */
   memory: boolean

@@ -25,7 +25,7 @@ export type PooledBuild = {
   abort: AbortController
 }
 
-export type PooledBuildsParts = {
+type PooledBuildsParts = {
   /** Minimum number of sandboxes for each build in use; 0 turns the pool off. */
   least: number
   /** Maximum memory allocated to all pooled sandboxes. */

@@ -18,7 +18,7 @@ import type { OwnUsers } from '../slot/own-users.ts'
 import type { SlotPool } from '../slot/slots.ts'
 
 /** The runtime of new sandboxes. Sandboxes that run already may have another one. */
-export type ChosenRuntime = {
+type ChosenRuntime = {
   flavour: RuntimeFlavour
   binary: string
   /** How gVisor intercepts system calls; undefined until it is chosen, and for a runtime without a choice. */

@@ -24,7 +24,7 @@ export async function raiseMemory(
 }
 
 /** Undefined if the limit that the sandbox started with needs no change. */
-export function usualLimit(record: SandboxRecord): number | undefined {
+function usualLimit(record: SandboxRecord): number | undefined {
   const ownMemoryMB = flavourOf(record).ownMemoryMB(record.memoryMB)
   return ownMemoryMB === 0 ? undefined : (record.memoryMB + ownMemoryMB) * 2 ** 20
 }

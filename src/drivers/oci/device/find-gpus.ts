@@ -50,7 +50,7 @@ export function machineRoot(own = '/', first = '/proc/1/root'): string {
   }
 }
 
-export const machineSources: GpuSources = {
+const machineSources: GpuSources = {
   get root() {
     return machineRoot()
   },

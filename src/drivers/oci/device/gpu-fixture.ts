@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { GpuSources } from './find-gpus.ts'
 
-export type FakeMachine = GpuSources & {
+type FakeMachine = GpuSources & {
   write(path: string, text: string): void
   devices: Map<string, number[]>
 }

@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { agentMount, type Layout } from '../record/layout.ts'
 import type { SandboxRecord } from '../record/records.ts'
 
-export const seedName = 'seed'
+const seedName = 'seed'
 export const rootsName = 'roots'
 /** The name of a sandbox's own disk in its folder, and in that of a snapshot. */
 export const diskName = 'disk.ext4'

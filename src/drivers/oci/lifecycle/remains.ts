@@ -6,7 +6,7 @@
 import { type Clock, systemClock } from '../../../lib/clock.ts'
 import { JoinedWork } from '../../../lib/keyed-lock.ts'
 
-export type RemainsOptions = {
+type RemainsOptions = {
   /** Does not reject: a sandbox that could not be removed completely is still listed. */
   takeApart: (sandboxID: string) => Promise<void>
   /** Maximum number that may wait. */

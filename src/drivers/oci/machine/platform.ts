@@ -26,9 +26,9 @@ import {
 import { execArguments } from '../runtime/runtime-commands.ts'
 
 /** CPU time of starting the agent, of one idle second after that, and of the agent's sample of work. */
-export type Trial = { startCpuMs: number; idleCpuMs: number; workCpuMs: number } | { failure: string }
-export type Trials = Partial<Record<SyscallPlatform, Trial>>
-export type PlatformChoice = { platform: SyscallPlatform; why: string }
+type Trial = { startCpuMs: number; idleCpuMs: number; workCpuMs: number } | { failure: string }
+type Trials = Partial<Record<SyscallPlatform, Trial>>
+type PlatformChoice = { platform: SyscallPlatform; why: string }
 type StoredChoice = PlatformChoice & { machine: string }
 
 const settleMs = 1000

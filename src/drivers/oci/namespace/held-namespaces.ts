@@ -9,7 +9,7 @@ import type { CallList } from '../../../lib/call-list.ts'
 import { addCloseFrom, openListClone, systemError } from '../../../lib/list-process.ts'
 import { requireAddonFile } from '../../../lib/native.ts'
 
-export type HeldNamespaces = { pid: number; end(): void }
+type HeldNamespaces = { pid: number; end(): void }
 
 /** CLONE_NEWUSER and CLONE_NEWNET. */
 export const heldKinds = { user: 0x10000000, network: 0x40000000 } as const

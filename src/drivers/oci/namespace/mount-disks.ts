@@ -27,7 +27,7 @@ export type ImagesTask = {
   disk: MountedImage | undefined
   layers: readonly MountedImage[]
 }
-export type MountedImage = { image: string; target: string }
+type MountedImage = { image: string; target: string }
 /**
  * The folders of the overlay's options are relative to `roots`. `shown`: folders that the sandbox's users could not reach where
  * they are. `noSetuid`: programs of the root get no rights of their owners from this kernel.

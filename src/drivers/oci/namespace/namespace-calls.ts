@@ -48,7 +48,7 @@ unshare('', unshareFlags.fileSystem)
 const home = { mounts: openSync(fileOf.mounts, 'r'), network: openSync(fileOf.network, 'r') }
 export const homeNetwork = home.network
 
-export type MountRequest = {
+type MountRequest = {
   source: string | null
   target: string
   type?: string

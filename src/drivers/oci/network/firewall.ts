@@ -14,7 +14,7 @@ import { type FlowShares, numberOwners, ownerChanges, ownersTrial, readFlowShare
 import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
 import { changes, type FirewallOptions, type Limited, ruleset, timeoutTrial } from './ruleset.ts'
 
-export type FirewallParts = FirewallOptions & {
+type FirewallParts = FirewallOptions & {
   /** Shares of the machine's table of connections; by default they follow from its size. */
   flowShares?: Partial<FlowShares> | undefined
   /** Runs nft with this input and returns its output; tests let it fail. */

@@ -22,7 +22,7 @@ export type FirewallOptions = {
 /** A sandbox by the address of its packets. */
 export type Limited = { address: string; egress: AddressRules }
 
-export type RulesetInput = FirewallOptions & {
+type RulesetInput = FirewallOptions & {
   shares: FlowShares
   /** Numbers of the owners, by link. Undefined: owners have no shares. */
   owners: ReadonlyMap<string, number> | undefined

@@ -6,7 +6,7 @@ import type { SandboxExit } from '../../../core/ports/driver.ts'
 const signalBase = 128
 
 /** Resources that the host's kernel rejected shortly before the end. `processes` is set only if that ends a sandbox. */
-export type KernelShortage = { memory: boolean; processes: boolean }
+type KernelShortage = { memory: boolean; processes: boolean }
 
 /** `status` as `wait` returns it; undefined if unknown. */
 export function explainExit(

@@ -15,13 +15,13 @@ const killLimitMs = 10_000
 const [shortestPauseMs, longestPauseMs] = [1, 10]
 
 /** Selects the processes. */
-export type ProcessSearch = {
+type ProcessSearch = {
   find(): Promise<number[]>
   /** Returns those of the pids that still match. */
   confirm(pids: readonly number[]): number[]
 }
 
-export type KillOptions = { signal?: AbortSignal; limitMs?: number; afterKill?: () => Promise<void> }
+type KillOptions = { signal?: AbortSignal; limitMs?: number; afterKill?: () => Promise<void> }
 
 /** Kills the matching processes until there are none. Rejects with their pids if that takes too long. */
 export async function untilKilled(

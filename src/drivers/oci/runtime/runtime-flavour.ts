@@ -84,7 +84,7 @@ export type ContainerInput = {
 }
 
 /** The parts of the OCI configuration that differ. */
-export type SpecParts = {
+type SpecParts = {
   rlimits: ResourceLimit[]
   mounts: Mount[]
   /** Added to those of /dev/pts. */

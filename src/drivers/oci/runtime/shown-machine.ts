@@ -14,7 +14,7 @@ export const shownProcFiles = ['meminfo', 'cpuinfo', 'stat', 'loadavg', 'swaps']
 /** Each boot has its own. runc does not mount over this name, so a program of ours does. */
 export const bootIDName = 'boot_id'
 
-export type MachineState = {
+type MachineState = {
   cpuCount: number
   memoryBytes: number
   memoryUsedBytes: number

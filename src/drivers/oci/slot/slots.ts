@@ -17,9 +17,9 @@ import { olderLinks } from '../network/older-links.ts'
 import type { Layout } from '../record/layout.ts'
 import type { OwnUsers, SlotUsers } from './own-users.ts'
 
-export type Slot = { number: number; diskMB: number; users: SlotUsers | undefined }
+type Slot = { number: number; diskMB: number; users: SlotUsers | undefined }
 
-export type SlotPoolOptions = {
+type SlotPoolOptions = {
   layout: Layout
   subnet: Subnet
   disks: Disks

@@ -5,7 +5,7 @@ import type { PageServerConnection } from './page-server.ts'
  * Urgent: a thread waits for it. Early: a start needs most of these. Later: all others, in the order in which gVisor reads
  * ahead.
  */
-export type BlockKind = 'urgent' | 'early' | 'later'
+type BlockKind = 'urgent' | 'early' | 'later'
 /** The parts are indexes of the pack. */
 export type QueuedBlock = { block: number; parts: readonly number[]; kind: BlockKind }
 

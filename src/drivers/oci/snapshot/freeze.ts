@@ -14,7 +14,7 @@ import { readJSON } from '../record/versioned-file.ts'
 import { pauseArguments, resumeArguments } from '../runtime/runtime-commands.ts'
 import { readSnapshot, removeSnapshot, untilGpuCheckpointEnds } from './snapshot-folder.ts'
 
-export type FrozenNote = {
+type FrozenNote = {
   /** True if the runtime holds the processes, which a snapshot of memory needs; false if the host's kernel does. */
   byRuntime: boolean
   /** The snapshot that the sandbox was frozen for. */

@@ -13,7 +13,7 @@ import { memoryName, pagesFile } from './snapshot-folder.ts'
 /** The server knows the memory in blocks of this size. */
 export const blockBytes = 2 * 1024 * 1024
 /** The file into which the memory is written, and the socket of its server. */
-export const dataName = 'pages.data'
+const dataName = 'pages.data'
 const socketName = 'pages.sock'
 const numberBytes = 4
 /** Sent when the last reader has closed the file. */

@@ -9,7 +9,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { readJSON } from '../record/versioned-file.ts'
 
-export type SnapshotClaim = { sandboxID: string; runID: string }
+type SnapshotClaim = { sandboxID: string; runID: string }
 
 const claimName = 'claim'
 /** The file of earlier versions. */

@@ -149,7 +149,7 @@ async function killProcesses(options: OciDriverOptions, { data }: DriverHandle):
 }
 
 /** Replaces the file by a folder, because root may read every file. */
-export async function makeUnreadable(path: string): Promise<() => Promise<void>> {
+async function makeUnreadable(path: string): Promise<() => Promise<void>> {
   await rename(path, `${path}.aside`)
   await mkdir(path)
   return async () => {

@@ -11,7 +11,7 @@ const subnets = { container: `10.241.${2 * number}.0/24`, gvisor: `10.241.${2 * 
 export const smallestSubnet = (runtime: 'runc' | 'runsc'): string =>
   subnets[runtime === 'runc' ? 'container' : 'gvisor'].replace('/24', '/28')
 
-export type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
+type OpenOciBench = (changes?: Partial<OciDriverOptions>) => Promise<OciBench>
 export type OciSuite = (runtime: 'runc' | 'runsc', open: OpenOciBench) => void
 
 export function runOciSuites(
