@@ -39,10 +39,11 @@ async function take(page: Page, name: string): Promise<void> {
   writeFileSync(join(folder, `${name}.webp`), Buffer.from(data, 'base64'))
 }
 
-/** The doctor names the data folder, which is a matter of the machine that takes the pictures. */
-const withoutFolder = (page: Page) =>
+/** The doctor names the data folder and authorities, which are a matter of the machine that takes the pictures. */
+const withoutOwnMachine = (page: Page) =>
   page.evaluate(`for (const row of document.querySelectorAll('.problems li')) {
-    if (row.textContent.includes(${JSON.stringify(repoFolder)})) row.remove()
+    const isOfMachine = row.querySelector('.name')?.textContent === 'authorities'
+    if (isOfMachine || row.textContent.includes(${JSON.stringify(repoFolder)})) row.remove()
   }`)
 
 async function takeAll(browser: Browser, warren: Warren, views: readonly View[], dark: boolean, size: Size) {
@@ -128,7 +129,7 @@ try {
     { name: 'network', path: `${sandbox}/network` },
     { name: 'connect', path: `${sandbox}/connect` },
     { name: 'paused', path: `sandboxes/${paused.sandboxId}/terminal` },
-    { name: 'templates', path: 'templates' },
+    { name: 'templates', path: 'templates', phone: true },
     {
       name: 'new-template',
       path: 'templates',
@@ -146,7 +147,19 @@ try {
     { name: 'webhook', path: `webhooks/${webhookID}` },
     { name: 'keys', path: 'keys' },
     { name: 'team', path: 'team' },
-    { name: 'machine', path: 'machine', asAdmin: true, phone: true, prepare: withoutFolder },
+    {
+      name: 'machine',
+      path: 'machine',
+      asAdmin: true,
+      phone: true,
+      prepare: (page) =>
+        page
+          .locator('.problems li')
+          .first()
+          .waitFor()
+          .then(() => withoutOwnMachine(page)),
+    },
+    { name: 'shares', path: 'shares', asAdmin: true, phone: true },
     { name: 'teams', path: 'team', asAdmin: true },
     { name: 'palette', path: 'sandboxes', prepare: (page) => page.keyboard.press('Control+k') },
     { name: 'new-sandbox', path: 'sandboxes?new=1' },
