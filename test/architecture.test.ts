@@ -150,9 +150,9 @@ suite('each house rule can be broken', () => {
     ['a new folder of core', 'src/core/misc/x.ts', '', /on no floor of src\/core/],
     [
       'a higher floor',
-      'src/drivers/oci/disk/x.ts',
-      "import { a } from '../runtime/a.ts'",
-      /disk may import record, process, namespace/,
+      'src/drivers/host/disk/x.ts',
+      "import { a } from '../../oci/runtime/a.ts'",
+      /disk may import host\/record, host\/process, host\/namespace/,
     ],
     [
       'a file above all floors',
@@ -162,11 +162,11 @@ suite('each house rule can be broken', () => {
     ],
     [
       'anything from the lowest floor',
-      'src/drivers/oci/record/x.ts',
+      'src/drivers/host/record/x.ts',
       "import { a } from '../disk/a.ts'",
       /no other folder/,
     ],
-    ['a new floor', 'src/drivers/oci/misc/x.ts', '', /on no floor of src\/drivers\/oci/],
+    ['a new floor', 'src/drivers/oci/misc/x.ts', '', /on no floor of src\/drivers/],
     ['process.env', 'src/agent/x.ts', 'const home = process.env.HOME', /settings are read once/],
     ['Date.now', 'src/core/team/x.ts', 'const at = Date.now()', /a Clock/],
     ['new Date()', 'src/core/team/x.ts', 'const at = new Date()', /a Clock/],
@@ -229,7 +229,7 @@ suite('allowed code passes', () => {
     ],
     [
       'a lower floor, and the own one',
-      'src/drivers/oci/disk/x.ts',
+      'src/drivers/host/disk/x.ts',
       "import './a.ts'\nimport '../record/a.ts'",
     ],
     ['SQL in the store', 'src/store/x.ts', "import { sql } from 'kysely'\nimport { Pool } from 'pg'"],

@@ -14,7 +14,7 @@ test('a file with real sandboxes runs under each isolation that it names, or els
       file('test/e2e/both.test.ts', both),
       file('test/security/one.test.ts', `startWarren('container')`),
       file('src/drivers/oci/oci-driver.test.ts', 'of isolations'),
-      file('src/drivers/oci/slot/slots.test.ts'),
+      file('src/drivers/host/slot/slots.test.ts'),
     ],
   })
   assert.deepEqual(names(whole), [
@@ -24,7 +24,7 @@ test('a file with real sandboxes runs under each isolation that it names, or els
     'src/drivers/oci/oci-driver.test.ts (container)',
     'src/drivers/oci/oci-driver.test.ts (gvisor)',
   ])
-  assert.deepEqual(units.map(names), [['src/drivers/oci/slot/slots.test.ts']])
+  assert.deepEqual(units.map(names), [['src/drivers/host/slot/slots.test.ts']])
 })
 
 test('with one isolation chosen everything runs there', () => {

@@ -1,6 +1,6 @@
 /** The host's view of processes, those of a sandbox first. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { openCgroups } from '../../src/drivers/oci/process/cgroups.ts'
+import { openCgroups } from '../../src/drivers/host/process/cgroups.ts'
 
 /** Everything in the sandbox's cgroup, and the runtime's own processes that name it. */
 export function processesOf(sandboxID: string): number[] {

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { after, before, test } from 'node:test'
-import { createLayout, instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { createLayout, instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { processStart } from '../../src/lib/process-start.ts'
 import {
   anyIsolation,

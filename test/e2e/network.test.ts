@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { ALL_TRAFFIC, type CommandExitError, Sandbox } from 'e2b'
-import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { elsewhere, internet, Outside, port, talkativePort } from '../../src/drivers/oci/suite/outside.ts'
 import { runPython } from '../support/python.ts'
 import { pythonReleases } from '../support/releases.ts'

@@ -36,7 +36,7 @@ export const hostBreaks: Break[] = [
     fault: 'Other users of the machine connect to sandboxes past the port.',
     edits: [
       {
-        file: 'src/drivers/oci/network/ruleset.ts',
+        file: 'src/drivers/host/network/ruleset.ts',
         from: '    ct state new meta skuid != 0 jump refused\n',
         to: '',
       },
@@ -62,12 +62,12 @@ export const hostBreaks: Break[] = [
     fault: 'Other users of the machine change the share of a sandbox.',
     edits: [
       {
-        file: 'src/drivers/oci/process/cgroups.ts',
+        file: 'src/drivers/host/process/cgroups.ts',
         from: "import { existsSync, readFileSync, writeFileSync } from 'node:fs'",
         to: "import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'",
       },
       {
-        file: 'src/drivers/oci/process/cgroups.ts',
+        file: 'src/drivers/host/process/cgroups.ts',
         from: "    writeFileSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), unified ? '100' : '1024')\n",
         to: "    chmodSync(file('cpu', group, unified ? 'cpu.weight' : 'cpu.shares'), 0o666)\n",
       },

@@ -5,9 +5,9 @@ import type { Break } from './break.ts'
 const network = { file: 'src/drivers/oci/suite/network.ts', run: 'src/drivers/oci/oci-network.test.ts' }
 const isolation = { file: 'src/drivers/oci/suite/isolation.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
 const limits = { file: 'src/drivers/oci/suite/limits.ts', run: 'src/drivers/oci/oci-driver.test.ts' }
-const flowShares = 'src/drivers/oci/network/flow-shares.ts'
-const ruleset = 'src/drivers/oci/network/ruleset.ts'
-const slotNetwork = 'src/drivers/oci/namespace/slot-network.ts'
+const flowShares = 'src/drivers/host/network/flow-shares.ts'
+const ruleset = 'src/drivers/host/network/ruleset.ts'
+const slotNetwork = 'src/drivers/host/namespace/slot-network.ts'
 const unboundSender = {
   file: ruleset,
   from: '    ip saddr != ${subnet.cidr} drop\n    fib saddr . iif oif missing drop\n',
@@ -140,7 +140,7 @@ export const sandboxBreaks: Break[] = [
     name: 'connections of ended sandboxes',
     fault: 'The connections of an ended sandbox stay in the table of the machine.',
     edits: [
-      { file: 'src/drivers/oci/slot/slots.ts', from: '  await forgetFlows()\n', to: '  void forgetFlows\n' },
+      { file: 'src/drivers/host/slot/slots.ts', from: '  await forgetFlows()\n', to: '  void forgetFlows\n' },
     ],
     file: 'src/drivers/oci/suite/flows.ts',
     run: network.run,
@@ -295,7 +295,7 @@ export const sandboxBreaks: Break[] = [
     fault: 'A sandbox writes more than its disk has.',
     edits: [
       {
-        file: 'src/drivers/oci/disk/disks.ts',
+        file: 'src/drivers/host/disk/disks.ts',
         from: 'image, `${sizeMB}M`])',
         to: 'image, `${8 * sizeMB}M`])',
       },

@@ -18,12 +18,12 @@ export const wallBreaks: Break[] = [
     fault: 'Users of a container are users of the machine.',
     edits: [
       {
-        file: 'src/drivers/oci/slot/own-users.ts',
+        file: 'src/drivers/host/slot/own-users.ts',
         from: 'const firstRange = 2048',
         to: 'const firstRange = 1',
       },
       {
-        file: 'src/drivers/oci/slot/own-users.ts',
+        file: 'src/drivers/host/slot/own-users.ts',
         from: '(firstRange + ((offset + slot) % ranges))',
         to: '(firstRange + ((offset * 0 + slot * 0) % ranges))',
       },
@@ -154,7 +154,7 @@ export const wallBreaks: Break[] = [
     fault: 'Connections of a sandbox stay when its address goes to the next.',
     edits: [
       {
-        file: 'src/drivers/oci/slot/slots.ts',
+        file: 'src/drivers/host/slot/slots.ts',
         from: '  await forgetFlows()\n',
         to: '  if (number < 0) await forgetFlows()\n',
       },
@@ -250,7 +250,7 @@ export const wallBreaks: Break[] = [
     fault: 'The log of a sandbox does not say that its agent was ended.',
     edits: [
       {
-        file: 'src/drivers/oci/process/explain-exit.ts',
+        file: 'src/drivers/host/process/explain-exit.ts',
         from: '    const detail = `Its ${who} was ended by ${nameOf(signal)}.`\n',
         to: "    const detail = 'It ended.' + (who && nameOf(0).slice(0, 0))\n",
       },

@@ -1,7 +1,7 @@
 /** More of what a Warren's sandboxes leave on the machine than `traces.ts` counts: routes, elements of sets, watches, keys, files. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { addressToNumber, parseRange } from '../../src/lib/ipv4.ts'
 import { countTraces, names, run, type Traces } from './traces.ts'
 import { seat, subnetOf, type Warren } from './warren.ts'

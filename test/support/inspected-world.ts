@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { elsewhere, internet, nameServer, Outside } from '../../src/drivers/oci/suite/outside.ts'
 import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
 

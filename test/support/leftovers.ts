@@ -4,8 +4,8 @@
  */
 import { existsSync, readFileSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseSubnet } from '../../src/drivers/oci/network/addresses.ts'
-import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { parseSubnet } from '../../src/drivers/host/network/addresses.ts'
+import { instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { processStart } from '../../src/lib/process-start.ts'
 import { eventually } from './eventually.ts'
 import { names, run } from './traces.ts'

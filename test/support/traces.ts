@@ -5,7 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { instanceOf } from '../../src/drivers/oci/record/layout.ts'
+import { instanceOf } from '../../src/drivers/host/record/layout.ts'
 import { delay } from '../../src/lib/clock.ts'
 
 export type Traces = {

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test from 'node:test'
-import { findCgroupMounts } from '../../drivers/oci/process/cgroup-mounts.ts'
+import { findCgroupMounts } from '../../drivers/host/process/cgroup-mounts.ts'
 import { loadConfig } from '../config/config.ts'
 import { startSomething } from '../isolation/start-something.ts'
 import { ok } from '../setup/finding.ts'

@@ -1,6 +1,6 @@
 /** Checks whether sandboxes can use the GPUs of this machine. */
-import { findGpus } from '../../drivers/oci/device/find-gpus.ts'
-import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
+import { findGpus } from '../../drivers/host/device/find-gpus.ts'
+import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/host/device/gpus.ts'
 import type { Config } from '../config/config.ts'
 import { gpuDriversOf } from '../isolation/gpu-drivers.ts'
 import { runtimeFolders } from '../isolation/isolation-runtime.ts'

@@ -2,7 +2,7 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { openCgroups } from '../../drivers/oci/process/cgroups.ts'
+import { openCgroups } from '../../drivers/host/process/cgroups.ts'
 import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { findSystemProgram } from '../setup/programs.ts'

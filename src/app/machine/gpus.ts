@@ -1,8 +1,8 @@
 /** Chooses the GPUs for sandboxes: those of this machine that the operator allows. */
 import { join } from 'node:path'
+import { findGpus, type GpuSources } from '../../drivers/host/device/find-gpus.ts'
+import { type Gpu, isUsable, type MachineGpus, type NoGpus } from '../../drivers/host/device/gpus.ts'
 import type { GpuOptions } from '../../drivers/oci/context/driver-options.ts'
-import { findGpus, type GpuSources } from '../../drivers/oci/device/find-gpus.ts'
-import { type Gpu, isUsable, type MachineGpus, type NoGpus } from '../../drivers/oci/device/gpus.ts'
 import type { Config } from '../config/config.ts'
 import { StartRefusal } from '../process/start-refusal.ts'
 import { projectFolder } from '../project/project-folder.ts'

@@ -2,7 +2,7 @@
 import pino from 'pino'
 import type { Dashboard } from '../../api/routes/dashboard/dashboard.ts'
 import { banner, serviceLine } from '../../cli/env.ts'
-import { instanceOf } from '../../drivers/oci/record/layout.ts'
+import { instanceOf } from '../../drivers/host/record/layout.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { delay, systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'

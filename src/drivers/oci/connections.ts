@@ -1,7 +1,7 @@
 /** Shares of connections by owner, and how many connections each sandbox has open. */
 import type { ConnectionUse, OwnersOf } from '../../core/ports/connection-shares.ts'
+import { countFlows } from '../host/network/flow-use.ts'
 import type { OciContext } from './context/context.ts'
-import { countFlows } from './network/flow-use.ts'
 
 export async function shareConnections(
   { exits, firewall, layout }: OciContext,

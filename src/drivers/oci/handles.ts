@@ -2,7 +2,7 @@
 import type { DriverHandle, FreedAddress } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Listeners } from '../../lib/listeners.ts'
-import { assertSandboxID, type SandboxRecord } from './record/records.ts'
+import { assertSandboxID, type SandboxRecord } from '../host/record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import type { RuntimeFlavour } from './runtime/runtime-flavour.ts'
 

@@ -2,9 +2,9 @@
 import type { DriverHandle } from '../../core/ports/driver.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
+import type { SandboxRecord } from '../host/record/records.ts'
 import type { OciContext } from './context/context.ts'
 import { readHandle } from './handles.ts'
-import type { SandboxRecord } from './record/records.ts'
 import { startedPid } from './runtime/runtime-files.ts'
 
 export class LiveSandboxes {

@@ -6,10 +6,10 @@ import type { SandboxStats } from '../../core/ports/driver.ts'
 import type { DiskUse, MemoryUse } from '../../core/ports/resource-use.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { isMissing } from '../../lib/if-present.ts'
+import { diskName } from '../host/disk/root-layers.ts'
+import type { CgroupUse } from '../host/process/cgroups.ts'
+import type { SandboxRecord } from '../host/record/records.ts'
 import type { OciContext } from './context/context.ts'
-import { diskName } from './disk/root-layers.ts'
-import type { CgroupUse } from './process/cgroups.ts'
-import type { SandboxRecord } from './record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'
 
 export async function measure(context: OciContext, record: SandboxRecord): Promise<SandboxStats> {

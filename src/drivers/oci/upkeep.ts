@@ -1,8 +1,8 @@
 /** The driver's periodic work while it is open. */
 import { existsSync } from 'node:fs'
 import { systemClock } from '../../lib/clock.ts'
+import type { SandboxRecord } from '../host/record/records.ts'
 import type { OciContext } from './context/context.ts'
-import type { SandboxRecord } from './record/records.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { writeProcFiles } from './runtime/shown-machine.ts'
 import { readUse } from './stats.ts'

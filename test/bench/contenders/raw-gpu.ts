@@ -9,7 +9,7 @@ import {
   checkpointProgram,
   driverLinks,
   findLibraryFolder,
-} from '../../../src/drivers/oci/device/driver-files.ts'
+} from '../../../src/drivers/host/device/driver-files.ts'
 import { delay } from '../../../src/lib/clock.ts'
 import { ifPresentNow } from '../../../src/lib/if-present.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'

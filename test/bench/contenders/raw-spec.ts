@@ -1,5 +1,5 @@
 /** The least OCI configuration that runs a program on a root filesystem in a prepared network. */
-import { gpuMount } from '../../../src/drivers/oci/device/driver-files.ts'
+import { gpuMount } from '../../../src/drivers/host/device/driver-files.ts'
 
 export type ContainerProcess = {
   args: string[]

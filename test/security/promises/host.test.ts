@@ -5,7 +5,7 @@ import { chmodSync, lstatSync, readdirSync, readFileSync, readlinkSync, statSync
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { Sandbox, Volume } from 'e2b'
-import { instanceOf } from '../../../src/drivers/oci/record/layout.ts'
+import { instanceOf } from '../../../src/drivers/host/record/layout.ts'
 import { asOrdinaryUser } from '../../support/ordinary-user.ts'
 import { names, run } from '../../support/traces.ts'
 import { isolations, startWarren, type Warren } from '../../support/warren.ts'

@@ -1,5 +1,5 @@
-import type { MachineGpus } from '../device/gpus.ts'
-import type { FlowShares } from '../network/flow-shares.ts'
+import type { MachineGpus } from '../../host/device/gpus.ts'
+import type { FlowShares } from '../../host/network/flow-shares.ts'
 import type { PlatformTrial } from '../runtime/platforms.ts'
 import type { OciIsolation } from '../runtime/runtime-flavour.ts'
 

@@ -1,7 +1,7 @@
 /** The memory limit of a sandbox, its runtime included. */
 
 import { delay } from '../../../lib/clock.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import type { OciContext } from './context.ts'
 

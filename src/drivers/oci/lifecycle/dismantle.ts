@@ -2,11 +2,11 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { allDone } from '../../../lib/all-done.ts'
+import { copyMark } from '../../host/disk/disk-files.ts'
+import { diskName, isApart } from '../../host/disk/root-layers.ts'
+import { killMarked } from '../../host/process/processes.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import { type OciContext, releaseShares } from '../context/context.ts'
-import { copyMark } from '../disk/disk-files.ts'
-import { diskName, isApart } from '../disk/root-layers.ts'
-import { killMarked } from '../process/processes.ts'
-import type { SandboxRecord } from '../record/records.ts'
 import { isRestoring, startedPid, startMark } from '../runtime/runtime-files.ts'
 
 /** An abort ends the wait for processes to die; the sandbox can then be dismantled again. */

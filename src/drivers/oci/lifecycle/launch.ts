@@ -7,8 +7,6 @@ import { allDone } from '../../../lib/all-done.ts'
 import { AppError, shownText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { type DriverGpus, type OciContext, releaseShares } from '../context/context.ts'
-import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
 import {
   diskName,
   layerName,
@@ -16,10 +14,12 @@ import {
   overlayOptions,
   rootFolders,
   rootsName,
-} from '../disk/root-layers.ts'
-import { checkMountPoints, mountShared, sharedFolders } from '../disk/shared-disks.ts'
-import { offerEmptyNetwork } from '../network/empty-network.ts'
-import { type HeldGpus, recordVersion, type SandboxRecord } from '../record/records.ts'
+} from '../../host/disk/root-layers.ts'
+import { checkMountPoints, mountShared, sharedFolders } from '../../host/disk/shared-disks.ts'
+import { offerEmptyNetwork } from '../../host/network/empty-network.ts'
+import { type HeldGpus, recordVersion, type SandboxRecord } from '../../host/record/records.ts'
+import { type DriverGpus, type OciContext, releaseShares } from '../context/context.ts'
+import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
 import { restoresHostname } from '../runtime/builds.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { renameArguments } from '../runtime/runtime-commands.ts'

@@ -3,10 +3,10 @@
  */
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { awaitChild, killChild } from '../../../lib/await-child.ts'
+import { explainRestore } from '../../host/disk/shared-disks.ts'
+import type { ResourceLimit } from '../../host/namespace/start-runtime.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import type { OciContext } from '../context/context.ts'
-import { explainRestore } from '../disk/shared-disks.ts'
-import type { ResourceLimit } from '../namespace/start-runtime.ts'
-import type { SandboxRecord } from '../record/records.ts'
 import { processCountLimit, processLimits } from '../runtime/container-spec.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import { startArguments } from '../runtime/runtime-commands.ts'

@@ -2,9 +2,9 @@
  * Folders outside of a sandbox's root that it has mounted. They lie where only root of this machine may go, so each is
  * mounted once more in the namespace of the sandbox's slot, where the users of the sandbox may pass.
  */
-import type { ShownFolder } from '../namespace/mount-disks.ts'
-import type { Layout } from '../record/layout.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import type { ShownFolder } from '../../host/namespace/mount-disks.ts'
+import type { Layout } from '../../host/record/layout.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 
 export function shownFolders(layout: Layout, record: SandboxRecord): ShownFolder[] {

@@ -1,8 +1,8 @@
 /** Makes the GPUs of this machine ready for sandboxes, and learns which of them sandboxes have already. */
 import { mkdir } from 'node:fs/promises'
+import { prepareDriverFiles } from '../../host/device/driver-files.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import type { OciContext } from '../context/context.ts'
-import { prepareDriverFiles } from '../device/driver-files.ts'
-import type { SandboxRecord } from '../record/records.ts'
 
 export async function openGpus(
   { gpus, layout }: OciContext,

@@ -11,11 +11,11 @@ import { closedToAll, openRules } from '../../../core/ports/egress.ts'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import { prepareRoot } from '../../host/disk/prepare-root.ts'
+import { platformChoiceFile } from '../../host/record/layout.ts'
 import type { OciContext } from '../context/context.ts'
-import { prepareRoot } from '../disk/prepare-root.ts'
 import { dismantle } from '../lifecycle/dismantle.ts'
 import { startSandbox } from '../lifecycle/launch.ts'
-import { platformChoiceFile } from '../record/layout.ts'
 import {
   candidatePlatforms,
   hasKvm,

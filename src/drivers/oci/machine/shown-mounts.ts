@@ -7,7 +7,7 @@ import { chmod, mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import type { Layout } from '../record/layout.ts'
+import type { Layout } from '../../host/record/layout.ts'
 
 /**
  * The files that are mounted over those of /proc and /sys: on a memory file system, so that a reboot drops

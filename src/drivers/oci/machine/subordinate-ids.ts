@@ -1,5 +1,5 @@
 /** Which users of this machine may act as users of sandboxes, because /etc/subuid gives them the same ids. */
-import { mappedIDs } from '../namespace/mapped-ids.ts'
+import { mappedIDs } from '../../host/namespace/mapped-ids.ts'
 
 /** Names of these users. A line is `name:first:count`. */
 export function usersWithIDs(subuid: string, firstID: number): string[] {

@@ -1,6 +1,6 @@
 /** The runtime flavours by their names in records and options. */
 
-import type { RuntimeName } from '../record/records.ts'
+import type { RuntimeName } from '../../host/record/records.ts'
 import { gvisor } from './gvisor.ts'
 import { runc } from './runc.ts'
 import type { OciIsolation, RuntimeFlavour } from './runtime-flavour.ts'

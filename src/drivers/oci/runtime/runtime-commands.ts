@@ -1,8 +1,8 @@
 /** The command lines of the runtimes. */
 import { join } from 'node:path'
-import { checkpointProgram } from '../device/driver-files.ts'
-import type { Layout } from '../record/layout.ts'
-import type { SandboxRecord } from '../record/records.ts'
+import { checkpointProgram } from '../../host/device/driver-files.ts'
+import type { Layout } from '../../host/record/layout.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import { flavourOf } from './flavours.ts'
 import { logFileName, pidFileName, startMark } from './runtime-files.ts'
 

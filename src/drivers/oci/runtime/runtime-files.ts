@@ -7,7 +7,7 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { delay } from '../../../lib/clock.ts'
 import { ifPresentNow } from '../../../lib/if-present.ts'
-import { type ArgumentMark, findMarked } from '../process/processes.ts'
+import { type ArgumentMark, findMarked } from '../../host/process/processes.ts'
 
 export const pidFileName = 'pid'
 export const logFileName = 'runtime.log'

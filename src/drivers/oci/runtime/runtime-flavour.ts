@@ -4,12 +4,12 @@
  */
 
 import type { AgentProgram } from '../../../core/ports/agent-program.ts'
-import type { DeviceNode } from '../device/gpus.ts'
-import type { MountMove } from '../namespace/move-mounts.ts'
-import type { ResourceLimit } from '../namespace/start-runtime.ts'
-import type { CgroupUse } from '../process/cgroups.ts'
-import type { Layout } from '../record/layout.ts'
-import type { RuntimeName, SandboxRecord } from '../record/records.ts'
+import type { DeviceNode } from '../../host/device/gpus.ts'
+import type { MountMove } from '../../host/namespace/move-mounts.ts'
+import type { ResourceLimit } from '../../host/namespace/start-runtime.ts'
+import type { CgroupUse } from '../../host/process/cgroups.ts'
+import type { Layout } from '../../host/record/layout.ts'
+import type { RuntimeName, SandboxRecord } from '../../host/record/records.ts'
 
 /** The two kinds of isolation, as operators and users know them. */
 export type OciIsolation = 'gvisor' | 'container'

@@ -6,10 +6,10 @@ import { readFile } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import { AppError, errorText } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import { readGpuUses, sumUses } from '../../host/device/gpu-use.ts'
+import type { SandboxRecord } from '../../host/record/records.ts'
 import type { OciContext } from '../context/context.ts'
 import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
-import { readGpuUses, sumUses } from '../device/gpu-use.ts'
-import type { SandboxRecord } from '../record/records.ts'
 import { awaitRestoreArguments } from '../runtime/runtime-commands.ts'
 
 /** Even the largest GPU memory of one machine moves to the host in two minutes, and to a disk in ten. */

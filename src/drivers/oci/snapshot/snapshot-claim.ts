@@ -7,7 +7,7 @@ import { readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
-import { readJSON } from '../record/versioned-file.ts'
+import { readJSON } from '../../host/record/versioned-file.ts'
 
 type SnapshotClaim = { sandboxID: string; runID: string }
 

@@ -9,8 +9,8 @@ import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { type AddressRules, openRules } from '../../../core/ports/egress.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
+import { createLayout } from '../../host/record/layout.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'
-import { createLayout } from '../record/layout.ts'
 import type { OciBench } from './bench.ts'
 import {
   closed,

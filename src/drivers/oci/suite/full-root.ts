@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
-import { parseSubnet } from '../network/addresses.ts'
+import { parseSubnet } from '../../host/network/addresses.ts'
 import { flavourOf } from '../runtime/flavours.ts'
 import type { OciBench } from './bench.ts'
 import { closed, internet, Outside, port } from './outside.ts'

@@ -7,9 +7,9 @@ import { after, before, describe, it } from 'node:test'
 import type { DriverHandle } from '../../../core/ports/driver.ts'
 import { delay } from '../../../lib/clock.ts'
 import { collectExits } from '../../failure-suite.ts'
-import { findCgroupMounts } from '../process/cgroup-mounts.ts'
-import { openCgroups } from '../process/cgroups.ts'
-import { createLayout } from '../record/layout.ts'
+import { findCgroupMounts } from '../../host/process/cgroup-mounts.ts'
+import { openCgroups } from '../../host/process/cgroups.ts'
+import { createLayout } from '../../host/record/layout.ts'
 import { type OciBench, testPidsLimit } from './bench.ts'
 
 export function limitsSuite(runtime: 'runc' | 'runsc', open: () => Promise<OciBench>): void {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { isAppError } from '../../../lib/app-error.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { describeSnapshot } from '../snapshot/snapshot-folder.ts'
+import { describeSnapshot } from '../../oci/snapshot/snapshot-folder.ts'
 import { createLayout, instanceOf } from './layout.ts'
 import { Records } from './records.ts'
 
