@@ -62,6 +62,11 @@ export const hostBreaks: Break[] = [
     fault: 'Other users of the machine change the share of a sandbox.',
     edits: [
       {
+        file: 'src/drivers/oci/oci-driver.ts',
+        from: '    this.#remains.noteStart()\n    return handleOf(record)\n',
+        to: '    await this.#context.cgroups.restoreShares(this.#context.layout.cgroup(record.sandboxID))\n    return handleOf(record)\n',
+      },
+      {
         file: 'src/drivers/host/process/cgroups.ts',
         from: "import { existsSync, readFileSync, writeFileSync } from 'node:fs'",
         to: "import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'",
