@@ -106,7 +106,7 @@ export const deeds: Record<string, Deed> = {
     await many(ids.length, (at) => api(`/sandboxes/${ids[at]}`, { method: 'DELETE' }))
   },
   creates: async (team) => {
-    const made = await many(10, () => create(team))
+    const made = await many(8, () => create(team))
     await Promise.all(made.map((one) => (one.status === 'fulfilled' ? one.value.kill() : undefined)))
   },
   build: async ({ client }, random) => {

@@ -3,6 +3,9 @@ import type { ConnectionUse, OwnersOf } from '../../core/ports/connection-shares
 import { countFlows } from '../host/network/flow-use.ts'
 import type { OciContext } from './context/context.ts'
 
+/** Those of machines that cannot count by owner, which is logged once. */
+const saidSo = new WeakSet<object>()
+
 export async function shareConnections(
   { exits, firewall, layout }: OciContext,
   ownersOf: OwnersOf,
@@ -15,8 +18,8 @@ export async function shareConnections(
     const owner = owners.get(sandboxID)
     if (owner !== undefined) ownerOf.set(layout.link(slot), owner)
   }
-  const couldCount = firewall.countsOwners
-  if ((await firewall.shareFlows(ownerOf)) || couldCount === false) return
+  if ((await firewall.shareFlows(ownerOf)) || saidSo.has(firewall)) return
+  saidSo.add(firewall)
   log(
     'The kernel or nft of this machine cannot count connections by team: only each sandbox has a share of them',
   )

@@ -10,7 +10,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { hostNetworks } from '../../../lib/host-networks.ts'
 import { KeyedLock } from '../../../lib/keyed-lock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
-import { type FlowShares, numberOwners, ownerChanges, ownersTrial, readFlowShares } from './flow-shares.ts'
+import { type FlowShares, numberOwners, ownerChanges, partsTrial, readFlowShares } from './flow-shares.ts'
 import { holdsExactly, type ListedTable, readListedTable } from './listed-table.ts'
 import { changes, type FirewallOptions, type Limited, ruleset, timeoutTrial } from './ruleset.ts'
 
@@ -44,7 +44,8 @@ export class Firewall {
   /** The numbers of owners by their name, and by link as the kernel has them. Undefined: nobody has told owners yet. */
   #numbers = new Map<string, number>()
   #owners: ReadonlyMap<string, number> | undefined
-  #canCountOwners: boolean | undefined
+  /** Undefined: not known yet. */
+  #hasParts: boolean | undefined
 
   /** `present` returns the existing sandboxes from their records. */
   constructor(options: FirewallParts, present: () => Promise<Limited[]>) {
@@ -64,8 +65,10 @@ export class Firewall {
     const input = { ...this.#options, limited, hostNetworks: networks, gatePorts: this.#gatePorts }
     const shares = await this.readShares()
     this.#hasTimeouts ||= await this.#accepts(timeoutTrial(this.#options.layout.table))
-    const owners = this.#canCountOwners ? this.#owners : undefined
-    await this.#nft(ruleset({ ...input, shares, owners, hasTimeouts: this.#hasTimeouts }))
+    const hasParts = this.#hasParts || (await this.#accepts(partsTrial(this.#options.layout.table)))
+    this.#hasParts = hasParts
+    const owners = this.#owners
+    await this.#nft(ruleset({ ...input, shares, hasParts, owners, hasTimeouts: this.#hasTimeouts }))
     this.#applied = new Map(limited.map(({ address, egress }) => [address, egress]))
     this.#isStale = false
     const listed = await this.#list().catch(() => undefined)
@@ -74,11 +77,6 @@ export class Firewall {
 
   readShares(): Promise<FlowShares> {
     return readFlowShares(this.#options.flowShares)
-  }
-
-  /** Whether this machine can count connections by owner. Undefined: not known yet. */
-  get countsOwners(): boolean | undefined {
-    return this.#canCountOwners
   }
 
   /** Whether the kernel would take this table. Changes nothing. */
@@ -95,8 +93,8 @@ export class Firewall {
    */
   async shareFlows(ownerOf: ReadonlyMap<string, string>): Promise<boolean> {
     return this.#lock.run('table', async () => {
-      this.#canCountOwners ??= await this.#accepts(ownersTrial(this.#options.layout.table))
-      if (!this.#canCountOwners) return false
+      if (this.#hasParts === undefined) await this.#load()
+      if (!this.#hasParts) return false
       const before = this.#owners
       this.#numbers = numberOwners(ownerOf, this.#numbers)
       const after = new Map([...ownerOf].map(([link, owner]) => [link, this.#numbers.get(owner)!]))

@@ -38,6 +38,9 @@ export async function readFlowShares(given: Partial<FlowShares> = {}): Promise<F
 
 type Input = {
   shares: FlowShares
+  /** This machine can count in parts. If not, each sandbox has a share, counted as a whole, and nobody else. */
+  hasParts: boolean
+  /** Numbers of the owners, by link. Undefined: owners have no shares. */
   owners: ReadonlyMap<string, number> | undefined
   subnet: { capacity: number }
 }
@@ -45,7 +48,8 @@ type Input = {
 /** Sets that the kernel fills. It removes what has no connection any more. */
 export const countedSets = ['flows', 'newcomers', 'owner_flows', 'all_flows'] as const
 
-export function flowSets({ shares, owners, subnet }: Input): string {
+export function flowSets({ shares, hasParts, owners, subnet }: Input): string {
+  if (!hasParts) return `set flows { type ifname; flags dynamic; size ${subnet.capacity}; }`
   const size = 2 * shares.all
   const byOwner = `set newcomers { type ifname; flags dynamic; size ${subnet.capacity}; }
   map owners { type ifname : classid; ${ownerElements(owners ?? new Map())} }
@@ -58,7 +62,8 @@ export function flowSets({ shares, owners, subnet }: Input): string {
  * For the first packet of a connection. The kernel forgets a packet's priority when it enters from a link and chooses another one
  * when it forwards the packet; in between, the priority holds the number of the owner.
  */
-export function countingRules({ shares, owners }: Omit<Input, 'subnet'>): string {
+export function countingRules({ shares, hasParts, owners }: Omit<Input, 'subnet'>): string {
+  if (!hasParts) return `add @flows { iifname ct count over ${shares.perSandbox} } drop`
   const own = `add @flows { iifname . ${inParts(shares.perSandbox)} } drop`
   if (!owners) return own
   return `${own}
@@ -74,16 +79,16 @@ function inParts(share: number): string {
   return `ct id & ${count - 1} ct count over ${Math.floor(share / count)}`
 }
 
-/** A table that a kernel or an nft rejects if it cannot count by owner. */
-export const ownersTrial = (table: string): string => {
-  const input = { shares: { perSandbox: 1, perOwner: 256, all: 1024 }, subnet: { capacity: 1 } }
-  const owners = new Map([['lo', 1]])
+/** A table that a kernel or an nft rejects if it cannot count in parts, and by owner. */
+export const partsTrial = (table: string): string => {
+  const shares = { perSandbox: 1, perOwner: 256, all: 1024 }
+  const input = { shares, hasParts: true, owners: new Map([['lo', 1]]), subnet: { capacity: 1 } }
   return `table inet ${table}_trial {
-  ${flowSets({ ...input, owners })}
+  ${flowSets(input)}
   chain opening {
     type filter hook prerouting priority mangle; policy accept;
     ct status & confirmed != 0 accept
-    ${countingRules({ ...input, owners })}
+    ${countingRules(input)}
   }
 }
 `

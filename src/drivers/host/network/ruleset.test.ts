@@ -19,6 +19,7 @@ const all = (limited: { address: string; egress: AddressRules }[]) =>
     dnsServers: ['172.31.0.1'],
     openedRanges: ['10.0.0.0/8'],
     hostNetworks: ['127.0.0.1/8', '192.0.2.9/24'],
+    hasParts: true,
     shares: { perSandbox: 4096, perOwner: 65_536, all: 196_608 },
     owners: new Map([['wabcdef7', 3]]),
     gatePorts: { proxy: 1, dns: 2 },

@@ -24,7 +24,8 @@ export type Limited = { address: string; egress: AddressRules }
 
 type RulesetInput = FirewallOptions & {
   shares: FlowShares
-  /** Numbers of the owners, by link. Undefined: owners have no shares. */
+  /** As in flow-shares.ts. */
+  hasParts: boolean
   owners: ReadonlyMap<string, number> | undefined
   /** The kernel can be told how long it remembers connections. */
   hasTimeouts: boolean
