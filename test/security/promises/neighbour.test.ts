@@ -80,6 +80,8 @@ for (const isolation of isolations) {
       await eventually(async () => void (await sandbox.files.read('/tmp/ticks')))
     })
     after(async () => {
+      for (const team of warren && client ? [warren.client, client] : [])
+        for (const { sandboxId } of await Sandbox.list(team).nextItems()) await Sandbox.kill(sandboxId, team)
       await outside?.close()
       await warren?.stop()
     })
