@@ -118,6 +118,9 @@ export class SimulatedMemory {
       used.set(team, (used.get(team) ?? 0) + (this.#world.memoryUses.get(sandboxID) ?? 0))
     }
     const fair = ((scarceMB - minFreeMemoryMB) * mebibyte) / used.size
-    for (const [team, bytes] of used) if (bytes > fair) this.#aboveAtMs.set(team, this.#time.elapsedMs)
+    // A team that is alone has to give back for its own sake.
+    const isAlone = used.size === 1
+    for (const [team, bytes] of used)
+      if (isAlone || bytes > fair) this.#aboveAtMs.set(team, this.#time.elapsedMs)
   }
 }

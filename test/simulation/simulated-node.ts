@@ -205,6 +205,7 @@ export class SimulatedNode {
     const begin = () =>
       start().catch((error: Error) => {
         this.#note(() => `${this.name} could not start: ${error.message}`)
+        if (!hasJoined) this.sign = undefined
         // The guards have begun.
         guards = []
         clock.after(bootRetryMs, () => void begin())
