@@ -82,10 +82,10 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, take }
 }
 
-const partsOf = ({ service, logged }: Fixture) => {
+const partsOf = ({ upkeep, logged }: Fixture) => {
   const at = (level: 'debug' | 'info' | 'warn' | 'error') => (values: object, message: string) =>
     void logged.push({ level, values, message })
-  return { service, log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') } }
+  return { upkeep, log: { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') } }
 }
 
 export async function startRunning({ service, team, driver }: Fixture, timeoutMs = 600_000): Promise<string> {

@@ -16,7 +16,7 @@ import type { DomainPorts } from '../domain/domain-ports.ts'
 
 type ClusterDomainParts = {
   ports: Pick<DomainPorts, 'stores' | 'driver' | 'routes' | 'clock' | 'log'>
-  domain: Pick<Domain, 'objectStorage' | 'service' | 'snapshots'>
+  domain: Pick<Domain, 'objectStorage' | 'upkeep' | 'snapshots'>
   membership: Membership
   /** Offers a sandbox to a peer. */
   handOver: HandOver
@@ -37,7 +37,7 @@ export type ClusterDomain = {
 export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const { ports, domain, membership, handOver, askWhyUnfit } = parts
   const { stores, driver, clock, log } = ports
-  const { objectStorage, service, snapshots } = domain
+  const { objectStorage, upkeep, snapshots } = domain
   const drainer =
     objectStorage &&
     new Drainer({
@@ -46,7 +46,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
       membership,
       rows: stores.storedBytes,
       uploader: objectStorage.uploader,
-      service,
+      upkeep,
       clock,
       log,
       mover: objectStorage.mover,
@@ -78,7 +78,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
           teams: stores.teams,
           rows: stores.storedBytes,
           mover: objectStorage.mover,
-          service,
+          upkeep,
           clock,
           log,
         },

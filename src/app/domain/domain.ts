@@ -26,9 +26,11 @@ import { retryingSandboxStore } from '../../core/sandbox/row/retrying-store.ts'
 import type { EndReason } from '../../core/sandbox/row/sandbox.ts'
 import { SandboxTurns } from '../../core/sandbox/row/sandbox-turns.ts'
 import { SandboxTokens } from '../../core/sandbox/row/tokens.ts'
+import { joinVerbs } from '../../core/sandbox/sandbox-verbs.ts'
 import { SandboxService } from '../../core/sandbox/service.ts'
 import { Quarantine } from '../../core/sandbox/snapshots/quarantine.ts'
 import { SnapshotStore } from '../../core/sandbox/snapshots/snapshot-store.ts'
+import { SandboxUpkeep } from '../../core/sandbox/upkeep.ts'
 import { WarmPool } from '../../core/sandbox/warm-pool/warm-pool.ts'
 import { AccessTokens } from '../../core/team/access-tokens.ts'
 import { TeamService } from '../../core/team/service.ts'
@@ -181,7 +183,7 @@ function joinSandboxes(
     emptyPool()
     return true
   }
-  const end = (sandboxID: string, reason: EndReason) => service.endRunning(sandboxID, reason)
+  const end = (sandboxID: string, reason: EndReason) => upkeep.endRunning(sandboxID, reason)
   const { sandboxTeams, teamDisk } = joinAttribution(ports, warm, buildSandboxes)
   const { diskGuard, memoryGuard, connectionShares, machineShares } = joinGuards(ports, settings, {
     held,
@@ -190,37 +192,37 @@ function joinSandboxes(
     teamDisk,
     end,
     endUnowned,
-    pause: (sandboxID) => service.pauseForMemory(sandboxID),
+    pause: (sandboxID) => upkeep.pauseForMemory(sandboxID),
     onShortDisk,
     onShortMemory: emptyPool,
   })
-  const service = tracedSandboxes(
-    new SandboxService({
-      sandboxes,
-      owners: ports.stores.owners,
-      templates,
-      catalog,
-      driver,
-      admission,
-      launcher,
-      egress,
-      volumes,
-      warm,
-      snapshots,
-      quarantine,
-      turns,
-      diskGuard,
-      held,
-      fetcher,
-      onSnapshotTaken: () => objectStorage?.uploader.nudge(),
-      clock,
-      appendLog,
-      log,
-    }),
-    tracer,
-  )
+  const verbParts = {
+    sandboxes,
+    owners: ports.stores.owners,
+    templates,
+    catalog,
+    driver,
+    admission,
+    launcher,
+    egress,
+    volumes,
+    warm,
+    snapshots,
+    quarantine,
+    turns,
+    diskGuard,
+    held,
+    fetcher,
+    onSnapshotTaken: () => objectStorage?.uploader.nudge(),
+    clock,
+    appendLog,
+    log,
+  }
+  const verbs = joinVerbs(verbParts)
+  const service = tracedSandboxes(new SandboxService(verbParts, verbs), tracer)
+  const upkeep = new SandboxUpkeep(verbParts, verbs)
   const reconciler = new Reconciler({
-    service,
+    upkeep,
     sandboxes,
     driver,
     templates,
@@ -249,6 +251,7 @@ function joinSandboxes(
     launcher,
     buildSandboxes,
     service,
+    upkeep,
     reconciler,
     findResumable,
     findDemand,

@@ -34,7 +34,7 @@ type Left = {
 
 /** Finishes or undoes the unfinished operations of an earlier process, before the first request is served. */
 export async function repair(domain: Domain, { endedForSpace, guards, base }: Left): Promise<void> {
-  for (const sandboxID of endedForSpace) await domain.service.endRunning(sandboxID, 'disk_full')
+  for (const sandboxID of endedForSpace) await domain.upkeep.endRunning(sandboxID, 'disk_full')
   // The guards look before the reconciler runs, which would otherwise thaw sandboxes that must stay frozen.
   for (const guard of guards) {
     await guard.look()

@@ -12,12 +12,12 @@ import { failMoves } from '../../../test/support/store-faults.ts'
 import { AppError } from '../../lib/app-error.ts'
 
 /** Running for an hour, then paused by a drain of its node, whose process ended right after that. */
-async function departed({ service, team, stores, driver, routes }: Fixture) {
+async function departed({ service, upkeep, team, stores, driver, routes }: Fixture) {
   const sandboxID = await startRunning({ service, team, driver } as Fixture, 3_600_000)
   const removed: boolean[] = []
   const stop = routes.onRemove((_route, departs) => void removed.push(departs))
   const { endAt } = await service.get(team, sandboxID)
-  const paused = await service.pauseAsSeen((await stores.sandboxes.find(sandboxID))!, { departs: true })
+  const paused = await upkeep.pauseAsSeen((await stores.sandboxes.find(sandboxID))!, { departs: true })
   stop()
   // Clients whose requests are cut learn that the sandbox lives.
   assert.deepEqual([paused?.state, paused?.runUntil, removed], ['paused', endAt, [true]])
@@ -34,7 +34,7 @@ test('the snapshot of a move is taken after the requests under way have finished
       return finished.promise
     })
   })
-  const pause = one.service.pauseAsSeen(row, { departs: true })
+  const pause = one.upkeep.pauseAsSeen(row, { departs: true })
   await removed
   for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate)
   assert.equal(await one.driver.recover(row.handle!), 'running')

@@ -5,7 +5,7 @@
 import type { Clock } from '../../lib/clock.ts'
 import type { PausedSandbox } from '../object-storage/stored-bytes-store.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
-import type { SandboxService } from '../sandbox/service.ts'
+import type { SandboxUpkeep } from '../sandbox/upkeep.ts'
 import type { TeamStore } from '../team/team-store.ts'
 
 /**
@@ -16,13 +16,13 @@ const leastMs = 1000
 export type DepartureParts = {
   sandboxes: Pick<SandboxStore, 'find'>
   teams: Pick<TeamStore, 'findTeam'>
-  service: Pick<SandboxService, 'resumeAsSeen'>
+  upkeep: Pick<SandboxUpkeep, 'resumeAsSeen'>
   clock: Clock
 }
 
 /** False if the sandbox is no longer paused on this node in this run, or is not to run again. */
 export async function resumeDeparted(
-  { sandboxes, teams, service, clock }: DepartureParts,
+  { sandboxes, teams, upkeep, clock }: DepartureParts,
   { sandboxID, runID }: Pick<PausedSandbox, 'sandboxID' | 'runID'>,
 ): Promise<boolean> {
   const row = await sandboxes.find(sandboxID)
@@ -30,5 +30,5 @@ export async function resumeDeparted(
   const team = await teams.findTeam(row.teamID)
   if (!team) return false
   const timeoutMs = Math.max(leastMs, row.runUntil - clock.now())
-  return (await service.resumeAsSeen(row, team, timeoutMs)) !== undefined
+  return (await upkeep.resumeAsSeen(row, team, timeoutMs)) !== undefined
 }

@@ -16,7 +16,7 @@ import type { Uploader } from '../object-storage/uploader.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
-import type { SandboxService } from '../sandbox/service.ts'
+import type { SandboxUpkeep } from '../sandbox/upkeep.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { AskWhyUnfit, HandOver } from './hand-over.ts'
 import type { Membership } from './membership.ts'
@@ -42,7 +42,7 @@ export type DrainerParts = DepartureParts & {
   rows: Pick<StoredBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
   uploader: Pick<Uploader, 'storeSandbox'>
   mover: Pick<SandboxMover, 'take'>
-  service: Pick<SandboxService, 'pauseAsSeen' | 'resumeAsSeen'>
+  upkeep: Pick<SandboxUpkeep, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
   askWhyUnfit: AskWhyUnfit
   /** What the memory of a running sandbox needs of a machine. */
@@ -183,11 +183,11 @@ export class Drainer {
    * applies.
    */
   async #pause(seen: Sandbox): Promise<Sandbox | undefined> {
-    const { service, sandboxes } = this.#parts
+    const { upkeep, sandboxes } = this.#parts
     let row: Sandbox | undefined = seen
     for (let pauses = 0; pauses < mostPauses; pauses++) {
       if (row?.state !== 'running' || row.runID !== seen.runID) return undefined
-      const paused = await service.pauseAsSeen(row, { departs: true })
+      const paused = await upkeep.pauseAsSeen(row, { departs: true })
       if (paused) return paused
       row = await sandboxes.find(seen.sandboxID)
     }

@@ -325,7 +325,7 @@ describe('two Warrens on one database', () => {
     await using one = await openFixture({ nodeID: 'one' })
     await using other = await openFixture({ nodeID: 'other', folder: one.folder, clock: one.clock })
     const [runningOne, pausedOne] = [await running(one), await paused(one)]
-    await other.service.armExpiry()
+    await other.upkeep.armExpiry()
     await other.reconciler.run()
     assert.equal(await stateOf(one, runningOne), 'running')
     assert.equal(await stateOf(one, pausedOne), 'paused')

@@ -22,11 +22,11 @@ import type { SandboxLauncher } from './launch/launcher.ts'
 import { type EndReason, isChosenEnd, type Sandbox } from './row/sandbox.ts'
 import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
 import type { SandboxInTurn, SandboxTurns } from './row/sandbox-turns.ts'
-import type { SandboxService } from './service.ts'
 import { snapshotNamesInUse } from './snapshots/names-in-use.ts'
 import type { Quarantine } from './snapshots/quarantine.ts'
 import { pausedSandboxOf, pauseSnapshotName } from './snapshots/snapshot-names.ts'
 import type { SnapshotStore } from './snapshots/snapshot-store.ts'
+import type { SandboxUpkeep } from './upkeep.ts'
 import type { WarmPool } from './warm-pool/warm-pool.ts'
 
 /** Delay before a sandbox without a row is stopped, in case its row is only late. */
@@ -35,7 +35,7 @@ const unownedGraceMs = 5 * 60_000
 const rowsPerTurn = 100
 
 type ReconcilerParts = {
-  service: SandboxService
+  upkeep: SandboxUpkeep
   sandboxes: SandboxReader
   driver: Driver
   templates: TemplateStore
@@ -79,7 +79,7 @@ export class Reconciler {
   }
 
   async #runRound(): Promise<void> {
-    const { driver, sandboxes, service, templates, quarantine } = this.#parts
+    const { driver, sandboxes, upkeep, templates, quarantine } = this.#parts
     this.#attempted = new Set()
     const exitsBefore = [...this.#exits.keys()]
     // The list is read before the rows, so that a sandbox made in between has its row and is not seen as unowned.
@@ -97,7 +97,7 @@ export class Reconciler {
     await this.#attempt('snapshots', () => this.#reconcileSnapshots())
     await this.#attempt('quarantine', () => quarantine.reconcile(() => templates.listSnapshotNames()))
     this.#forgetAllBut(owned, exitsBefore)
-    await service.armExpiry()
+    await upkeep.armExpiry()
   }
 
   /** Forgets what no round will attempt again, and exits of sandboxes that had no row any more when this round read the rows. */
@@ -139,11 +139,11 @@ export class Reconciler {
 
   /** `seen` and `found` may be outdated: they only show whether to take the turn, which then looks again. */
   async #reconcile(seen: Sandbox, found: FoundSandbox | undefined): Promise<void> {
-    const { driver, launcher, turns, service } = this.#parts
+    const { driver, launcher, turns, upkeep } = this.#parts
     if (turns.has(seen.sandboxID)) return
     if (found?.unreadable) throw found.unreadable
     const isInPlace =
-      seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen) && service.isLoadKept(seen)
+      seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen) && upkeep.isLoadKept(seen)
     if (isInPlace && (await driver.recover(seen.handle!)) === 'running') return
     await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))
   }
@@ -153,7 +153,7 @@ export class Reconciler {
     found: ReadableSandbox | undefined,
     signal: AbortSignal,
   ): Promise<void> {
-    const { driver, service } = this.#parts
+    const { driver, upkeep } = this.#parts
     if (!read || read.state === 'ended') return
     const row = await this.#withHandle(read, found)
     switch (row.state) {
@@ -166,23 +166,23 @@ export class Reconciler {
       case 'pausing':
       case 'paused':
       case 'resuming':
-        if (await service.repair(row, signal)) return
+        if (await upkeep.repair(row, signal)) return
     }
     const { reason, detail } = this.#whyEnded(row)
     const mayReturn = row.state !== 'creating' && row.state !== 'killing'
-    if (!mayReturn || !(await service.returnToStored(row, detail ?? reason)))
-      await service.endInTurn(row, reason, detail)
+    if (!mayReturn || !(await upkeep.returnToStored(row, detail ?? reason)))
+      await upkeep.endInTurn(row, reason, detail)
     this.#exits.delete(row.sandboxID)
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, service, held } = this.#parts
+    const { launcher, upkeep, held } = this.#parts
     // A fork or snapshot that was cut off has frozen the sandbox.
     const isOfCopy = row.state === 'snapshotting'
     if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
-    const running = row.state === 'snapshotting' ? await service.repairCopied(row) : row
+    const running = row.state === 'snapshotting' ? await upkeep.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
-    if (running) service.keepLoad(running)
+    if (running) upkeep.keepLoad(running)
   }
 
   #whyEnded({ sandboxID, state, endReason }: Sandbox): { reason: EndReason; detail?: string } {

@@ -37,7 +37,7 @@ export const arrivalMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/reconciler.ts',
-        from: 'if (!mayReturn || !(await service.returnToStored(row, detail ?? reason)))',
+        from: 'if (!mayReturn || !(await upkeep.returnToStored(row, detail ?? reason)))',
         to: 'if (mayReturn || detail !== undefined || !mayReturn)',
       },
     ],

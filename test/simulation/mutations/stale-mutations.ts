@@ -185,9 +185,9 @@ export const staleMutations: Mutation[] = [
         to: 'const fence = options.isAutomatic ? { endAt } : {}',
       },
       {
-        file: 'src/core/sandbox/service.ts',
-        from: "row?.state === 'running' && row.runID === seen.runID && row.endAt === seen.endAt\n        ? this.#pauser.pause(row, options, signal)",
-        to: "row?.state === 'running' && row.runID === seen.runID\n        ? this.#pauser.pause({ ...row, endAt: seen.endAt }, options, signal)",
+        file: 'src/core/sandbox/upkeep.ts',
+        from: "row?.state === 'running' && row.runID === seen.runID && row.endAt === seen.endAt\n        ? this.#verbs.pauser.pause(row, options, signal)",
+        to: "row?.state === 'running' && row.runID === seen.runID\n        ? this.#verbs.pauser.pause({ ...row, endAt: seen.endAt }, options, signal)",
       },
     ],
     search: { plan: { nodes: 3, profile: 'drains' } },

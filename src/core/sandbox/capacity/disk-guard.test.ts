@@ -85,13 +85,13 @@ function handsOf({ driver, diskGuard, clock, service, team, told, stores }: Fixt
 describe('the guard of the disk', () => {
   it('does not end a sandbox that was paused since the last look', async () => {
     await using disk = await openDisk()
-    const { service, team } = disk
+    const { service, upkeep, team } = disk
     const sandboxID = await disk.create()
     await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
-    await service.endRunning(sandboxID, 'disk_full')
+    await upkeep.endRunning(sandboxID, 'disk_full')
     assert.equal((await disk.rowOf(sandboxID))?.state, 'paused')
     await service.connect(team, sandboxID, { timeoutMs: 60_000, memory: true })
-    await service.endRunning(sandboxID, 'disk_full')
+    await upkeep.endRunning(sandboxID, 'disk_full')
     await until(async () => (await disk.rowOf(sandboxID))?.state === 'ended')
     assert.equal((await disk.rowOf(sandboxID))?.endReason, 'disk_full')
   })

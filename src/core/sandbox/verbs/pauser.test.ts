@@ -192,9 +192,9 @@ for (const snapshotMemory of [true, false]) {
 describe('pausing', () => {
   it('for a move lets a new timeout fail with a conflict, since the sandbox runs again soon', async () => {
     await using fixture = await openFixture()
-    const { service, team } = fixture
+    const { service, upkeep, team } = fixture
     const sandboxID = await running(fixture)
-    await service.pauseAsSeen(await service.get(team, sandboxID), { departs: true })
+    await upkeep.pauseAsSeen(await service.get(team, sandboxID), { departs: true })
     await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('conflict'))
   })
 
