@@ -41,7 +41,7 @@ export function followContent(
     entry.pauseDropsMemory = asksFor(simulation, after, 'pause').some(({ memory }) => !memory)
     if (before?.snapshot?.arrivesFrom) noteUnexpected(simulation, after, entry)
   }
-  if (move === 'pausing paused') notePaused(simulation, after, entry)
+  if (move === 'pausing paused') notePaused(simulation, before!, entry)
   if (move === 'paused resuming') entry.resume = begunResume(simulation, before!, entry)
   if (move === 'resuming running') noteRunning(simulation, after, entry)
   const arrivedFrom = before?.snapshot?.arrivesFrom

@@ -87,7 +87,9 @@ export function made(asked: Asked, sandbox: Sandbox): string {
     entry.written ??= there.files.get(writtenKey)
     entry.inMemory ??= there.memory.get(writtenKey)
   }
-  if (simulation.watch.sandboxes.get(sandboxID)?.runID === runID)
+  const row = simulation.watch.sandboxes.get(sandboxID)
+  // The end of a paused sandbox is that of its last run.
+  if (row?.runID === runID && row.state !== 'paused')
     entry.toldEnds.push({ endAt, askedAtStep: asked.askedAtStep })
   return sandboxID
 }
