@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
-import { Sandbox } from 'e2b'
+import { ALL_TRAFFIC, Sandbox } from 'e2b'
 import { instanceOf } from '../../src/drivers/host/record/layout.ts'
-import { elsewhere, internet, Outside, port } from '../../src/drivers/oci/suite/outside.ts'
+import { elsewhere, internet, Outside, outsideServer, port } from '../../src/drivers/oci/suite/outside.ts'
 import { eventually } from '../support/eventually.ts'
 import { trustSettings } from '../support/host-authorities.ts'
 import { isolations, noWarmPool, repoFolder, startWarren, type Warren } from '../support/warren.ts'
+import { packetsIn, recorder } from '../support/wire-recorder.ts'
 
 /** An image without a registry: busybox of the sandbox, with its usual names. */
 const importImage = `mkdir -p /tmp/root/bin && cp /bin/busybox /tmp/root/bin/ && cd /tmp/root &&
@@ -57,8 +58,10 @@ if (isolations.includes('gvisor')) {
       warren = await startWarren('gvisor', { settings: { ...trustSettings(), ...noWarmPool } })
       const added = addTemplate(warren)
       assert.equal(added.status, 0, added.stdout + added.stderr)
-      outside = new Outside(instanceOf(warren.dataFolder))
+      outside = new Outside(instanceOf(warren.dataFolder), outsideServer + recorder('eth0', 0))
       await outside.open()
+      // The server, and then the recorder.
+      await outside.sees(/ready\n(?:.*\n)*ready/)
       const network = { denyOut: [elsewhere] }
       sandbox = await Sandbox.create('docker', { ...warren.client, timeoutMs: 3_600_000, network })
       await run('sudo apt-get update -qq && sudo apt-get install -qq -y busybox-static')
@@ -96,6 +99,44 @@ if (isolations.includes('gvisor')) {
       assert.match(await run(askOutside(internet)), /from/)
       await assert.rejects(run(askOutside(elsewhere)))
       await assert.rejects(run('docker run --rm tiny nc -w 5 169.254.169.254 80 </dev/null'))
+    })
+
+    it('lets nothing out that the policy does not allow, whatever network a container has', async (t) => {
+      const policies: { options: Parameters<Sandbox['updateNetwork']>[0]; reached: string[] }[] = [
+        { options: { allowInternetAccess: false }, reached: [] },
+        { options: { allowOut: ['allowed.test'], denyOut: [ALL_TRAFFIC] }, reached: [] },
+        { options: { allowOut: [internet], denyOut: [ALL_TRAFFIC] }, reached: [internet] },
+        { options: { denyOut: [internet] }, reached: [elsewhere] },
+      ]
+      await run(
+        'docker network create -d macvlan -o parent=eth0 --subnet 10.78.0.0/24 mac;' +
+          'docker network create -d ipvlan -o parent=eth0 --subnet 10.79.0.0/24 ip; true',
+      )
+      const listed = (await run("docker network ls --format '{{.Name}}'")).split('\n')
+      // The first two have the sandbox's own address outside, and the others have not.
+      const networks = ['bridge', 'host', 'mac', 'ip'].filter((name) => listed.includes(name))
+      t.diagnostic(`networks: ${networks}`)
+      const connect = (network: string, port: number) => {
+        const both = [internet, elsewhere].map((host) => `nc -w 1 ${host} ${port} </dev/null`)
+        return run(`timeout 60 docker run --rm --network=${network} tiny sh -c '${both.join('; ')}' || true`)
+      }
+      const portOf = (policy: number, network: number) => 20_000 + 10 * policy + network
+      for (const [at, { options }] of policies.entries()) {
+        await sandbox.updateNetwork(options)
+        for (const [index, name] of networks.entries()) await connect(name, portOf(at, index))
+      }
+      const seen = packetsIn(await outside.sees(/ready/)).flatMap((one) =>
+        typeof one !== 'string' && one.protocol === 6 && one.port >= 20_000 && !one.isLater ? [one] : [],
+      )
+      const wrong = seen.filter(({ source, target, port }) => {
+        const isOwn = (port - 20_000) % 10 < 2
+        const reached = policies[Math.floor((port - 20_000) / 10)]?.reached
+        return source !== '203.0.113.1' || !isOwn || !reached?.includes(target)
+      })
+      assert.deepEqual(wrong.slice(0, 5), [])
+      assert.equal(new Set(seen.map(({ target, port }) => `${target}:${port}`)).size, 4)
+      await sandbox.updateNetwork({ denyOut: [elsewhere] })
+      await run('docker network rm mac ip || true')
     })
 
     it('runs a compose file, with a network and names of its own', async () => {

@@ -25,7 +25,7 @@ import {
 } from '../support/warren.ts'
 
 /** What the server's process may open. Connections of clients may take a third of it. */
-const openFiles = countOf({ short: 1200, long: 12_000 })
+const openFiles = countOf({ short: 1200, long: 6000 })
 const clients = Math.floor(openFiles / 3) + 50
 /** Some kinds take much of the memory with few connections. */
 const fewClients = countOf({ short: 20, long: 60 })

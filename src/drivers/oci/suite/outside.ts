@@ -25,7 +25,7 @@ export const port = 7777
 export const talkativePort = 7778
 
 /** Answers every client on a few ports and prints each sender of a datagram. */
-const outsideServer = `
+export const outsideServer = `
 import socket, threading, time
 def serve(server, answer):
     while True:
