@@ -62,6 +62,7 @@ export function operatorSuite(dashboard: DashboardFixture): void {
             startBytes: mebibytes(512),
             teams: [{ ...use, usedBytes: mebibytes(1331), aboveBytes: mebibytes(600) }],
           },
+          connections: { count: 900, max: 9000, perTeam: 2250, teams: [{ teamID, count: 750 }] },
           disk: { ...first!.disk, teams: [{ ...use, usedBytes: mebibytes(900) }] },
           frozen: [{ sandboxID: sandboxId, teamID, guard: 'memory', since: new Date(1e12).toISOString() }],
           acts: [
@@ -86,6 +87,7 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await row.getByText('1.3 GiB, above 700 MiB').waitFor()
     await row.getByText('900 MiB, above 700 MiB').waitFor()
     await row.getByText('600 MiB of memory').waitFor()
+    await row.getByText('750 of 2,250').waitFor()
     const acts = operator.getByRole('list', { name: 'Acts of the guards' }).getByRole('listitem')
     await acts.getByText(`Too little ${hostile}`).waitFor()
     await acts.getByText('3 times').waitFor()
@@ -97,7 +99,10 @@ export function operatorSuite(dashboard: DashboardFixture): void {
     await operator.getByText('The guards touched nobody').waitFor()
     await row.getByText(' of ').first().waitFor()
     const nothing = { freeBytes: mebibytes(300), startBytes: 0, teams: [] }
-    change = ({ nodes: [first] }) => ({ nodes: [{ ...first!, memory: nothing, disk: nothing }] })
+    const connections = { count: 900, max: 9000 }
+    change = ({ nodes: [first] }) => ({
+      nodes: [{ ...first!, memory: nothing, disk: nothing, connections }],
+    })
     await operator.reload()
     await operator.getByText('No team uses anything here').waitFor()
     await operator.getByText('No guard watches it').first().waitFor()

@@ -298,13 +298,19 @@ describe('the shares of teams', () => {
     const rows = teamShares({
       memory: resource(share('large', 9), share('small', 2)),
       disk: resource(share('small', 30, 20), share('stopped', 5)),
+      connections: { count: 9, max: 90, teams: [{ teamID: 'small', count: 7 }] },
     })
     assert.deepEqual(
-      rows.map(({ teamID, memory, disk }) => [teamID, memory?.usedBytes, disk?.usedBytes]),
+      rows.map(({ teamID, memory, disk, connections }) => [
+        teamID,
+        memory?.usedBytes,
+        disk?.usedBytes,
+        connections,
+      ]),
       [
-        ['small', 2, 30],
-        ['large', 9, undefined],
-        ['stopped', undefined, 5],
+        ['small', 2, 30, 7],
+        ['large', 9, undefined, 0],
+        ['stopped', undefined, 5, 0],
       ],
     )
   })

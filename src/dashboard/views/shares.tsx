@@ -92,6 +92,7 @@ function Free({ node: { memory, disk, connections, frozen } }: { node: NodeShare
 
 function Teams({ node }: { node: NodeShares }) {
   const teams = teamShares(node)
+  const perTeam = node.connections?.perTeam
   return (
     <Card title="Teams" flush>
       {teams.length === 0 ? (
@@ -107,6 +108,9 @@ function Teams({ node }: { node: NodeShares }) {
             { name: 'Team', cell: ({ teamID }) => <span class="name">{teamName(teamID)}</span> },
             { name: 'Memory, of its fair share', cell: ({ memory }) => <Use share={memory} /> },
             { name: 'Disk, of its fair share', cell: ({ disk }) => <Use share={disk} /> },
+            ...(perTeam === undefined
+              ? []
+              : [{ name: 'Connections', cell: (team: SharesOfTeam) => <Open team={team} most={perTeam} /> }]),
             { name: 'Has to give back', cell: (team) => <GiveBack team={team} /> },
           ]}
         />
@@ -126,6 +130,11 @@ function Use({ share }: { share: SharesOfTeam['memory'] }) {
       warns={aboveBytes > 0}
     />
   )
+}
+
+function Open({ team: { connections }, most }: { team: SharesOfTeam; most: number }) {
+  const [open, all] = [connections, most].map((count) => count.toLocaleString('en'))
+  return <Bar part={connections / most} text={`${open} of ${all}`} />
 }
 
 /** Who is above its share has to give back only while others need it. */
