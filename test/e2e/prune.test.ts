@@ -85,11 +85,11 @@ describe('pruning', () => {
     await page.getByRole('button', { name: 'Prune' }).click()
     await page
       .getByRole('dialog')
-      .getByText(/ 1 image layer.*About \d+\.\d MB are freed\./)
+      .getByText(/ 1 image layer.*About \d+\.\d MiB are freed\./)
       .waitFor()
     const before = layersOf(warren)
     await page.getByRole('dialog').getByRole('button', { name: 'Prune' }).click()
-    await page.getByText(/^\d+\.\d MB are freed\.$/).waitFor()
+    await page.getByText(/^\d+\.\d MiB are freed\.$/).waitFor()
     assert.equal(before.length - layersOf(warren).length, 1)
     await page.getByRole('button', { name: 'Prune' }).click()
     await page.getByText('There is nothing to prune.').waitFor()
