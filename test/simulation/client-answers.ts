@@ -62,8 +62,11 @@ export const sandboxAnswers = {
     return 'killed'
   },
 
-  async pause({ core, team, ask }) {
+  async pause({ core, team, ask, simulation }) {
     await core.service.pause(team, ask.sandboxID!, { memory: ask.memory, requireHealthyAgent: false })
+    // Its client ends this run; one that a drain has paused has no end to keep any more.
+    const row = simulation.watch.sandboxes.get(ask.sandboxID!)
+    if (row?.state === 'paused') simulation.ledger.entries.get(ask.sandboxID!)!.toldEnds = []
     return 'paused'
   },
 

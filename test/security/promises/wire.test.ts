@@ -106,7 +106,10 @@ for (const isolation of isolations) {
 
     /** In the background: what it does to its network may cut its own caller off for a moment. */
     async function actInside(task: ActorTask): Promise<string> {
-      await sandbox.files.write('/root/actor.py', actorProgram(task), { user: 'root' })
+      // What it did in the round before may have ended connections to it.
+      await eventually(async () => {
+        await sandbox.files.write('/root/actor.py', actorProgram(task), { user: 'root' })
+      })
       const script =
         'rm -f /root/done; (timeout 120 python3 /root/actor.py > /root/out 2>&1; touch /root/done)'
       await sandbox.commands.run(`setsid bash -c '${script}' </dev/null >/dev/null 2>&1 &`, { user: 'root' })

@@ -92,6 +92,27 @@ describe('resuming', () => {
   })
 })
 
+describe('a resume that was cut off before a frozen sandbox went on', () => {
+  it('leaves it frozen with its memory if it cannot go on, however long ago it was asked for', async () => {
+    await using fixture = await openFixture({ snapshotMemory: false })
+    const { service, team, driver, stores, reconciler } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const paused = await service.get(team, sandboxID)
+    const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
+    await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
+    const thaw = driver.thaw.bind(driver)
+    driver.thaw = async () => {
+      throw new Error('the machine is short of something')
+    }
+    await reconciler.run()
+    assert.equal(await stateOf(fixture, sandboxID), 'paused')
+    driver.thaw = thaw
+    await service.connect(team, sandboxID, timed)
+    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+  })
+})
+
 describe('a resume that was cut off after the sandbox had run, and lost it', () => {
   it('leaves the sandbox paused with files only, and both row and log say so', async () => {
     await using fixture = await openFixture()

@@ -137,6 +137,11 @@ export class Resumer {
     } catch (error) {
       // The agent may only be busy. Once the timeout of this run is over, nobody waits for it any more.
       if (clock.now() < row.endAt || signal.aborted) throw error
+      // It stands still as it was paused, and has its memory.
+      if (row.snapshot?.frozen && (await driver.recover(row.handle!)) === 'paused') {
+        await this.#backToPaused(row, row.snapshot, before)
+        return true
+      }
       if (await this.#goBack(row, before, 'its agent did not answer after a resume')) return true
       throw error
     }
