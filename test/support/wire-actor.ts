@@ -9,6 +9,8 @@ export type ActorTask = {
   /** The sandbox's own address first. */
   senders: readonly string[]
   targets: readonly string[]
+  /** Datagrams of a socket that is bound to it have the sandbox's own address: gVisor knows it as one of the link's broadcasts. */
+  sendsAsOwn: string | null
   gateway: string
   /** The hardware address of the host's end, to which routers look. */
   gatewayMAC: string
@@ -72,8 +74,9 @@ def taking(sender, target):
             try:
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1); peer.setsockopt(socket.IPPROTO_IP, 15, 1); peer.bind((sender, 0))
                 if peer.getsockname()[0] == sender and not (kind == socket.SOCK_STREAM and sender.endswith('.255')):
-                    peer.connect_ex((target, port(sender)))
-                    if kind == socket.SOCK_DGRAM: peer.send(text(sender))
+                    claimed = own if kind == socket.SOCK_DGRAM and sender == task['sendsAsOwn'] else sender
+                    peer.connect_ex((target, port(claimed)))
+                    if kind == socket.SOCK_DGRAM: peer.send(text(claimed))
                     else: time.sleep(0.02)
             except OSError: pass
             peer.close()

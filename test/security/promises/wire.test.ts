@@ -98,6 +98,7 @@ for (const isolation of isolations) {
           addresses.get(neighbour)!,
           hostOutside,
         ],
+        sendsAsOwn: isolation === 'gvisor' ? broadcast : null,
         gateway: subnet.gateway(slot),
         gatewayMAC: readFileSync(`/sys/class/net/${layout().link(slot)}/address`, 'utf8').trim(),
         framesOnly,
