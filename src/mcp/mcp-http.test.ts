@@ -16,6 +16,7 @@ describe('tools over HTTP', () => {
   let door: Server
   /** How often a sandbox was asked to run code. */
   let runs = 0
+  let answered = 0
   /** Without its end, an answer waits. */
   let ends = true
   const urlOf = (server: Server) => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
@@ -33,7 +34,10 @@ describe('tools over HTTP', () => {
       for await (const chunk of request) chunks.push(chunk)
       const body = JSON.parse(Buffer.concat(chunks).toString())
       const access = { url: urlOf(sandboxes), apiKey: 'e2b_0' }
+      // As a server that still looks for the team of the key.
+      if (request.headers['x-leaves'] && !response.destroyed) await once(response, 'close')
       await mcp.answer(String(request.headers['x-team']), access, request, response, body)
+      answered++
     }).listen(0, '127.0.0.1')
     await once(door, 'listening')
   })
@@ -72,6 +76,19 @@ describe('tools over HTTP', () => {
     assert.ok(failures.length >= 45)
     for (const text of failures) assert.match(text, /too much output/)
     // What they held is free again.
+    assert.deepEqual(await ask('one', 2), { images: 4, failures: [] })
+  })
+
+  it('run nothing, and hold nothing, for a client that has left before its call', async () => {
+    const [asked, before] = [runs, answered]
+    const body = calls(2)
+    for (let left = 2; left > 0; left--) {
+      const leaving = connect((door.address() as AddressInfo).port, '127.0.0.1').on('error', () => {})
+      const head = `POST / HTTP/1.1\r\nhost: x\r\naccept: ${accept}\r\ncontent-type: application/json\r\nx-team: one\r\nx-leaves: yes`
+      leaving.end(`${head}\r\ncontent-length: ${body.length}\r\n\r\n${body}`, () => leaving.destroy())
+    }
+    await eventually(async () => assert.equal(answered, before + 2))
+    assert.equal(runs, asked)
     assert.deepEqual(await ask('one', 2), { images: 4, failures: [] })
   })
 

@@ -25,6 +25,8 @@ export class McpDoor {
     response: ServerResponse,
     body: unknown,
   ): Promise<void> {
+    // The client has left: nothing would ever close what is held for it.
+    if (response.destroyed) return
     const held = this.#budget.open(teamID)
     const server = createMcpServer(new WarrenClient(access, held), this.#version)
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
