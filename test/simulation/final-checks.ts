@@ -140,6 +140,17 @@ export const hasOverdue = (simulation: Simulation): boolean =>
 export const hasUnowned = (simulation: Simulation): boolean =>
   simulation.nodes.some((node) => !node.isGone && [...unownedOn(simulation, node)].length > 0)
 
+/** Snapshots on the machine that no row, build or quarantine needs. */
+function* unneededOn(simulation: Simulation, node: SimulatedNode) {
+  const { watch } = simulation
+  const needed = new Set(watch.neededSnapshots(node.name, (row) => simulation.isOn(node.name, row)))
+  for (const name of node.world.snapshots.keys()) if (!needed.has(name)) yield name
+}
+
+/** What a late pause or take-over leaves is removed by a round after it. */
+export const hasUnneeded = (simulation: Simulation): boolean =>
+  simulation.nodes.some((node) => !node.isGone && [...unneededOn(simulation, node)].length > 0)
+
 function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): void {
   const { watch } = simulation
   for (const { sandboxID, row } of unownedOn(simulation, node)) {
@@ -157,10 +168,8 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
     if (row?.state === 'running' && row.runID === runID && simulation.isOn(node.name, row)) continue
     say('route', `${node.name} has a route to ${shortID(sandboxID)}, which is ${row?.state ?? 'not there'}`)
   }
-  const needed = new Set(watch.neededSnapshots(node.name, (row) => simulation.isOn(node.name, row)))
-  for (const name of node.world.snapshots.keys()) {
-    if (!needed.has(name)) say('no orphan', `the snapshot ${shortID(name)} belongs to nothing`)
-  }
+  for (const name of unneededOn(simulation, node))
+    say('no orphan', `the snapshot ${shortID(name)} belongs to nothing`)
   for (const [name, { nodeID, isDiscarded }] of watch.quarantined) {
     if (nodeID !== node.name) continue
     if (isDiscarded) say('no orphan', `${node.name} was to remove the snapshot ${shortID(name)}, and has not`)

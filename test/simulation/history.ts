@@ -2,7 +2,7 @@
 import { replaceRandomSource } from '../../src/lib/ids.ts'
 import { makeRequest } from './client-requests.ts'
 import type { SimulatedDatabase } from './database.ts'
-import { checkAtRest, hasOverdue, hasUnowned, overdueMs } from './final-checks.ts'
+import { checkAtRest, hasOverdue, hasUnneeded, hasUnowned, overdueMs } from './final-checks.ts'
 import { checkClose, checkContent } from './last-requests.ts'
 import { letHappen } from './mishaps.ts'
 import type { Action, Plan } from './plan.ts'
@@ -85,6 +85,7 @@ class Scheduler {
       () => this.#rest(),
       async () => hasUnowned(this.#simulation) && this.#rest(unownedGraceMs),
       async () => hasOverdue(this.#simulation) && this.#rest(overdueMs),
+      async () => hasUnneeded(this.#simulation) && this.#rest(),
       () => this.#restForWebhooks(),
       () => checkAtRest(this.#simulation),
       () => checkContent(this.#simulation, () => this.#rest(1000)),
