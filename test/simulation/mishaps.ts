@@ -162,8 +162,10 @@ function forget(simulation: Simulation, node: SimulatedNode): void {
     simulation.forgotten.delete(node.name)
     node.isForgotten ||= lost !== undefined
     // The operator is wrong where the machine lives: another node may resume what it still runs.
-    for (const { snapshot, sandboxID } of lost ? own : [])
+    for (const { snapshot, sandboxID, runID } of lost ? own : []) {
       if (snapshot?.arrivesFrom) node.oldCopies.add(sandboxID)
+      if (snapshot?.arrivesFrom ?? snapshot?.storedFrom) node.oldStarts.add(runID)
+    }
     simulation.note(() => `${node.name} is forgotten: ${lost ? JSON.stringify(lost) : 'it lives'}`)
   })
 }

@@ -20,15 +20,17 @@ export function handedOverWith(memory: ReadonlyMap<string, string>): Record<stri
   return text === undefined ? undefined : JSON.parse(text)
 }
 
-export function newSimulatedAgent(world: FakeWorld): AgentPort {
+export function newSimulatedAgent(world: FakeWorld, onInitialize: (runID: string) => void): AgentPort {
   const at = (host: string) =>
     [...world.sandboxes.values()].find(
       ({ handle, running, frozen }) => handle.data.address === host && running && !frozen,
     )
   return {
     async initialize({ host }, { accessToken, envVars, hasOwner }, { currentToken }) {
-      const memory = at(host)?.memory
-      if (!memory) throw new AppError('unavailable', 'The agent does not answer.')
+      const there = at(host)
+      if (!there) throw new AppError('unavailable', 'The agent does not answer.')
+      onInitialize(there.spec.runID)
+      const { memory } = there
       const known = memory.get(agentTokenKey)
       if (known !== undefined && known !== currentToken) {
         throw new AppError('permission_denied', 'The agent knows another token.')

@@ -80,6 +80,8 @@ export class SimulatedNode {
   cutFromPeersUntilMs = 0
   /** What it runs since it was set back to an earlier moment. */
   readonly oldCopies = new Set<string>()
+  /** Runs that may start although the operator has forgotten the node. None of them gets as far as its hand-over. */
+  readonly oldStarts = new Set<string>()
   /** The last one that its process gave or began. */
   sign: { isUnderWay: boolean; atMs: number } | undefined
   /** The history is over. */
@@ -307,7 +309,11 @@ export class SimulatedNode {
           }),
         driver,
         createBuilder: (tools) => newSimulatedBuilder(tools, this.#layers),
-        agent: wrap('agent', 'agent', newSimulatedAgent(world)),
+        agent: wrap(
+          'agent',
+          'agent',
+          newSimulatedAgent(world, (runID) => this.oldStarts.delete(runID)),
+        ),
         snapshotFolders: wrap('driver', 'folders', folders, ['folder']),
         volumeDisks: wrap('volumes', 'disks', disks, ['closeIdle', 'close']),
         agentProgram: noAgent,

@@ -51,10 +51,10 @@ function checkSmall({ watch, nodes, report }: Simulation): void {
 function checkCopies({ plan, nodes, report }: Simulation): void {
   if (!plan.isCluster) return
   const seen = new Map<string, string>()
-  for (const { name, world, oldCopies } of nodes) {
+  for (const { name, world, oldCopies, oldStarts } of nodes) {
     for (const sandboxID of oldCopies) if (!world.sandboxes.has(sandboxID)) oldCopies.delete(sandboxID)
-    for (const [sandboxID, { running, frozen }] of world.sandboxes) {
-      if (!running || frozen || oldCopies.has(sandboxID)) continue
+    for (const [sandboxID, { running, frozen, spec }] of world.sandboxes) {
+      if (!running || frozen || oldCopies.has(sandboxID) || oldStarts.has(spec.runID)) continue
       const other = seen.get(sandboxID)
       if (other)
         report(new Violation('one copy', `${shortID(sandboxID)} runs on ${other}, and on ${name} too`))

@@ -65,3 +65,19 @@ test('a create whose sandbox could not be stopped does not tell its client that 
   })
   assert.equal(driver.world.sandboxes.size, 0)
 })
+
+test('a create whose earlier request made a sandbox is not told as failed while the database is away', async () => {
+  await using fixture = await openFixture()
+  const { service, team, stores, clock } = fixture
+  const { sandboxID } = await service.create(team, request())
+  const find = stores.owners.findSandbox.bind(stores.owners)
+  let failures = 2
+  stores.owners.findSandbox = async (asked) => {
+    if (failures-- > 0) throw connectionLost()
+    return find(asked)
+  }
+  const again = () => turning(clock, service.createdBy({ sandboxID, requestHash: 'same' }))
+  assert.equal((await again()).sandboxID, sandboxID, 'a moment is waited for')
+  failures = Number.POSITIVE_INFINITY
+  await assert.rejects(again(), { slug: 'create_outcome_unknown' })
+})

@@ -2,6 +2,7 @@
 import { sleep } from '../../../lib/clock.ts'
 import { newSandboxID, newUUID } from '../../../lib/ids.ts'
 import { delayAfter } from '../../../lib/retry-delays.ts'
+import { retryPassing } from '../../../lib/retry-passing.ts'
 import type { Driver, DriverHandle } from '../../ports/driver.ts'
 import type { Team } from '../../team/team.ts'
 import type { TemplateCatalog } from '../../template/catalog.ts'
@@ -324,7 +325,10 @@ export class SandboxCreator {
     const { owners, clock } = this.#parts
     const giveUpAt = clock.now() + waitForOtherMs
     for (;;) {
-      const row = await owners.findSandbox(sandboxID)
+      // The earlier request is known to have made it, so an answer that does not come is no failure of the create.
+      const row = await retryPassing(clock, () => owners.findSandbox(sandboxID)).catch((cause) => {
+        throw errors.perhapsCreated(sandboxID, cause)
+      })
       if (row?.state !== 'creating') return row
       if (clock.now() >= giveUpAt) throw errors.sandboxIsBusy(sandboxID, row.state)
       await sleep(clock, lookAgainMs)

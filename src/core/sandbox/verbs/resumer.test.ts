@@ -92,6 +92,25 @@ describe('resuming', () => {
   })
 })
 
+describe('a resume whose node is forgotten meanwhile', () => {
+  it('runs no copy of the sandbox once it has started', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, agent, stores } = fixture
+    const sandboxID = await running(fixture)
+    await service.pause(team, sandboxID, wish)
+    const told = agent.initialized.length
+    driver.beforeStarted = async () => {
+      const { runID } = (await stores.sandboxes.find(sandboxID))!
+      await stores.sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'killing')
+      const ended = { endedAt: 1, endReason: 'lost' as const }
+      await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+    }
+    await assert.rejects(service.connect(team, sandboxID, timed), /was lost while it was being resumed/)
+    assert.equal(driver.world.sandboxes.size, 0)
+    assert.equal(agent.initialized.length, told)
+  })
+})
+
 describe('a resume that was cut off before a frozen sandbox went on', () => {
   it('leaves it frozen with its memory if it cannot go on, however long ago it was asked for', async () => {
     await using fixture = await openFixture({ snapshotMemory: false })

@@ -3,7 +3,7 @@
  * copy of it is left on the disk or in the object store. After a crash the actual state of the sandbox decides; while that is unknown, the
  * row stays `resuming` and the reconciler tries again.
  */
-import { shownText } from '../../../lib/app-error.ts'
+import { type AppError, shownText } from '../../../lib/app-error.ts'
 import { newUUID } from '../../../lib/ids.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
 import { arrivingKeptMs } from '../../ports/memory-load.ts'
@@ -182,13 +182,21 @@ export class Resumer {
     const { turns, launcher, arrivals, log } = this.#parts
     const { sandboxID } = row
     const { frozen } = row.snapshot!
+    let overtaken: AppError | undefined
+    const onStart = async (handle: DriverHandle) => {
+      if (await turns.saveHandle(row, handle)) return
+      // This node was forgotten, and another one may start the sandbox: the launcher stops this copy at once.
+      overtaken = await turns.overtaken(row, 'resumed')
+      throw overtaken
+    }
     try {
       if (frozen && memory) return await launcher.goOn(row, signal)
       if (row.handle) await launcher.stop(row.handle)
-      await this.#launch(row, memory, signal)
+      await this.#launch(row, memory, signal, onStart)
     } catch (error) {
       arrivals.end(row)
       if (signal.aborted) throw errors.killedWhile(sandboxID, 'resumed')
+      if (overtaken) throw overtaken
       if (!(error instanceof LaunchLeftover)) {
         await this.#undo(row, before, memory).catch((cause) => {
           log.error(
@@ -215,13 +223,15 @@ export class Resumer {
     await this.#goBack(row, before, 'a resume failed after it had run on')
   }
 
-  async #launch(row: SandboxInTurn, memory: boolean, signal: AbortSignal): Promise<void> {
-    const { turns, launcher } = this.#parts
+  async #launch(
+    row: SandboxInTurn,
+    memory: boolean,
+    signal: AbortSignal,
+    onStart: (handle: DriverHandle) => Promise<void>,
+  ): Promise<void> {
     const { sandboxID } = row
     const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
-    await launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, async (handle) => {
-      await turns.saveHandle(row, handle)
-    })
+    await this.#parts.launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, onStart)
   }
 
   async #markRunning(row: SandboxInTurn, memory: boolean): Promise<SandboxInTurn> {
