@@ -84,11 +84,20 @@ export class FullHouse {
     })
   }
 
-  /** Node does not count as idle what has not sent a request. */
   async #makePlace(): Promise<void> {
     if (this.#isMakingPlace) return
     this.#isMakingPlace = true
-    const { server, endIdle, clock } = this.#parts
+    try {
+      await this.#closeSome()
+      await sleep(this.#parts.clock, betweenMs)
+    } finally {
+      this.#isMakingPlace = false
+    }
+  }
+
+  /** Node does not count as idle what has not sent a request. */
+  async #closeSome(): Promise<void> {
+    const { server, endIdle } = this.#parts
     const wanted = Math.ceil(server.maxConnections / closedPart)
     server.closeIdleConnections()
     endIdle()
@@ -98,8 +107,6 @@ export class FullHouse {
     await letOthersRun()
     const missing = wanted - (server.maxConnections - (await openConnections(server)))
     for (const connection of largestHolders(this.#requests, missing)) connection.cut()
-    await sleep(clock, betweenMs)
-    this.#isMakingPlace = false
   }
 }
 

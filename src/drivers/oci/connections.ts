@@ -11,14 +11,16 @@ export async function shareConnections(
   ownersOf: OwnersOf,
   log: (message: string) => void,
 ): Promise<void> {
-  const { records } = exits
-  const owners = await ownersOf(records.map(({ sandboxID }) => sandboxID))
-  const ownerOf = new Map<string, string>()
-  for (const { sandboxID, slot } of records) {
-    const owner = owners.get(sandboxID)
-    if (owner !== undefined) ownerOf.set(layout.link(slot), owner)
+  const owners = await ownersOf(exits.records.map(({ sandboxID }) => sandboxID))
+  const byLink = () => {
+    const ownerOf = new Map<string, string>()
+    for (const { sandboxID, slot } of exits.records) {
+      const owner = owners.get(sandboxID)
+      if (owner !== undefined) ownerOf.set(layout.link(slot), owner)
+    }
+    return ownerOf
   }
-  if ((await firewall.shareFlows(ownerOf)) || saidSo.has(firewall)) return
+  if ((await firewall.shareFlows(byLink)) || saidSo.has(firewall)) return
   saidSo.add(firewall)
   log(
     'The kernel or nft of this machine cannot count connections by team: only each sandbox has a share of them',

@@ -162,7 +162,8 @@ test('owners of connections are told to the kernel as they come and go, also aft
     [...(await nft(['list', 'map', ...table.split(' '), 'owners'])).matchAll(/"(\w+)" : (\S+?),?\s/g)]
       .map(([, link, number]) => `${link} ${number}`)
       .sort()
-  const share = (ownerOf: Record<string, string>) => firewall.shareFlows(new Map(Object.entries(ownerOf)))
+  const share = (ownerOf: Record<string, string>) =>
+    firewall.shareFlows(() => new Map(Object.entries(ownerOf)))
   assert.equal(await share({ wabcdef1: 'one' }), true)
   assert.deepEqual(await told(), ['wabcdef1 0:1'])
   await share({ wabcdef1: 'one', wabcdef2: 'two', wabcdef3: 'one' })
@@ -180,9 +181,25 @@ test('owners of connections are told to the kernel as they come and go, also aft
   assert.deepEqual(await told(), ['wabcdef2 0:2'])
 })
 
+test('a link that gets another sandbox counts for nobody until its owner is told', async () => {
+  await using opened = await openFirewall('disowned')
+  const { firewall, nft, table } = opened
+  const listed = () => nft(['list', 'map', ...table.split(' '), 'owners'])
+  const ownerOf = new Map([
+    ['wabcdef1', 'one'],
+    ['wabcdef2', 'two'],
+  ])
+  await firewall.shareFlows(() => ownerOf)
+  await firewall.disown('wabcdef1')
+  assert.doesNotMatch(await listed(), /wabcdef1/)
+  assert.match(await listed(), /wabcdef2/)
+  await firewall.shareFlows(() => ownerOf)
+  assert.match(await listed(), /wabcdef1/)
+})
+
 test('a machine that cannot count by owner keeps its table', async () => {
   await using opened = await openFirewall('old-kernel', 'ct id')
-  assert.equal(await opened.firewall.shareFlows(new Map([['wabcdef1', 'one']])), false)
+  assert.equal(await opened.firewall.shareFlows(() => new Map([['wabcdef1', 'one']])), false)
   assert.equal(await opened.firewall.isAsApplied(), true)
   const listed = await opened.nft(['list', 'table', ...opened.table.split(' ')])
   assert.match(listed, /add @flows { iifname ct count over 100 } drop/)

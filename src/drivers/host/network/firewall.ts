@@ -88,13 +88,14 @@ export class Firewall {
   }
 
   /**
-   * From now on the sandboxes of an owner have a share of connections together. `ownerOf`: the owners by link, of all
-   * sandboxes whose owner is known. False: this machine cannot count by owner.
+   * From now on the sandboxes of an owner have a share of connections together. `owners` returns the owners by link, as
+   * of the moment when it is called, of all sandboxes whose owner is known. False: this machine cannot count by owner.
    */
-  async shareFlows(ownerOf: ReadonlyMap<string, string>): Promise<boolean> {
+  async shareFlows(owners: () => ReadonlyMap<string, string>): Promise<boolean> {
     return this.#lock.run('table', async () => {
       if (this.#hasParts === undefined) await this.#load()
       if (!this.#hasParts) return false
+      const ownerOf = owners()
       const before = this.#owners
       this.#numbers = numberOwners(ownerOf, this.#numbers)
       const after = new Map([...ownerOf].map(([link, owner]) => [link, this.#numbers.get(owner)!]))
@@ -107,6 +108,20 @@ export class Firewall {
         throw error
       }
       return true
+    })
+  }
+
+  /** The link gets another sandbox, whose owner the kernel does not know yet. After a failure, the next call of `shareFlows` repairs it. */
+  async disown(link: string): Promise<void> {
+    if (!this.#owners?.has(link)) return
+    await this.#lock.run('table', async () => {
+      const before = this.#owners!
+      this.#owners = new Map([...before].filter(([other]) => other !== link))
+      try {
+        if (!this.#isStale) await this.#changeOwners(before, this.#owners)
+      } catch {
+        this.#isStale = true
+      }
     })
   }
 

@@ -165,6 +165,7 @@ async function launch(
     writeBundle(context, folder, record, parts),
     offerEmptyNetwork(layout, record.slot, flavourOf(record).emptyNetworkName),
     firewall.replace(record.address, openRules, record.egress),
+    firewall.disown(layout.link(record.slot)),
   ])
   signal?.throwIfAborted()
   // Once the files of a snapshot are consumed there is no way back: the sandbox runs, or the runtime reports why not.
