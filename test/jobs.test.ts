@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { idleShare, readCpuTimes } from './support/cpu-times.ts'
-import { type Counts, type Job, type JobResult, mostFlaky, repeatFailed, runJobs } from './support/jobs.ts'
+import { type Counts, type Job, type JobResult, maxFlaky, repeatFailed, runJobs } from './support/jobs.ts'
 import { judge, summarize } from './support/summary.ts'
 
 const good: Counts = { passed: 2, failed: 0, skipped: 0, failures: [] }
@@ -57,8 +57,8 @@ test('a job that fails twice fails the run', async () => {
 
 test('a few flaky jobs are accepted, and more fail the run', async () => {
   const shaky = (count: number) => Array.from({ length: count }, (_, at) => jobWith(`shaky ${at}`, bad, good))
-  assert.equal((await run(shaky(mostFlaky))).verdict.good, true)
-  const { verdict, flaky } = await run(shaky(mostFlaky + 1))
+  assert.equal((await run(shaky(maxFlaky))).verdict.good, true)
+  const { verdict, flaky } = await run(shaky(maxFlaky + 1))
   assert.equal(flaky.length, 9)
   assert.equal(verdict.good, false)
   assert.deepEqual(verdict.reasons, ['9 files are flaky: more than 8 fail the run.'])
@@ -194,10 +194,10 @@ test('a lane of its own gets more slots once the others have ended', async () =>
   const others = Promise.withResolvers<void>()
   const together = Promise.withResolvers<void>()
   let running = 0
-  let most = 0
+  let max = 0
   const countedAs = (name: string, steps: () => Promise<void>) =>
     jobOf(name, async () => {
-      most = Math.max(most, ++running)
+      max = Math.max(max, ++running)
       await steps()
       running--
       return good
@@ -215,5 +215,5 @@ test('a lane of its own gets more slots once the others have ended', async () =>
     more: { after: others.promise, concurrency: 1 },
     write: () => {},
   })
-  assert.deepEqual([results.length, most], [3, 2])
+  assert.deepEqual([results.length, max], [3, 2])
 })

@@ -18,7 +18,7 @@ import { prepareTests } from './support/prepare-tests.ts'
 import { fileJob, groupJob } from './support/run-files.ts'
 import { SharedWarren } from './support/shared-warren.ts'
 import { judge, type Phase, summarize } from './support/summary.ts'
-import { isolations, mostSeats } from './support/warren.ts'
+import { isolations, maxSeats } from './support/warren.ts'
 
 const repoFolder = resolve(import.meta.dirname, '..')
 const timesFile = join(import.meta.dirname, 'times.json')
@@ -52,7 +52,7 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
 
 /** More at a time than there are cores, since each waits most of its time. The shared servers have the seat after the last. */
 async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
-  const concurrency = Math.min(2 * availableParallelism(), mostSeats - 1)
+  const concurrency = Math.min(2 * availableParallelism(), maxSeats - 1)
   const shared = new Map(isolations.map((isolation) => [isolation, new SharedWarren(isolation, concurrency)]))
   const jobs = files.map((file) => {
     const environment = async (seat: number) => ({

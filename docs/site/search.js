@@ -3,7 +3,7 @@ import { prepare, rankSections } from './rank.js'
 
 const field = document.querySelector('#query')
 const found = document.querySelector('#found')
-const mostShown = 12
+const maxShown = 12
 let index
 
 /** Asked for once, however many letters are typed until it is there; after a failure, with the next letter. */
@@ -51,7 +51,7 @@ async function search() {
   // Somebody has typed on while the index was on its way.
   if (text !== field.value) return
   const [word = ''] = text.trim().toLowerCase().split(/\s+/)
-  const entries = best.slice(0, mostShown).map((section) => entryOf(section, word))
+  const entries = best.slice(0, maxShown).map((section) => entryOf(section, word))
   if (entries.length === 0) {
     const nothing = document.createElement('li')
     nothing.textContent = 'Nothing was found.'

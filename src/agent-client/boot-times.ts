@@ -4,7 +4,7 @@
  */
 
 /** Number of recent boots to remember. */
-const mostKnown = 16
+const maxKnown = 16
 const leftAlone = 0.6
 const longestWaitMs = 500
 
@@ -13,7 +13,7 @@ export class BootTimes {
 
   add(ms: number): void {
     this.#knownMs.push(ms)
-    if (this.#knownMs.length > mostKnown) this.#knownMs.shift()
+    if (this.#knownMs.length > maxKnown) this.#knownMs.shift()
   }
 
   /** Based on the shortest boot: a boot must not be noticed late because others were slow. */

@@ -18,7 +18,7 @@ const reserveShare = 0.05
 /** When the limit is exceeded, enough is freed that use falls below this share. */
 const relievedShare = 0.85
 /** Examining a process takes milliseconds that are precious then: only the likeliest ones are examined. */
-const mostLookedInto = 4
+const maxLookedInto = 4
 /** The others are assumed to own this share of their visible memory. */
 const assumedOwnShare = 0.5
 /** The fastest growth seen on one CPU, in bytes per millisecond: it determines the time of the next check. */
@@ -127,7 +127,7 @@ export class MemoryGuard {
   /** Kills several if needed: many may grow at once, and one at a time would lose the race. */
   #relieve(pids: number[], wantedBytes: number): void {
     const suspects = largestFirst(pids, (pid) => this.#machine.residentBytes(pid))
-    const others = suspects.splice(mostLookedInto)
+    const others = suspects.splice(maxLookedInto)
     const known = largestFirst(
       suspects.map(({ pid }) => pid),
       (pid) => this.#machine.ownBytes(pid),

@@ -14,11 +14,11 @@ const ended = ['ENOENT', 'ESRCH']
 /** `unknown` if there are more threads, or if the namespace of one could not be read. */
 export function findOtherNetworks(
   procFolder = '/proc',
-  mostThreads = threadsLooked,
+  maxThreads = threadsLooked,
 ): 'none' | 'some' | 'unknown' {
   try {
     const own = readlinkSync(join(procFolder, 'self/ns/net'))
-    let left = mostThreads
+    let left = maxThreads
     for (const pid of numbersIn(procFolder)) {
       for (const thread of numbersIn(join(procFolder, pid, 'task'))) {
         if (left-- === 0) return 'unknown'

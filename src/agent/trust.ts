@@ -38,7 +38,7 @@ const bundles = [
 ] as const
 const largestBundle = 16 * 1024 * 1024
 /** OpenSSL numbers authorities whose subjects have the same hash. */
-const mostOfOneHash = 100
+const maxOfOneHash = 100
 const [begin, end] = ['# Warren: begin\n', '# Warren: end\n']
 
 /**
@@ -100,7 +100,7 @@ function writeOwnFiles(texts: readonly string[], place: (path: string) => string
 
 function addByHash(certificate: X509Certificate, folder: string): void {
   const hash = subjectHash(certificate)
-  const paths = Array.from({ length: mostOfOneHash }, (_, number) => join(folder, `${hash}.${number}`))
+  const paths = Array.from({ length: maxOfOneHash }, (_, number) => join(folder, `${hash}.${number}`))
   const free = paths.find((path) => !existsSync(path) || isOurs(path, certificate))
   if (free !== undefined) replaceFile(free, certificate.toString())
 }

@@ -59,7 +59,7 @@ export type ApiParts = {
   buildFiles: BuildFiles
   /** The secret that signs links for uploads of build files, and the maximum size of an upload. */
   uploads: { secret: string; maxBytes: number }
-  sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; most: number }>
+  sizes: Record<'cpu' | 'memoryMB' | 'diskMB', { usual: number; max: number }>
   secrets: SecretService
   volumes: VolumeService
   events: EventStore

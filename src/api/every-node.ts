@@ -16,7 +16,7 @@ type NodeParts<Part> = {
 }
 
 /** Every sandbox that moves during the request may cost another round. */
-const mostRounds = 3
+const maxRounds = 3
 
 /** Runs this node's part first: if it rejects, no other node is asked. */
 export async function onEveryNode<Part>(
@@ -43,7 +43,7 @@ export async function onEveryNodeUntilNoneLeft<Part>(
 ): Promise<NodeParts<Part>[]> {
   const rounds: NodeParts<Part>[] = []
   const { cluster, teamRemover } = context
-  for (let round = 0; round < mostRounds; round++) {
+  for (let round = 0; round < maxRounds; round++) {
     const done = await onEveryNode(context, request, doOwnPart)
     rounds.push(done)
     if (!cluster || isPartOfAnother(context, request)) break

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
 import { countOf } from '../../test/support/count-of.ts'
 import { secretLimits } from '../core/secret/secret.ts'
-import { mostLiveKeys } from '../core/team/key-limit.ts'
+import { maxLiveKeys } from '../core/team/key-limit.ts'
 import { listLimits } from '../core/team/list-limits.ts'
 import { webhookLimits } from '../core/webhook/webhook.ts'
 import { newUUID } from '../lib/ids.ts'
@@ -14,7 +14,7 @@ import { aBuild, aTemplate, time } from '../store/suite/rows.ts'
 type Warren = Awaited<ReturnType<typeof openApi>>
 type List = {
   name: string
-  most: number
+  max: number
   /** Adds so many entries by the shortest way. */
   fill(warren: Warren, count: number): Promise<void>
   /** Adds one entry as a client; the number makes it another one. */
@@ -63,7 +63,7 @@ async function insertTemplates({ fixture }: Warren, count: number): Promise<void
 const lists: List[] = [
   {
     name: 'keys',
-    most: mostLiveKeys,
+    max: maxLiveKeys,
     // The team of the fixture has one.
     fill: (warren, count) => fillBy(addKey, warren, count - 1),
     add: addKey,
@@ -72,7 +72,7 @@ const lists: List[] = [
   },
   {
     name: 'secrets',
-    most: secretLimits.perTeam,
+    max: secretLimits.perTeam,
     fill: (warren, count) => fillBy(addSecret, warren, count),
     add: addSecret,
     message: /has 1000 secrets, which is the limit/,
@@ -80,7 +80,7 @@ const lists: List[] = [
   },
   {
     name: 'webhooks',
-    most: webhookLimits.perTeam,
+    max: webhookLimits.perTeam,
     fill: (warren, count) => fillBy(addWebhook, warren, count),
     add: addWebhook,
     message: /has 10 webhooks, which is the limit/,
@@ -88,7 +88,7 @@ const lists: List[] = [
   },
   {
     name: 'tags',
-    most: listLimits.tagsPerTemplate,
+    max: listLimits.tagsPerTemplate,
     async fill(warren, count) {
       const { stores, team } = warren.fixture
       const template = aTemplate({ teamID: team.teamID })
@@ -105,7 +105,7 @@ const lists: List[] = [
   },
   {
     name: 'templates and snapshots',
-    most: listLimits.templatesPerTeam,
+    max: listLimits.templatesPerTeam,
     // The team of the fixture has one.
     fill: (warren, count) => insertTemplates(warren, count),
     add: post('/v3/templates', (number) => ({ name: `m${number}` })),
@@ -116,11 +116,11 @@ const lists: List[] = [
 
 describe('the lists of a team', () => {
   for (const list of lists) {
-    it(`${list.name}: at most ${list.most}, also by requests at the same moment`, async (t) => {
+    it(`${list.name}: at most ${list.max}, also by requests at the same moment`, async (t) => {
       await using warren = await openApi()
       const other = await warren.teams.createTeam('other')
       const { key } = await warren.teams.createKey(other.teamID, 'k')
-      await list.fill(warren, list.most - 1)
+      await list.fill(warren, list.max - 1)
       const answers = await Promise.all(
         Array.from({ length: atOnce }, (_, number) => list.add(warren, number)),
       )

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
-import { mostLiveKeys } from '../core/team/key-limit.ts'
+import { maxLiveKeys } from '../core/team/key-limit.ts'
 
 type Api = Awaited<ReturnType<typeof openApi>>
 const byToken = (token: string, more = {}) => ({
@@ -180,10 +180,10 @@ describe('the limit of API keys', () => {
     await using warren = await openApi()
     const make = (kind: string) => warren.ask('POST', kind, { body: { name: 'one more' } })
     // One is there already.
-    const kinds = Array.from({ length: mostLiveKeys + 20 }, () => '/api-keys')
+    const kinds = Array.from({ length: maxLiveKeys + 20 }, () => '/api-keys')
     const answers = await Promise.all(kinds.map(make))
     const made = answers.filter(({ status }) => status === 201)
-    assert.equal(made.length, mostLiveKeys - 1)
+    assert.equal(made.length, maxLiveKeys - 1)
     for (const path of ['/api-keys', '/access-tokens']) {
       const over = await make(path)
       assert.deepEqual([over.status, over.headers['should-retry']], [429, 'false'])

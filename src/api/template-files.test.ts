@@ -91,7 +91,7 @@ describe('files for a build', () => {
     const { templateID } = await requested(warren, 'mine')
     const { url } = await linkOf(warren, templateID)
     const [begun, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
-    warren.fixture.buildFiles.write = async (_team, _hash, body, _most, signal) => {
+    warren.fixture.buildFiles.write = async (_team, _hash, body, _max, signal) => {
       for await (const _ of body) begun.resolve()
       signal!.addEventListener('abort', () => left.resolve())
       await left.promise

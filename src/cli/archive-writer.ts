@@ -34,9 +34,9 @@ export type ArchiveLimits = {
 
 const usualLimits: ArchiveLimits = { entries: 1_000_000, linkBytes: 64 * 2 ** 20 }
 /** More than the header of an entry with the longest name and target, and what tar fills up with. */
-const mostBytesPerEntry = 16 * 1024
+const maxBytesPerEntry = 16 * 1024
 /** More than what tar appends to an archive. */
-const mostBytesAtEnd = 2 ** 20
+const maxBytesAtEnd = 2 ** 20
 const newFile = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
 
 /** Names have one character per byte, as the reader of archives gives them. */
@@ -97,7 +97,7 @@ export class ArchiveWriter implements TarHandler {
   noteReceived(bytes: number): void {
     this.#receivedBytes += bytes
     const besideBytes = this.#receivedBytes - this.#bytes
-    if (besideBytes > mostBytesAtEnd + mostBytesPerEntry * this.#entries)
+    if (besideBytes > maxBytesAtEnd + maxBytesPerEntry * this.#entries)
       throw refusal('the sandbox sent much that belongs to no file')
   }
 

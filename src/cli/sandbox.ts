@@ -24,9 +24,9 @@ const command = 'warren sandbox'
 /** Default timeout of a resumed sandbox, in seconds. */
 const resumeSeconds = '300'
 const followEveryMs = 1000
-const mostLogEntries = 1000
+const maxLogEntries = 1000
 /** How much later than its time an entry may be written. */
-const mostLateMs = 1000
+const maxLateMs = 1000
 const levels = ['debug', 'info', 'warn', 'error']
 
 type SandboxCommandParts = RunParts & { print: (line: string) => void }
@@ -177,7 +177,7 @@ async function logs(
 ): Promise<string> {
   const client = await parts.connect()
   const level = values.level === undefined ? {} : { level: values.level }
-  const asked = { limit: mostLogEntries, ...level }
+  const asked = { limit: maxLogEntries, ...level }
   const entries = (await client.readLogs(sandboxID!, { ...asked, direction: 'backward' })).reverse()
   const lines = (some: SandboxLogEntry[]) =>
     some.map((entry) => (json ? JSON.stringify(entry) : lineOf(entry)))
@@ -191,7 +191,7 @@ async function logs(
   while (!hasEnded(read)) {
     const printed = shownOf(read).filter((entry) => timeOf(entry) >= cursor).length
     await delay(followEveryMs)
-    read = await client.readLogs(sandboxID!, { limit: mostLogEntries, direction: 'forward', cursor })
+    read = await client.readLogs(sandboxID!, { limit: maxLogEntries, direction: 'forward', cursor })
     for (const line of lines(shownOf(read).slice(printed))) parts.print(line)
     cursor = cursorAfter(read, cursor)
   }
@@ -209,7 +209,7 @@ function cursorAfter(read: readonly SandboxLogEntry[], before: number): number {
   if (!last) return before
   const at = timeOf(last)
   const countFrom = (from: number) => read.filter((entry) => timeOf(entry) >= from).length
-  const next = [at - mostLateMs, at].find((from) => countFrom(from) < mostLogEntries) ?? at + 1
+  const next = [at - maxLateMs, at].find((from) => countFrom(from) < maxLogEntries) ?? at + 1
   return Math.max(before, next)
 }
 

@@ -2,7 +2,7 @@
 
 type NamedCommand = { name: string; verbs?: Readonly<Record<string, unknown>> | undefined }
 
-const mostSlips = 2
+const maxSlips = 2
 
 /**
  * The commands nearest to the word, such as `warren sandbox` for `sanbdox`, and `warren sandbox logs` for
@@ -22,7 +22,7 @@ export function suggestCommands(word: string, commands: readonly NamedCommand[])
 /** The choices with the fewest typing errors, if these are few for the length of the word. */
 export function nearestWords(word: string, choices: readonly string[]): string[] {
   const slips = choices.map((choice) => ({ choice, count: slipsBetween(word, choice) }))
-  const fewest = Math.min(mostSlips, Math.floor(word.length / 2), ...slips.map(({ count }) => count))
+  const fewest = Math.min(maxSlips, Math.floor(word.length / 2), ...slips.map(({ count }) => count))
   return slips.filter(({ count }) => count <= fewest).map(({ choice }) => choice)
 }
 

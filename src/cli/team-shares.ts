@@ -4,7 +4,7 @@ import type { Team } from '../contract/rest/team.ts'
 import type { AdminClient } from './admin-client.ts'
 import { asJson, table } from './output.ts'
 
-const mostActs = 20
+const maxActs = 20
 const mebibyte = 1024 * 1024
 
 export async function showShares(client: AdminClient, json: boolean): Promise<string> {
@@ -35,7 +35,7 @@ function nodeParts(
   const opened = (connections?.teams ?? []).map(({ teamID, count }) => [
     ...[slugOf(teamID), 'connections', String(count), String(connections!.perTeam ?? ''), ''],
   ])
-  const told = acts.slice(0, mostActs).map(({ lastAt, guard, act, count, teamID, sandboxID = '', why }) => {
+  const told = acts.slice(0, maxActs).map(({ lastAt, guard, act, count, teamID, sandboxID = '', why }) => {
     const times = count > 1 ? `${act} (${count} times)` : act
     return [lastAt.slice(0, 19).replace('T', ' '), guard, times, slugOf(teamID), sandboxID, why]
   })

@@ -29,7 +29,7 @@ const fileTypes: Readonly<Record<string, string>> = {
   '.json': 'application/json; charset=utf-8',
 }
 /** Number of characters of each section that the search index covers. */
-const mostIndexed = 12_000
+const maxIndexed = 12_000
 
 export class DocsSite {
   readonly #folder: string
@@ -128,7 +128,7 @@ export class DocsSite {
           page: page.title,
           title,
           url: `/docs/${name}#${id}`,
-          text: text.slice(0, mostIndexed),
+          text: text.slice(0, maxIndexed),
         })),
       ),
     )

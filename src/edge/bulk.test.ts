@@ -65,14 +65,14 @@ describe('a large answer of known length', () => {
       },
     })
     let received = 0
-    let mostAhead = 0
+    let maxAhead = 0
     for await (const chunk of await through.send()) {
       received += chunk.length
       await turn()
-      mostAhead = Math.max(mostAhead, sent - received)
+      maxAhead = Math.max(maxAhead, sent - received)
     }
     assert.equal(received, total)
-    assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
+    assert.ok(maxAhead < 24 * MiB, `${maxAhead} bytes were under way at once`)
   })
 
   it('comes in pieces as the service sends them', async () => {

@@ -190,15 +190,15 @@ describe('a request through the edge', () => {
     const request = http.get({ port: edge.port, headers: to(sandbox, 80), agent: false })
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     let received = 0
-    let mostAhead = 0
+    let maxAhead = 0
     for await (const chunk of response) {
       received += chunk.length
       // One turn of the event loop per piece, so that the sender could run ahead without backpressure.
       await new Promise((resolve) => setImmediate(resolve))
-      mostAhead = Math.max(mostAhead, sent - received)
+      maxAhead = Math.max(maxAhead, sent - received)
     }
     assert.equal(received, total)
-    assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
+    assert.ok(maxAhead < 24 * MiB, `${maxAhead} bytes were under way at once`)
   })
 
   it('has a 64 MiB body that waits for a slow service', async () => {
@@ -216,15 +216,15 @@ describe('a request through the edge', () => {
     sandbox.map(80, service.port)
     const request = http.request({ port: edge.port, method: 'POST', headers: to(sandbox, 80), agent: false })
     const piece = Buffer.alloc(64 * 1024, 'x')
-    let mostAhead = 0
+    let maxAhead = 0
     for (let sent = 0; sent < total; sent += piece.length) {
       if (!request.write(piece)) await once(request, 'drain')
-      mostAhead = Math.max(mostAhead, sent - received)
+      maxAhead = Math.max(maxAhead, sent - received)
     }
     request.end()
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     assert.equal(await textOf(response), `${total}`)
-    assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
+    assert.ok(maxAhead < 24 * MiB, `${maxAhead} bytes were under way at once`)
   })
 })
 

@@ -323,9 +323,9 @@ const pieces = '49983 80 0 65535 65536 007 - - - . . : :80 :x iabc IABC zz9 _ %2
   ])
 
 function randomAsk(random: (below: number) => number): Ask {
-  const text = (most: number) => {
+  const text = (max: number) => {
     let made = ''
-    for (let n = random(most) + 1; n > 0; n--) made += pieces[random(pieces.length)]
+    for (let n = random(max) + 1; n > 0; n--) made += pieces[random(pieces.length)]
     return made
   }
   const host = random(20) === 0 ? [text(3), text(3)] : text(random(3) === 0 ? 2 : 7)

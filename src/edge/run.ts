@@ -12,7 +12,7 @@ import { Clients } from './clients.ts'
 import { dial } from './dial.ts'
 import { shakeHands } from './inner-tls.ts'
 
-const mostIdleUpstreams = 64
+const maxIdleUpstreams = 64
 
 export class Run {
   route: Route
@@ -31,7 +31,7 @@ export class Run {
     this.#retryWaitsMs = limits.retryWaitsMs
     // The address is read from the route when dialling.
     const dial = (port: number) => this.dial(port, false)
-    this.agent = new UpstreamPool({ dial, mostIdle: mostIdleUpstreams, clock: systemClock })
+    this.agent = new UpstreamPool({ dial, maxIdle: maxIdleUpstreams, clock: systemClock })
   }
 
   async dial(port: number, allowHalfOpen: boolean): Promise<Socket> {

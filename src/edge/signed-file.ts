@@ -33,8 +33,8 @@ export function routeOfSignedFile<R extends Pick<Route, 'agentToken'>>(
 
 /** Sandboxes that searches without a result may compare each second, and at once. A comparison takes some 5 µs. */
 const comparedPerSecond = 20_000
-const mostCompared = 2 * comparedPerSecond
-const mostRemembered = 1000
+const maxCompared = 2 * comparedPerSecond
+const maxRemembered = 1000
 const longestRemembered = 4096
 
 /**
@@ -45,7 +45,7 @@ export class SignedFileSearch {
   readonly #routes: Pick<RouteTable, 'get' | 'values'>
   readonly #clock: Pick<Clock, 'now'>
   readonly #found = new Map<string, string>()
-  #left = mostCompared
+  #left = maxCompared
   #at = 0
 
   constructor(routes: Pick<RouteTable, 'get' | 'values'>, clock: Pick<Clock, 'now'>) {
@@ -71,7 +71,7 @@ export class SignedFileSearch {
   #hasTime(): boolean {
     const now = this.#clock.now()
     const fresh = (Math.max(0, now - this.#at) / 1000) * comparedPerSecond
-    this.#left = Math.min(mostCompared, this.#left + fresh)
+    this.#left = Math.min(maxCompared, this.#left + fresh)
     this.#at = now
     return this.#left > 0
   }
@@ -79,7 +79,7 @@ export class SignedFileSearch {
   #remember(key: string, sandboxID: string): void {
     if (key.length > longestRemembered) return
     const [oldest] = this.#found.keys()
-    if (this.#found.size >= mostRemembered && oldest !== undefined) this.#found.delete(oldest)
+    if (this.#found.size >= maxRemembered && oldest !== undefined) this.#found.delete(oldest)
     this.#found.set(key, sandboxID)
   }
 }

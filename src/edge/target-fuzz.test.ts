@@ -55,9 +55,9 @@ describe('the rule for request targets', () => {
   it('agrees with a slow model on random input', () => {
     const seed = Date.now() % 2 ** 31
     let state = seed || 1
-    const below = (most: number) => {
+    const below = (max: number) => {
       state = (Math.imul(state, 48271) >>> 0) % 0x7fffffff || 1
-      return state % most
+      return state % max
     }
     const pick = <T>(from: readonly T[]): T => from[below(from.length)]!
     const until = performance.now() + 500

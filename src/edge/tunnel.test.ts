@@ -122,14 +122,14 @@ describe('an upgraded connection', () => {
     sandbox.map(80, service.port)
     const { socket } = await openTunnel(edge, sandbox)
     let received = 0
-    let mostAhead = 0
+    let maxAhead = 0
     for await (const chunk of socket) {
       received += chunk.length
       await new Promise((resolve) => setImmediate(resolve))
-      mostAhead = Math.max(mostAhead, sent - received)
+      maxAhead = Math.max(maxAhead, sent - received)
     }
     assert.equal(received, total)
-    assert.ok(mostAhead < 24 * MiB, `${mostAhead} bytes were under way at once`)
+    assert.ok(maxAhead < 24 * MiB, `${maxAhead} bytes were under way at once`)
   })
 
   it('breaks on both sides when it breaks on one', async () => {

@@ -17,7 +17,7 @@ const handshakeRecord = 22
 const clientHelloMessage = 1
 const longestRecord = 16 * 1024
 /** Honest clients use one or two. */
-const mostRecords = 64
+const maxRecords = 64
 const serverNameExtension = 0
 const encryptedClientHello = 0xfe0d
 
@@ -38,7 +38,7 @@ function joinRecords(bytes: Buffer): Buffer | 'more' | null {
   const parts: Buffer[] = []
   let gathered = 0
   let needed: number | null = null
-  for (let at = 0; parts.length < mostRecords; ) {
+  for (let at = 0; parts.length < maxRecords; ) {
     if (at < bytes.length && bytes[at] !== handshakeRecord) return null
     if (at + 1 < bytes.length && bytes[at + 1] !== 3) return null
     if (bytes.length - at < 5) return 'more'

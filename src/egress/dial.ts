@@ -24,7 +24,7 @@ type DialerOptions = {
 type Track = (socket: Socket) => void
 type Call = { policy: EgressPolicy; route: EgressRoute; port: number; track: Track }
 
-const mostAddresses = 3
+const maxAddresses = 3
 
 export class Dialer {
   readonly #options: DialerOptions
@@ -123,7 +123,7 @@ function nameForProxy(policy: EgressPolicy, route: EgressRoute): string | null {
 
 async function connectToAny(addresses: readonly string[], port: number, track: Track): Promise<Socket> {
   let failure: unknown
-  for (const address of addresses.slice(0, mostAddresses)) {
+  for (const address of addresses.slice(0, maxAddresses)) {
     try {
       return await connectTo(address, port, track)
     } catch (error) {

@@ -78,7 +78,7 @@ export class DnsFront {
     if (!question) return
     const answer = await this.#answer(sandbox, question)
     if (this.#options.sandboxes.get(plainAddress(from.address)) !== sandbox) return
-    const fits = answer.length <= question.mostBytes
+    const fits = answer.length <= question.maxBytes
     udp.send(fits ? answer : writeAnswer(question, resultCodes.ok, true), from.port, from.address, () => {})
   }
 

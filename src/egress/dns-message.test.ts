@@ -8,7 +8,7 @@ describe('DNS messages', () => {
   it('are read and written again unchanged', () => {
     const question = readQuestion(dnsQuery('Good.Example', 1, 4711, 4096))!
     assert.deepEqual(
-      [question.id, question.name, question.type, question.mostBytes],
+      [question.id, question.name, question.type, question.maxBytes],
       [4711, 'good.example', 1, 1232],
     )
     const asked = writeQuestion(question, 99)
@@ -51,7 +51,7 @@ describe('DNS messages', () => {
       const bytes = mutate(message, random)
       const question = readQuestion(bytes)
       if (question) {
-        assert.ok(question.wire.length <= 259 && question.mostBytes <= 1232, `seed ${seed}`)
+        assert.ok(question.wire.length <= 259 && question.maxBytes <= 1232, `seed ${seed}`)
         const again = readQuestion(writeQuestion(question, question.id))
         assert.deepEqual([again?.name, again?.type], [question.name, question.type], `seed ${seed}`)
       }

@@ -13,7 +13,7 @@ export type Question = {
   wire: Buffer
   wantsRecursion: boolean
   /** The largest UDP answer that the client accepts. */
-  mostBytes: number
+  maxBytes: number
   hasExtensions: boolean
 }
 
@@ -21,7 +21,7 @@ const headBytes = 12
 const internetClass = 1
 const plainBytes = 512
 /** Fits into the packets of every network. */
-const mostUdpBytes = 1232
+const maxUdpBytes = 1232
 const responseBit = 0x8000
 const truncatedBit = 0x0200
 const recursionBit = 0x0100
@@ -46,7 +46,7 @@ export function readQuestion(message: Buffer): Question | null {
     isInternet: message.readUInt16BE(read.end + 2) === internetClass,
     wire: message.subarray(headBytes, end),
     wantsRecursion: (flags & recursionBit) !== 0,
-    mostBytes: Math.min(Math.max(offered ?? plainBytes, plainBytes), mostUdpBytes),
+    maxBytes: Math.min(Math.max(offered ?? plainBytes, plainBytes), maxUdpBytes),
     hasExtensions: offered !== null,
   }
 }
@@ -95,19 +95,7 @@ function header(id: number, flags: number, additions: number): Buffer {
 }
 
 /** Tells the accepted size, and nothing else. */
-const extensions = Buffer.from([
-  0,
-  0,
-  recordTypes.OPT,
-  mostUdpBytes >> 8,
-  mostUdpBytes & 255,
-  0,
-  0,
-  0,
-  0,
-  0,
-  0,
-])
+const extensions = Buffer.from([0, 0, recordTypes.OPT, maxUdpBytes >> 8, maxUdpBytes & 255, 0, 0, 0, 0, 0, 0])
 
 function extensionBytes(message: Buffer, at: number): number | null {
   const isExtension = message.length >= at + 11 && message[at] === 0

@@ -6,7 +6,7 @@ import { randomHex } from '../lib/ids.ts'
 import { answersQuestion, isTruncated, type Question, writeQuestion } from './dns-message.ts'
 
 const perServerMs = 2000
-const mostServers = 3
+const maxServers = 3
 
 /** Returns the first answer of any of the servers; null if none answers. */
 export async function askServers(
@@ -14,7 +14,7 @@ export async function askServers(
   question: Question,
   clock: Clock,
 ): Promise<Buffer | null> {
-  for (const server of servers.slice(0, mostServers)) {
+  for (const server of servers.slice(0, maxServers)) {
     const [address = '', port = '53'] = server.split(':')
     const viaUdp = await askUdp(address, Number(port), question, clock)
     if (!viaUdp) continue

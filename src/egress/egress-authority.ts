@@ -20,7 +20,7 @@ export type EgressAuthority = {
 const dayMs = 24 * 60 * 60 * 1000
 const authorityDays = 3650
 const leafDays = 30
-const mostContexts = 1000
+const maxContexts = 1000
 
 export function createEgressAuthority(folder: string, clock: Clock): EgressAuthority {
   let loading: Promise<Certificate> | undefined
@@ -41,7 +41,7 @@ export function createEgressAuthority(folder: string, clock: Clock): EgressAutho
       const context = createSecureContext({ key, cert: certificate, minVersion: 'TLSv1.2' })
       contexts.delete(name)
       contexts.set(name, { context, until: clock.now() + (leafDays / 2) * dayMs })
-      if (contexts.size > mostContexts) contexts.delete(contexts.keys().next().value!)
+      if (contexts.size > maxContexts) contexts.delete(contexts.keys().next().value!)
       return context
     },
   }

@@ -7,7 +7,7 @@ import type { Clock } from '../lib/clock.ts'
 export type Resolve = (name: string, servers: readonly string[]) => Promise<string[]>
 
 const longestKeptMs = 60_000
-const mostKept = 2000
+const maxKept = 2000
 
 export function createResolve(clock: Clock): Resolve {
   const kept = new Map<string, { until: number; addresses: Promise<string[]> }>()
@@ -22,7 +22,7 @@ export function createResolve(clock: Clock): Resolve {
     }
     kept.delete(key)
     kept.set(key, entry)
-    if (kept.size > mostKept) kept.delete(kept.keys().next().value!)
+    if (kept.size > maxKept) kept.delete(kept.keys().next().value!)
     asked.then(
       (records) => {
         const ttlSeconds = Math.min(...records.map(({ ttl }) => ttl))

@@ -10,7 +10,7 @@ export type Opening =
   | { kind: 'silent' }
 
 /** TLS records add their own heads. */
-const mostBytes = longestClientHello + 1024
+const maxBytes = longestClientHello + 1024
 const longestMethod = 24
 
 /** Null: the connection ended. 'silent': not enough bytes came in time. */
@@ -41,7 +41,7 @@ export function readOpening(socket: Socket, clock: Clock, withinMs: number): Pro
 export function readBytes(bytes: Buffer): Opening | null {
   if (bytes[0] === 22) {
     const hello = readClientHello(bytes)
-    if (hello === 'more') return bytes.length > mostBytes ? { kind: 'other' } : null
+    if (hello === 'more') return bytes.length > maxBytes ? { kind: 'other' } : null
     return hello ? { kind: 'tls', hello } : { kind: 'other' }
   }
   const start = bytes.toString('latin1', 0, longestMethod)

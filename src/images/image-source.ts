@@ -18,7 +18,7 @@ export const largestDocument = 4 << 20
 const largestConfig = 8 << 20
 const attempts = 5
 /** Maximum number of times that one blob may break off, even if each attempt made progress. */
-const mostBreaks = 20
+const maxBreaks = 20
 
 export async function fetchDocument(
   source: ImageSource,
@@ -65,7 +65,7 @@ export async function* blobBytes(
       throw new AppError('unavailable', 'The registry broke off in the middle of a layer.', retriable)
     } catch (error) {
       failures = at > before ? 1 : failures + 1
-      if (++breaks > mostBreaks) throw error
+      if (++breaks > maxBreaks) throw error
       await afterFailure(error, failures, signal)
     }
   }

@@ -13,7 +13,7 @@ const exact = ['--numeric-owner', '--acls', '--xattrs', '--xattrs-include=*']
 /** Without the process ID and the times at which files were read. */
 const pax = 'exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime'
 const repeatable = ['--format=posix', '--sort=name', `--pax-option=${pax}`]
-const mostWords = 10_000
+const maxWords = 10_000
 
 export const packTree = (folder: string, signal?: AbortSignal): AsyncGenerator<Uint8Array> =>
   createTar(folder, ['--sparse'], signal)
@@ -74,7 +74,7 @@ export async function digestOfTree(folder: string): Promise<string> {
 async function endOf(tar: ReturnType<typeof spawn>): Promise<void> {
   let said = ''
   tar.stderr!.on('data', (chunk: Buffer) => {
-    if (said.length < mostWords) said += chunk.toString()
+    if (said.length < maxWords) said += chunk.toString()
   })
   const [exitCode] = (await once(tar, 'close')) as [number | null]
   if (exitCode === 0) return

@@ -17,9 +17,9 @@ export type FolderNode = {
   mtime: number | undefined
 }
 
-const mostLinks = 40
+const maxLinks = 40
 /** Every folder of the layer is in memory, with some 500 bytes and its name. */
-const mostFolders = 500_000
+const maxFolders = 500_000
 export const longestPath = 4096
 const longestPart = 255
 
@@ -64,7 +64,7 @@ export class LayerTree {
         at = this.#implied(at, name, found)
         continue
       }
-      if (++links > mostLinks) throw badLayer(`${shown(path)} is a chain of too many links`)
+      if (++links > maxLinks) throw badLayer(`${shown(path)} is a chain of too many links`)
       const target = readlinkSync(this.absolute(path), 'buffer').toString('latin1')
       if (target.startsWith('/')) at = this.root
       pending.push(...partsOf(target).reverse())
@@ -85,8 +85,8 @@ export class LayerTree {
 
   /** Nothing may exist under the name yet. */
   makeFolder(parent: FolderNode, name: string): FolderNode {
-    if (++this.#folderCount > mostFolders) {
-      throw new AppError('payload_too_large', `A layer makes more than ${mostFolders} folders.`)
+    if (++this.#folderCount > maxFolders) {
+      throw new AppError('payload_too_large', `A layer makes more than ${maxFolders} folders.`)
     }
     const node: FolderNode = { path: joined(parent, name), parent, folders: new Map(), mtime: undefined }
     mkdirSync(this.absolute(node.path), 0o700)

@@ -25,8 +25,8 @@ const layerType =
 export const acceptedTypes = [...manifestTypes, ...indexTypes].join(', ')
 
 /** Each layer is a folder in one mount, which the kernel limits. */
-const mostLayers = 127
-const mostIndexEntries = 1000
+const maxLayers = 127
+const maxIndexEntries = 1000
 
 export function parseDocument(what: string, bytes: Uint8Array, contentType: string): ImageDocument {
   const json = parseJSON(what, bytes)
@@ -58,8 +58,8 @@ function parseManifest(what: string, json: Record<string, unknown>): Manifest {
     )
   }
   const given = Array.isArray(json.layers) ? json.layers : []
-  if (given.length > mostLayers) {
-    throw unusable(what, `has ${given.length} layers; ${mostLayers} can be stacked. Squash it`)
+  if (given.length > maxLayers) {
+    throw unusable(what, `has ${given.length} layers; ${maxLayers} can be stacked. Squash it`)
   }
   return { config, layers: given.map((layer) => parseLayer(what, layer)) }
 }
@@ -84,7 +84,7 @@ function parseLayer(what: string, given: unknown): Descriptor {
 
 export function parseIndex(what: string, json: Record<string, unknown>): IndexEntry[] {
   const entries = Array.isArray(json.manifests) ? json.manifests : []
-  if (entries.length > mostIndexEntries) throw unusable(what, `lists ${entries.length} images`)
+  if (entries.length > maxIndexEntries) throw unusable(what, `lists ${entries.length} images`)
   return entries.map((given: { platform?: ImagePlatform; annotations?: Record<string, string> }) => ({
     ...parseDescriptor(what, given),
     ...(given.platform && { platform: given.platform }),

@@ -11,7 +11,7 @@ import { defaultRegistry, formatReference, type ImageReference } from './referen
 import { type Asker, adviceFor, authorize, parseChallenge } from './registry-auth.ts'
 
 const hubHost = 'registry-1.docker.io'
-const mostRedirects = 5
+const maxRedirects = 5
 const longestPauseSeconds = 30
 
 export class RegistryClient implements ImageSource {
@@ -88,7 +88,7 @@ export class RegistryClient implements ImageSource {
       if (![301, 302, 303, 307, 308].includes(answer.status)) return answer
       answer.body.destroy()
       const next = URL.parse(answer.headers.location ?? '', url.href)
-      if (!next || redirects === mostRedirects) {
+      if (!next || redirects === maxRedirects) {
         throw new AppError('unavailable', `${first.host} redirects ${next ? 'too often' : 'to nowhere'}.`)
       }
       if (url.protocol === 'https:' && next.protocol !== 'https:' && !this.#http.addresses.isInsecure(next)) {

@@ -5,7 +5,7 @@ import { Context, type ContextParts, type ContextRequest } from './context.ts'
 import { defaultLanguage, kernelKind, noKernel } from './languages.ts'
 
 /** Each context has its own process; more would only starve the sandbox. */
-const mostContexts = 100
+const maxContexts = 100
 
 export class Contexts {
   readonly #parts: ContextParts
@@ -24,10 +24,10 @@ export class Contexts {
 
   async create(request: ContextRequest): Promise<Context> {
     if (!kernelKind(request.language)) throw noKernel(request.language)
-    if (this.#contexts.size >= mostContexts) {
+    if (this.#contexts.size >= maxContexts) {
       throw new AppError(
         'limit_reached',
-        `There are ${mostContexts} contexts, which is the limit; remove one.`,
+        `There are ${maxContexts} contexts, which is the limit; remove one.`,
       )
     }
     const context = new Context(request, this.#parts)

@@ -7,9 +7,9 @@ import { wireResult } from './wire-result.ts'
 
 const keepaliveAfterMs = 5000
 /** A client that reads more slowly than the cell prints makes the cell wait. */
-const mostUnsentBytes = 1024 * 1024
+const maxUnsentBytes = 1024 * 1024
 /** Few, because a cell starts before it prints. */
-const mostHeldLines = 100
+const maxHeldLines = 100
 
 type OutputSource = { pauseOutput(): void; resumeOutput(): void }
 
@@ -39,7 +39,7 @@ export class ExecutionStream implements CellListener {
     const timestamp = new Date(this.#clock.now()).toISOString()
     const line = { type, text, timestamp }
     if (!this.#held) this.#write(line)
-    else if (this.#held.push(line) >= mostHeldLines) this.#writeHeld()
+    else if (this.#held.push(line) >= maxHeldLines) this.#writeHeld()
   }
 
   onEvent = (event: KernelEvent): void => {
@@ -72,7 +72,7 @@ export class ExecutionStream implements CellListener {
   #write(line: object): void {
     if (this.#response.destroyed || this.#response.writableEnded) return
     this.#response.write(`${asciiJson(line)}\n`)
-    if (this.#response.writableLength > mostUnsentBytes) this.#source.pauseOutput()
+    if (this.#response.writableLength > maxUnsentBytes) this.#source.pauseOutput()
     this.#expectSilence()
   }
 

@@ -8,12 +8,12 @@ import type { Address, CLibrary } from './c-library.ts'
 
 /** A call is a `struct step`: its number, four arguments, and the result; before the call whether it may fail. */
 const wordsPerCall = 6
-const mostValues = 4
+const maxValues = 4
 const resultWord = 5
 const wordBytes = 8
-const mostCalls = 64
+const maxCalls = 64
 /** Size of the stack of the new process, which uses little of it. The stack grows down towards the calls. */
-const stackEnd = mostCalls * wordsPerCall * wordBytes + 1024
+const stackEnd = maxCalls * wordsPerCall * wordBytes + 1024
 /** Enough for most commands; a longer command gets its own memory. */
 const usualBytes = 64 * 1024
 
@@ -190,12 +190,12 @@ export class CallList {
 
   /** Throws if the list is full: a further call would overwrite the stack of the process, and a further text would be cut. */
   #add(call: CallName, values: number[], mayFail: boolean): void {
-    if (this.#calls.length === mostCalls) throw tooLong(`more than ${mostCalls} system calls`)
-    if (values.length > mostValues) throw tooLong(`a system call with more than ${mostValues} arguments`)
+    if (this.#calls.length === maxCalls) throw tooLong(`more than ${maxCalls} system calls`)
+    if (values.length > maxValues) throw tooLong(`a system call with more than ${maxValues} arguments`)
     const at = this.#calls.length * wordsPerCall
     this.#calls.push({ call, mayFail })
     this.#setWord(at, this.#numbers[call])
-    for (let index = 0; index < mostValues; index++) this.#setWord(at + 1 + index, values[index] ?? 0)
+    for (let index = 0; index < maxValues; index++) this.#setWord(at + 1 + index, values[index] ?? 0)
     this.#setWord(at + resultWord, mayFail ? 1 : 0)
   }
 

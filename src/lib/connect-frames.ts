@@ -14,17 +14,17 @@ export function connectFrame(message: unknown): Buffer {
   return Buffer.concat([head, body])
 }
 
-/** Rejects a message that says of itself that it is larger than `mostBytes`. */
+/** Rejects a message that says of itself that it is larger than `maxBytes`. */
 export async function* connectFramesIn<Message>(
   stream: Readable,
-  mostBytes: number,
+  maxBytes: number,
 ): AsyncGenerator<ConnectFrame<Message>> {
   let rest = Buffer.alloc(0)
   for await (const chunk of stream) {
     rest = Buffer.concat([rest, chunk as Buffer])
     while (rest.length >= headBytes) {
       const length = rest.readUInt32BE(1)
-      if (length > mostBytes) {
+      if (length > maxBytes) {
         throw new AppError('payload_too_large', 'The sandbox sent a message without end.')
       }
       if (rest.length < headBytes + length) break

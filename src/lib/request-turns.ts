@@ -8,11 +8,11 @@ import { type Clock, systemClock } from './clock.ts'
 import { resetSocket } from './join-sockets.ts'
 
 /** Maximum number of pipelined requests. Clients that pipeline at all send about ten. */
-const mostAhead = 16
+const maxAhead = 16
 /** How long a connection with more requests stays open, unread: a client that is cut off at once comes back at once. */
 const stallMs = 2000
 /** Maximum number of such connections. Further ones are closed at once, so that nobody fills the server with them. */
-const mostStalled = 256
+const maxStalled = 256
 
 type Turn = { response: ServerResponse; handle: () => void }
 type Line = { isBusy: boolean; waiting: Turn[] }
@@ -43,7 +43,7 @@ export class RequestTurns {
     this.#lines.set(socket, line)
     stopParsing(
       socket,
-      () => line.waiting.length >= mostAhead,
+      () => line.waiting.length >= maxAhead,
       () => {
         line.waiting = []
         this.#cutOff(socket)
@@ -53,7 +53,7 @@ export class RequestTurns {
   }
 
   #cutOff(socket: Socket): void {
-    if (this.#stalled >= mostStalled) {
+    if (this.#stalled >= maxStalled) {
       resetSocket(socket)
       return
     }

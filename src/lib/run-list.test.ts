@@ -102,12 +102,12 @@ describe('a list of system calls in a process of its own', () => {
 
   it('is rejected before a process is started if it has more calls or longer texts than its memory holds', async () => {
     // The list closes what is open first, and exits last.
-    const most = 64 - 2
+    const max = 64 - 2
     const closing = (count: number) => (list: CallList) => {
       for (let index = 0; index < count; index++) list.addOptional('close', 0)
     }
-    await runList(0, closing(most))
-    const [ran, processes] = startedBy(() => runList(0, closing(most + 1)))
+    await runList(0, closing(max))
+    const [ran, processes] = startedBy(() => runList(0, closing(max + 1)))
     await assert.rejects(
       ran,
       /^AppError: A list of system calls is too long: it has more than 64 system calls\.$/,
@@ -119,7 +119,7 @@ describe('a list of system calls in a process of its own', () => {
       /it has texts of more than \d+ bytes/,
     )
     await runList(long.length + 1, (list) => list.addOptional('chdir', list.text(long)))
-    await runList(0, closing(most))
+    await runList(0, closing(max))
   })
 
   it('fails if a signal ends it', async () => {

@@ -16,12 +16,12 @@ const variable = /\\\$|\$(?:(\w+)|\{(\w+)(?:(:?[-+])((?:[^{}]|\$\{\w+\})*))?\})/
  * lines that each repeat the one before ten times would fill the memory.
  */
 export function expandVariables(text: string, values: Readonly<Record<string, string>>): string {
-  const most = Math.max(largestExpansion, text.length)
+  const max = Math.max(largestExpansion, text.length)
   let length = text.length
   return text.replace(variable, (whole, plain?: string, braced?: string, how?: string, other = '') => {
     const expanded = whole === '\\$' ? '$' : replacementOf(plain ?? braced ?? '', how, other, values)
     length += expanded.length - whole.length
-    if (length > most) throw tooLong()
+    if (length > max) throw tooLong()
     return expanded
   })
 }

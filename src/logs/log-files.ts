@@ -81,13 +81,13 @@ export class LogFiles implements LogStore {
     return query.direction === 'backward' ? found : found.slice(-query.limit).reverse()
   }
 
-  newest(sandboxID: string, mostBytes: number): Promise<NumberedLogEntry[]> {
+  newest(sandboxID: string, maxBytes: number): Promise<NumberedLogEntry[]> {
     return this.#locks.run(sandboxID, async () => {
       const found: NumberedLogEntry[] = []
       let bytes = 0
       for await (const entry of this.#newestFirst(sandboxID)) {
         bytes += Buffer.byteLength(JSON.stringify(entry)) + 1
-        if (bytes > mostBytes) break
+        if (bytes > maxBytes) break
         found.push(entry)
       }
       return found.reverse()

@@ -7,14 +7,14 @@ import { AppError } from '../lib/app-error.ts'
 const mebibyte = 1024 * 1024
 
 export class AnswerBudget {
-  readonly #mostOfTeam: number
-  readonly #most: number
+  readonly #maxOfTeam: number
+  readonly #max: number
   readonly #ofTeam = new Map<string, number>()
   #held = 0
 
-  constructor(mostOfTeam = 32 * mebibyte, most = 128 * mebibyte) {
-    this.#mostOfTeam = mostOfTeam
-    this.#most = most
+  constructor(maxOfTeam = 32 * mebibyte, max = 128 * mebibyte) {
+    this.#maxOfTeam = maxOfTeam
+    this.#max = max
   }
 
   /** What one request holds. */
@@ -32,7 +32,7 @@ export class AnswerBudget {
       add: (bytes) => {
         if (isClosed) return
         const ofTeam = add(bytes)
-        if (bytes <= 0 || (ofTeam <= this.#mostOfTeam && this.#held <= this.#most)) return
+        if (bytes <= 0 || (ofTeam <= this.#maxOfTeam && this.#held <= this.#max)) return
         add(-bytes)
         throw new AppError(
           'limit_reached',

@@ -19,8 +19,8 @@ type CodeOutcome = {
 }
 
 const shownCharacters = 30_000
-const mostBytes = 32 * 1024 * 1024
-const mostImages = 4
+const maxBytes = 32 * 1024 * 1024
+const maxImages = 4
 const largestImage = 4 * 1024 * 1024
 /** One event, with all forms of a result. */
 const largestLine = 8 * 1024 * 1024
@@ -84,7 +84,7 @@ async function outcomeIn(response: IncomingMessage, held: HeldAnswers): Promise<
     bytes += chunk.length
     held.add(chunk.length)
     const before = rest.length + imageBytes(outcome)
-    if (bytes > mostBytes || rest.length > largestLine)
+    if (bytes > maxBytes || rest.length > largestLine)
       throw new AppError('payload_too_large', 'The code wrote too much and was interrupted.')
     let from = 0
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', from)) {
@@ -105,7 +105,7 @@ function take({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcom
   if (type === 'stdout' || type === 'stderr') outcome.printed.add(text)
   if (type === 'result') {
     if (text !== '') outcome.results.add(`${text}\n`)
-    const fits = png !== undefined && png.length <= largestImage && outcome.images.length < mostImages
+    const fits = png !== undefined && png.length <= largestImage && outcome.images.length < maxImages
     if (fits) outcome.images.push(png)
   }
   if (type === 'error') {

@@ -26,7 +26,7 @@ export type ProcessOutcome = {
 
 /** The agent sends pieces of at most 32 KiB, which base64 makes longer. */
 const largestFrame = 256 * 1024
-const mostOutputBytes = 32 * 1024 * 1024
+const maxOutputBytes = 32 * 1024 * 1024
 const shownCharacters = 30_000
 const tookTooLong =
   'The command was ended because its timeout was over. Give it more time, or run it with background: true.'
@@ -91,10 +91,10 @@ async function follow(response: IncomingMessage, outcome: ProcessOutcome, leaves
       bytes += piece.length
       outcome[stream].add(decoders[stream].write(piece))
     }
-    if (bytes > mostOutputBytes) {
+    if (bytes > maxOutputBytes) {
       throw new AppError(
         'payload_too_large',
-        `The command was ended because it wrote more than ${mostOutputBytes / 1024 / 1024} MiB. Send its output to a file.`,
+        `The command was ended because it wrote more than ${maxOutputBytes / 1024 / 1024} MiB. Send its output to a file.`,
       )
     }
   }

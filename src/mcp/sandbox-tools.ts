@@ -10,7 +10,7 @@ const lifetimeSeconds = Type.Integer({
   default: 3600,
   description: 'Seconds until the sandbox is paused; the next request wakes it.',
 })
-const mostListed = 100
+const maxListed = 100
 
 const createSandbox = tool({
   name: 'create_sandbox',
@@ -52,7 +52,7 @@ const listSandboxes = tool({
   description: 'List the sandboxes that run or are paused, newest first.',
   input: Type.Object({}),
   async run(client, _, signal) {
-    const path = `/v2/sandboxes?limit=${mostListed}`
+    const path = `/v2/sandboxes?limit=${maxListed}`
     const found = await client.rest<ListedSandbox[]>('GET', path, undefined, signal)
     if (found.length === 0) return 'There are no sandboxes.'
     return found

@@ -6,8 +6,8 @@ import { runCode } from './run-code.ts'
 import { type ProcessOutcome, runProcess } from './run-process.ts'
 import { SandboxID, TimeoutSeconds, type Tool, type ToolAnswer, tool } from './tool.ts'
 
-const mostFileBytes = 100_000
-const mostEntries = 1000
+const maxFileBytes = 100_000
+const maxEntries = 1000
 
 const Path = Type.String({ description: "Absolute, or relative to the user's home." })
 
@@ -67,7 +67,7 @@ const runCodeTool = tool({
 
 const readFile = tool({
   name: 'read_file',
-  description: `Read a file of a sandbox, at most ${mostFileBytes} bytes at once. Binary data is returned in base64.`,
+  description: `Read a file of a sandbox, at most ${maxFileBytes} bytes at once. Binary data is returned in base64.`,
   input: Type.Object({
     sandboxID: SandboxID,
     path: Path,
@@ -83,7 +83,7 @@ const readFile = tool({
     const total = Number(
       response.headers['content-range']?.split('/')[1] ?? response.headers['content-length'],
     )
-    const bytes = await client.read(response, mostFileBytes, true)
+    const bytes = await client.read(response, maxFileBytes, true)
     const text = isUtf8(bytes) ? bytes.toString() : `base64: ${bytes.toString('base64')}`
     const end = offset + bytes.length
     return end < total ? `${text}\n[Bytes ${offset} to ${end} of ${total}: go on with offset ${end}.]` : text
@@ -127,11 +127,11 @@ const listFiles = tool({
     const agent = await client.agentOf(sandboxID, signal)
     const listing = client.call<Listing>(agent, 'filesystem.Filesystem/ListDir', { path, depth }, signal)
     const { entries = [] } = await listing.catch(tooMany)
-    const lines = entries.slice(0, mostEntries).map(({ path: name = '', type, size = '0' }) => {
+    const lines = entries.slice(0, maxEntries).map(({ path: name = '', type, size = '0' }) => {
       if (type === 'FILE_TYPE_DIRECTORY') return `${name}/`
       return type === 'FILE_TYPE_SYMLINK' ? `${name} (link)` : `${name} (${size} bytes)`
     })
-    if (entries.length > mostEntries) lines.push(`[… and ${entries.length - mostEntries} more]`)
+    if (entries.length > maxEntries) lines.push(`[… and ${entries.length - maxEntries} more]`)
     return lines.join('\n') || 'The folder is empty.'
   },
 })

@@ -144,8 +144,8 @@ function checkEntry(entry: PackEntry | null, dataEnd: number): asserts entry is 
   }
 }
 
-const isCount = (value: unknown, most: number): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= most
+const isCount = (value: unknown, max: number): value is number =>
+  Number.isSafeInteger(value) && (value as number) >= 0 && (value as number) <= max
 
 /** A path below a folder: no way up, no way round, nothing that ends a name early. */
 const isPlainName = (name: unknown): name is string =>

@@ -135,14 +135,14 @@ export class S3ObjectStore implements ObjectStore {
   async #get(
     key: ObjectKey,
     range: string,
-    most: number,
+    max: number,
     signal: AbortSignal | undefined,
   ): Promise<{ bytes: Uint8Array; range: string | undefined }> {
     const command = new GetObjectCommand({ ...this.#at(key), Range: range })
     const late = AbortSignal.timeout(readWithinMs)
     const abortSignal = signal ? AbortSignal.any([signal, late]) : late
     const { Body, ContentRange } = await this.#client.send(command, { abortSignal })
-    return { bytes: await readAll(Body as Readable, most, abortSignal), range: ContentRange }
+    return { bytes: await readAll(Body as Readable, max, abortSignal), range: ContentRange }
   }
 
   /** Undefined if the error says that there is no such object; otherwise rejects. */
@@ -222,12 +222,12 @@ function clientConfig({ endpoint, region, credentials }: S3Options): S3ClientCon
 }
 
 /** Whatever the server sends: at most so many bytes, and not after the signal. */
-async function readAll(body: Readable, most: number, signal: AbortSignal): Promise<Uint8Array> {
+async function readAll(body: Readable, max: number, signal: AbortSignal): Promise<Uint8Array> {
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of addAbortSignal(signal, body) as AsyncIterable<Uint8Array>) {
     length += chunk.length
-    if (length > most) throw new Error(`it sent more than the ${most} bytes of the range`)
+    if (length > max) throw new Error(`it sent more than the ${max} bytes of the range`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks, length)

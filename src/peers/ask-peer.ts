@@ -5,7 +5,7 @@ import { AppError, errorText } from '../lib/app-error.ts'
 import type { PeerConnections } from './peer-connections.ts'
 
 /** More than the longest path of a request. */
-const mostBytes = 80 * 1024
+const maxBytes = 80 * 1024
 
 type PeerQuestion = {
   method: string | undefined
@@ -38,7 +38,7 @@ export async function readShort(message: IncomingMessage): Promise<string> {
   let text = ''
   for await (const piece of message.setEncoding('utf8')) {
     text += piece
-    if (text.length > mostBytes) throw new Error('A message of a peer is too long.')
+    if (text.length > maxBytes) throw new Error('A message of a peer is too long.')
   }
   return text
 }

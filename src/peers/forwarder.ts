@@ -29,7 +29,7 @@ import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
 /** How often a request is sent again that its node may have seen. The request may be the reason why the node breaks off. */
-const mostSentAgain = 2
+const maxSentAgain = 2
 
 type ForwarderParts = {
   membership: Pick<Membership, 'find'>
@@ -82,7 +82,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         return await work()
       } catch (error) {
         if (!(error instanceof NodeIsAway)) throw error
-        if (error.wasSent && ++sent > mostSentAgain) throw error
+        if (error.wasSent && ++sent > maxSentAgain) throw error
         const { nodeID, goneForMs, isKnownAway } = error
         const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
         signal ??= untilClosed(exchange)

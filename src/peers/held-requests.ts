@@ -8,10 +8,10 @@ import { JoinedWork } from '../lib/keyed-lock.ts'
 /** A Warren that restarts is back within seconds; one whose process was killed has to wait until its ID is free. */
 const holdWithinMs = 30_000
 const lookEveryMs = 200
-const mostRequests = 1000
-const mostRequestsPerNode = 500
+const maxRequests = 1000
+const maxRequestsPerNode = 500
 /** Of the bodies that were read already. */
-const mostBytes = 16 * 1024 * 1024
+const maxBytes = 16 * 1024 * 1024
 
 /** `away`: by its row. `unreachable`: its row says that it lives. */
 export type NodeCondition = 'back' | 'away' | 'unreachable'
@@ -60,8 +60,8 @@ export class HeldRequests {
   async untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }: HeldRequest): Promise<boolean> {
     const { clock, withinMs = holdWithinMs } = this.#parts
     const ofNode = this.#countByNode.get(nodeID) ?? 0
-    if (this.#count >= mostRequests || ofNode >= mostRequestsPerNode) return false
-    if (this.#bytes + bytes > mostBytes) return false
+    if (this.#count >= maxRequests || ofNode >= maxRequestsPerNode) return false
+    if (this.#bytes + bytes > maxBytes) return false
     const until = Math.min(since, clock.now() - goneForMs) + withinMs
     this.#add(nodeID, 1, bytes)
     try {

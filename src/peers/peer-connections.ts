@@ -10,7 +10,7 @@ import { splitAddress } from './address.ts'
 import { nodeOfPeerName, type PeerIdentity, peerName } from './peer-identity.ts'
 
 const connectWithinMs = 3000
-const mostIdle = 256
+const maxIdle = 256
 /** Shorter than the server keeps them, and long enough to save most requests the handshake. */
 const idleMs = 60_000
 
@@ -36,7 +36,7 @@ export class PeerConnections {
     // A request may still use the pool of an earlier address, and one that waited may bring that address back. The
     // pool's connections end by themselves: idle ones after a while, and those to a machine that is gone by the probe.
     for (const other of this.#pools.keys()) if (other.startsWith(`${peer.nodeID} `)) this.#pools.delete(other)
-    const pool = new UpstreamPool({ dial: () => this.dial(peer), mostIdle, idleMs, clock: systemClock })
+    const pool = new UpstreamPool({ dial: () => this.dial(peer), maxIdle, idleMs, clock: systemClock })
     this.#pools.set(key, pool)
     return pool
   }

@@ -4,7 +4,7 @@ import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 
-const mostBytes = 64 * 1024
+const maxBytes = 64 * 1024
 /**
  * Longer than a client needs to send a short body after its head. A body without a length may be one half of a
  * conversation, whose client waits for an answer before it sends the rest.
@@ -19,7 +19,7 @@ export async function keepSmallBody(exchange: HttpExchange): Promise<KeptBody> {
   const { request, awaitsContinue, upgrade } = exchange
   if (upgrade || !hasBody(request)) return 'none'
   const length = request.headers['content-length']
-  if (awaitsContinue || Number(length ?? 0) > mostBytes) return 'stream'
+  if (awaitsContinue || Number(length ?? 0) > maxBytes) return 'stream'
   return read(request, length === undefined ? wholeWithinMs : undefined)
 }
 
@@ -35,7 +35,7 @@ async function read(request: IncomingMessage, withinMs: number | undefined): Pro
   if (request.destroyed) throw gone
   const take = () => {
     for (let piece = request.read() as Buffer | null; piece; piece = request.read()) pieces.push(piece)
-    if (sizeOf(pieces) > mostBytes) giveBack()
+    if (sizeOf(pieces) > maxBytes) giveBack()
   }
   const end = () => {
     leave()

@@ -11,8 +11,8 @@ import { isMissing } from '../lib/if-present.ts'
  * O_PATH: the descriptor stands for the entry and opens nothing, so that no fifo blocks and no device acts.
  */
 const pathOnly = 0o10000000
-const mostLinks = 40
-const mostFolders = 128
+const maxLinks = 40
+const maxFolders = 128
 const longestPath = 4096
 
 /** An entry, given by its folder and name. An empty name is the folder itself. */
@@ -111,8 +111,8 @@ export class PathWalk {
 
   /** Enters the name, or returns the names in the target of a link. */
   async #step(name: string): Promise<string[]> {
-    if (this.#folders.length > mostFolders) {
-      throw new AppError('invalid_argument', `The path leads through more than ${mostFolders} folders`)
+    if (this.#folders.length > maxFolders) {
+      throw new AppError('invalid_argument', `The path leads through more than ${maxFolders} folders`)
     }
     const at = { folder: this.#top, name }
     const entry = await this.#open(at)
@@ -128,7 +128,7 @@ export class PathWalk {
       return []
     }
     await entry.close()
-    if (++this.#links > mostLinks) {
+    if (++this.#links > maxLinks) {
       throw new AppError('invalid_argument', 'The path leads through too many symbolic links')
     }
     const target = await readlink(entryPath(at))

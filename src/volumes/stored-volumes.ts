@@ -55,7 +55,7 @@ const mebibyte = 1024 * 1024
 /**
  * An image may lack this much without a warning: a file system can free a few blocks when it writes zeros.
  */
-const mostMissingBytes = mebibyte
+const maxMissingBytes = mebibyte
 
 export class StoredVolumes implements VolumeDisks {
   readonly #options: StoredVolumesOptions
@@ -224,7 +224,7 @@ export class StoredVolumes implements VolumeDisks {
    */
   async #fill(volumeID: string, image: string): Promise<void> {
     const missing = await missingBytes(image)
-    if (missing <= mostMissingBytes || this.#cannotAllocate) return
+    if (missing <= maxMissingBytes || this.#cannotAllocate) return
     if (await this.#options.hasSpaceFor(missing)) {
       this.#cannotAllocate = !(await allocateAll(image))
       return void this.#sparse.delete(volumeID)

@@ -88,15 +88,15 @@ describe('a request to a receiver', () => {
   })
 
   it('does not read an endless answer', async () => {
-    const most = 256 * 2 ** 20
+    const max = 256 * 2 ** 20
     let sent = 0
     const closed = Promise.withResolvers<void>()
     await using receiver = await receive((_, response) => {
       response.writeHead(200)
       const write = () => {
         let isTaken = true
-        for (; isTaken && sent < most; sent += 65_536) isTaken = response.write('x'.repeat(65_536))
-        if (sent >= most) response.end()
+        for (; isTaken && sent < max; sent += 65_536) isTaken = response.write('x'.repeat(65_536))
+        if (sent >= max) response.end()
       }
       response.on('drain', write).on('close', closed.resolve)
       write()
@@ -104,7 +104,7 @@ describe('a request to a receiver', () => {
     const sender = new HttpWebhookSender(toLoopback)
     assert.equal(await sender.send({ url: `http://a.test:${receiver.port}/`, ...options }, never), 200)
     await closed.promise
-    assert.ok(sent < most, 'all of it was read')
+    assert.ok(sent < max, 'all of it was read')
   })
 
   it('fails with a reason if nobody listens, if the answer is not HTTP, and if it does not come in time', async () => {

@@ -11,7 +11,7 @@ import type { NodesAnswer, NodesCall, NodesVerbs } from './fake-nodes-process.ts
 
 /** A server has ten connections of its own; here all nodes share forty. */
 const connectionCount = 40
-const mostProcesses = 4
+const maxProcesses = 4
 
 type Sizes = { nodes: number; doors: number }
 
@@ -26,7 +26,7 @@ export class FakeCluster {
 
   static async open(url: string, { nodes, doors }: Sizes): Promise<FakeCluster> {
     const left = Math.max(0, nodes - doors)
-    const count = Math.min(left, Math.max(1, Math.min(mostProcesses, availableParallelism()) - 1))
+    const count = Math.min(left, Math.max(1, Math.min(maxProcesses, availableParallelism()) - 1))
     const connections = Math.floor(connectionCount / (count + 1))
     const others = Array.from({ length: count }, () => new NodesProcess())
     const each = Math.ceil(left / Math.max(1, count))

@@ -180,7 +180,7 @@ function joinNode(stores: Stores, nodeID: string, all: FakeNodes) {
       quarantineMs: 1e9,
       minFreeBytes: 0,
       maxBuildLogBytes: 0,
-      warmPool: { least: 0, memoryMB: undefined },
+      warmPool: { min: 0, memoryMB: undefined },
       volumes: { perTeam: 0, sizeMB: 64 },
       admission: { ...generousAdmission, cpuOvercommit: 4, memoryOvercommit: 1 },
     },

@@ -83,7 +83,7 @@ function cells({ name, unit, samples, failures }: Row, report: Report): string[]
     const row = 'row' in reference ? reference.row : rowName(reference.contender, stepOf(name))
     return ratio(middle, medianOf(report, row))
   })
-  const [p95, p99, least] = [percentile(samples, 95), percentile(samples, 99), Math.min(...samples)]
+  const [p95, p99, min] = [percentile(samples, 95), percentile(samples, 99), Math.min(...samples)]
   const count = failures.length ? `${samples.length}+${failures.length}!` : String(samples.length)
   return [
     name,
@@ -91,7 +91,7 @@ function cells({ name, unit, samples, failures }: Row, report: Report): string[]
     samples.length ? `${figure(middle)} ${unit}` : '–',
     figure(p95),
     figure(p99),
-    figure(least),
+    figure(min),
     ...ratios,
   ]
 }

@@ -14,7 +14,7 @@ const creates = countOf({ short: 60, long: 300 })
 const cpuOvercommit = countOf({ short: 10, long: 200 })
 const waitSeconds = countOf({ short: 3, long: 45 })
 /** Sandboxes of the base template have two CPUs each. */
-const mostSandboxes = (cpuOvercommit * availableParallelism()) / 2
+const maxBusySandboxes = (cpuOvercommit * availableParallelism()) / 2
 /** Those who watch must not be what slows the server. */
 const betweenProbesMs = 20
 const settings = {
@@ -41,7 +41,7 @@ for (const isolation of isolations) {
         const started = answers.filter(({ status }) => status === 201)
         t.diagnostic(`${started.length} of ${creates} started, in ${(burstMs / 1000).toFixed(1)} s`)
         for (const answer of answers.filter(({ status }) => status !== 201)) await isRejectedInWords(answer)
-        assert.ok(started.length > 0 && started.length < mostSandboxes, `${started.length} started`)
+        assert.ok(started.length > 0 && started.length < maxBusySandboxes, `${started.length} started`)
         const made = await Promise.all(started.map((one) => one.json() as Promise<{ sandboxID: string }>))
         const ids = [running.sandboxId, ...made.map(({ sandboxID }) => sandboxID)]
         assert.deepEqual((await listed(warren)).sort(), ids.toSorted())
@@ -98,8 +98,8 @@ function watchOthers(warren: Warren, running: Sandbox): { end(): Promise<string[
       samples.push((await timed(probe))[0])
       await delay(betweenProbesMs)
     }
-    const [p50, p99, most] = [median(samples), percentile(samples, 99), Math.max(...samples)]
-    return `${name}: ${samples.length} times, p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, most ${most.toFixed(0)} ms`
+    const [p50, p99, max] = [median(samples), percentile(samples, 99), Math.max(...samples)]
+    return `${name}: ${samples.length} times, p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, most ${max.toFixed(0)} ms`
   })
   // A failure is that of the test once the burst is over.
   for (const one of watches) one.catch(() => {})

@@ -14,9 +14,9 @@ const lives = countOf({ short: 8, long: 2400 })
 const everyMs = 500
 const atOnce = 6
 /** Connections that clients keep open for their next request, at both ends of the server. */
-const mostIdle = 4 * atOnce
+const maxIdle = 4 * atOnce
 /** What garbage collection leaves for later; a leak of 30 kB per life is more in the long run. */
-const mostGrowthMB = 64
+const maxGrowthMB = 64
 /** The warm pool is always of the same size: two sandboxes of the base template. */
 const settings = { WARREN_WARM_MEMORY_MB: '2048' }
 
@@ -41,8 +41,8 @@ for (const isolation of isolations) {
         for (const kind of ['pipes', 'files', 'other', 'threads'] as const) {
           assert.ok(last[kind] <= first[kind], `more ${kind}: ${told}`)
         }
-        assert.ok(last.sockets <= first.sockets + mostIdle, `more sockets: ${told}`)
-        assert.ok(last.memoryMB - first.memoryMB < mostGrowthMB, `more memory: ${told}`)
+        assert.ok(last.sockets <= first.sockets + maxIdle, `more sockets: ${told}`)
+        assert.ok(last.memoryMB - first.memoryMB < maxGrowthMB, `more memory: ${told}`)
       })
     })
   })

@@ -6,8 +6,8 @@ import { logIn } from './browser.ts'
 import { type DashboardFixture, phoneSize, withinMs } from './fixture.ts'
 
 /** A third of the screen; the rest is for what the view shows. */
-const mostHead = phoneSize.height / 3
-const leastText = 300
+const maxHead = phoneSize.height / 3
+const minText = 300
 
 const bottomOf = (page: Page, selector: string): Promise<number> =>
   page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().bottom`) as Promise<number>
@@ -38,7 +38,7 @@ export function phoneSuite(dashboard: DashboardFixture): void {
     await menu.getByRole('link', { name: 'Sandboxes' }).tap()
     await page.getByRole('link', { name: scene.busy.sandboxId }).tap()
     await page.getByRole('button', { name: 'Pause' }).waitFor()
-    assert.ok((await bottomOf(page, '.tabs')) < mostHead, 'the head of a sandbox takes a third of the screen')
+    assert.ok((await bottomOf(page, '.tabs')) < maxHead, 'the head of a sandbox takes a third of the screen')
     await page.getByRole('link', { name: 'Logs' }).tap()
     await page.getByText('listening on 8000').waitFor()
     await page.getByRole('link', { name: 'Files' }).tap()
@@ -53,7 +53,7 @@ export function phoneSuite(dashboard: DashboardFixture): void {
     const about = page.getByRole('region', { name: 'Built-in templates' }).locator('td').first()
     await about.waitFor()
     const { width } = (await about.boundingBox())!
-    assert.ok(width > leastText, `what a template is has ${width} pixels`)
+    assert.ok(width > minText, `what a template is has ${width} pixels`)
     await context.close()
   })
 }

@@ -58,7 +58,7 @@ export const unitBreaks: Break[] = [
   {
     name: 'acts of guards on the command line',
     fault: 'The command line keeps from the operator what the guards did.',
-    edits: [{ file: 'src/cli/team-shares.ts', from: 'acts.slice(0, mostActs)', to: 'acts.slice(0, 0)' }],
+    edits: [{ file: 'src/cli/team-shares.ts', from: 'acts.slice(0, maxActs)', to: 'acts.slice(0, 0)' }],
     file: 'src/cli/team-shares.test.ts',
     title: 'team shares tells who uses what, who is frozen, and what the guards did',
   },
@@ -212,8 +212,8 @@ export const unitBreaks: Break[] = [
     edits: [
       {
         file: 'src/core/sandbox/verbs/pauser.ts',
-        from: 'const mostMemoryTries = 5',
-        to: 'const mostMemoryTries = 500',
+        from: 'const maxMemoryTries = 5',
+        to: 'const maxMemoryTries = 500',
       },
     ],
     file: 'src/core/sandbox/verbs/pauser.test.ts',

@@ -264,13 +264,13 @@ export const wallBreaks: Break[] = [
     edits: [
       {
         file: 'src/lib/http-relay/interim-answers.ts',
-        from: 'const mostAnswers = 100',
-        to: 'const mostAnswers = 2 ** 40',
+        from: 'const maxAnswers = 100',
+        to: 'const maxAnswers = 2 ** 40',
       },
       {
         file: 'src/lib/http-relay/interim-answers.ts',
-        from: 'const mostBytes = 64 * 1024',
-        to: 'const mostBytes = 2 ** 40',
+        from: 'const maxBytes = 64 * 1024',
+        to: 'const maxBytes = 2 ** 40',
       },
     ],
     file: 'test/security/hostile-services.test.ts',

@@ -35,7 +35,7 @@ for port in floods: threading.Thread(target=serve, args=(port,)).start()
 const residentMB = (pid: number) =>
   Number(/^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
 /** Far above what bounded exchanges need, and seconds of an unbounded one. */
-const mostGrowthMB = 400
+const maxGrowthMB = 400
 
 for (const isolation of isolations) {
   describe(`floods, ${isolation}`, () => {
@@ -73,7 +73,7 @@ for (const isolation of isolations) {
 
     it('of a service end its own exchanges: memory is bounded, and others are served', async () => {
       const before = residentMB(warren.pid)
-      let most = before
+      let max = before
       const answers = new Map<Socket, string>()
       for (const port of Object.values(ports)) {
         for (let client = 0; client < 10; client++) {
@@ -89,9 +89,9 @@ for (const isolation of isolations) {
       }
       for (let round = 0; round < 10; round++) {
         await othersAreServed()
-        most = Math.max(most, residentMB(warren.pid))
+        max = Math.max(max, residentMB(warren.pid))
       }
-      assert.ok(most - before < mostGrowthMB, `the server grew by ${Math.round(most - before)} MB`)
+      assert.ok(max - before < maxGrowthMB, `the server grew by ${Math.round(max - before)} MB`)
       const cut = () => [...answers.values()].filter((text) => text.includes('502 Bad Gateway')).length
       // Hints and headers never come to an answer.
       await eventually(() => assert.equal(cut(), 10))

@@ -6,7 +6,7 @@ import type { SimulatedNode } from './simulated-node.ts'
 import type { SimulatedTime } from './simulated-time.ts'
 
 /** Maximum number of errors of the store in a row, because its errors are temporary. */
-const mostFailuresInARow = 2
+const maxFailuresInARow = 2
 const hangs = [5000, 20_000, 90_000]
 /** How long a statement is on its way to the database once its process died, in milliseconds; undefined: it is lost. */
 const lateness = [undefined, undefined, 0, 1000, 20_000]
@@ -80,6 +80,6 @@ export class CallFaults {
     if (time.elapsedMs < this.storeIsAwayUntilMs) return 'fails'
     if (time.elapsedMs < this.answersAreLostUntilMs) return faultRandom.chance(0.5) ? 'answer-lost' : 'fails'
     this.#failuresInARow = drawn && drawn !== 'hangs' ? this.#failuresInARow + 1 : 0
-    return this.#failuresInARow > mostFailuresInARow ? undefined : drawn
+    return this.#failuresInARow > maxFailuresInARow ? undefined : drawn
   }
 }

@@ -12,7 +12,7 @@ import { checkEachStep } from './step-checks.ts'
 import { countTurnsWaitedFor } from './turns-waited-for.ts'
 import { Violation } from './violation.ts'
 
-const mostSteps = 20_000
+const maxSteps = 20_000
 const restMs = 130_000
 const closeMs = 5000
 /** As long as a round takes at rest. */
@@ -96,14 +96,14 @@ class Scheduler {
       () => checkClose(this.#simulation, () => this.#rest(closeMs)),
     ]
     // Where there are many sandboxes, only their ends are looked at.
-    const most = this.#simulation.plan.dueSoon ? 1 : stages.length
-    for (const stage of stages.slice(0, most)) if (violations.length === 0) await stage()
+    const max = this.#simulation.plan.dueSoon ? 1 : stages.length
+    for (const stage of stages.slice(0, max)) if (violations.length === 0) await stage()
   }
 
   /** Nobody has anything left to ask or to wait for. */
   #isOver(): boolean {
     const { ledger, step, violations } = this.#simulation
-    if (step > mostSteps) violations.push(new Violation('rest', `no end after ${step} steps`))
+    if (step > maxSteps) violations.push(new Violation('rest', `no end after ${step} steps`))
     return this.#waiting.length === 0 && ledger.underway.size === 0
   }
 
@@ -174,8 +174,8 @@ class Scheduler {
     const { calls, time, nodes, random, violations } = this.#simulation
     const until = time.elapsedMs + forMs
     while (violations.length === 0 && (time.elapsedMs < until || calls.size > 0)) {
-      if (++this.#simulation.step > mostSteps) {
-        return this.#simulation.report(new Violation('rest', `no rest after ${mostSteps} steps`))
+      if (++this.#simulation.step > maxSteps) {
+        return this.#simulation.report(new Violation('rest', `no rest after ${maxSteps} steps`))
       }
       const ready = calls.ready()
       checkEachStep(this.#simulation)

@@ -113,7 +113,7 @@ const outageMs = 30_000
 const standstillMs = 25_000
 
 /** Short enough for all to be up again before the history is checked. */
-const mostAbsentMs = 40_000
+const maxAbsentMs = 40_000
 /** An operator that forgets a node waits until it counts as away. */
 const forgetAfterMs = awayAfterMs + 2000
 
@@ -121,7 +121,7 @@ const forgetAfterMs = awayAfterMs + 2000
 function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void {
   if (!node.core) return
   end(simulation, node, pick)
-  const backAtMs = simulation.time.elapsedMs + Math.round(pick * mostAbsentMs)
+  const backAtMs = simulation.time.elapsedMs + Math.round(pick * maxAbsentMs)
   simulation.onElapsed(backAtMs, () => {
     if (!node.core && !node.isGone) node.boot()
   })
@@ -210,28 +210,28 @@ function setBack(simulation: Simulation, node: SimulatedNode, pick: number): voi
 }
 
 /** For longer than a start waits for its turn. */
-const leastFullMs = 60_000
+const minFullMs = 60_000
 
 function fillDisk(simulation: Simulation, { name }: SimulatedNode, pick: number): void {
   const { note, fullSince, step, time } = simulation
   if (fullSince.has(name)) return
   note(() => `${name}: the disk is full`)
   fullSince.set(name, step)
-  simulation.onElapsed(time.elapsedMs + leastFullMs + Math.round(pick * leastFullMs), () => {
+  simulation.onElapsed(time.elapsedMs + minFullMs + Math.round(pick * minFullMs), () => {
     note(() => `${name}: the disk has space again`)
     fullSince.delete(name)
   })
 }
 
 /** Lasts longer than the time after which frozen sandboxes are paused to the disk. */
-const leastScarceMs = 20_000
+const minScarceMs = 20_000
 
 function useUpMemory(simulation: Simulation, { name, memory }: SimulatedNode, pick: number): void {
   const { note, time } = simulation
   if (memory.isScarce) return
   memory.becomeScarce(pick < 0.3 ? 1 : pick < 0.6 ? 2 : 'a team', (pick * 7) % 1)
   note(() => `${name}: memory is scarce, and ${[...memory.hogs].join(', ')} take more and more`)
-  simulation.onElapsed(time.elapsedMs + leastScarceMs + Math.round(pick * leastScarceMs), () => {
+  simulation.onElapsed(time.elapsedMs + minScarceMs + Math.round(pick * minScarceMs), () => {
     note(() => `${name}: there is enough memory again`)
     memory.beEnough()
   })

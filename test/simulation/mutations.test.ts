@@ -10,12 +10,12 @@ import { mutations } from './mutations/mutations.ts'
 
 const script = join(import.meta.dirname, 'mutations/run-mutation.ts')
 /** Most are found within a few dozen. If one is not found, its profile must make its conditions more frequent. */
-const mostHistories = 400
+const maxHistories = 400
 /** `npm run test:long` shows that they are found without, too. */
 const triesKeptSeeds = countOf({ short: 1, long: 0 }) > 0
 
 suite('the simulation finds a fault that is put back in', () => {
-  for (const { name, fault, histories = mostHistories } of mutations) {
+  for (const { name, fault, histories = maxHistories } of mutations) {
     test(`${name}: ${fault}`, async (t) => {
       const seed = triesKeptSeeds ? keptSeeds[name] : undefined
       const words = [script, name, String(histories), ...(seed === undefined ? [] : [String(seed)])]

@@ -58,7 +58,7 @@ type ParkOptions = Partial<Pick<ParkedCall, 'isStatement' | 'isHeld'>>
 const never = new Promise<never>(() => {})
 
 /** Characters of the arguments of a call. */
-const mostDescribed = 200
+const maxDescribed = 200
 
 export class ParkedCalls {
   readonly #time: SimulatedTime
@@ -158,7 +158,7 @@ export class ParkedCalls {
 
   async #call(process: number, part: string, name: string, target: object, method: string, args: unknown[]) {
     const { policy } = this
-    const text = () => `${name}.${method}(${describeArguments(args).slice(0, mostDescribed)})`
+    const text = () => `${name}.${method}(${describeArguments(args).slice(0, maxDescribed)})`
     const fault = policy.faultOf(part, method, process)
     const signal = signalOf(args)
     const isStatement = part === 'store' && fault !== 'fails'

@@ -9,7 +9,7 @@ import { setGenerousLimits, setTeams } from './plan-teams.ts'
 import type { Random } from './random.ts'
 import { addWebhooks, webhookVerbs } from './webhook-profile.ts'
 
-type Range = readonly [least: number, most: number]
+type Range = readonly [min: number, max: number]
 
 export type Profile = {
   verbs: Partial<Record<Verb, number>>

@@ -5,9 +5,9 @@ import { Violation } from './violation.ts'
 
 const windowMs = 10_000
 /** The same line about the same thing, and one more for each request. The fastest loop of Warren that may fail has a delay of a second. */
-const mostLines = 20
+const maxLines = 20
 /** Once the history is over and nobody asks for anything: more than twice what a busy round of all jobs takes. */
-const mostCallsAtRest = 600
+const maxCallsAtRest = 600
 
 const requests = 'requests'
 
@@ -26,9 +26,9 @@ export class RateWatch {
 
   seeLine(node: string, level: string, message: string, about: string): void {
     const count = this.#count(`${node} ${message} ${about}`)
-    const most = mostLines + (this.#counts.get(requests) ?? 0)
-    if (count <= most) return
-    const text = `${node} logs more than ${most} times in ${windowMs / 1000} s (${level}): ${message} ${shortID(about)}`
+    const max = maxLines + (this.#counts.get(requests) ?? 0)
+    if (count <= max) return
+    const text = `${node} logs more than ${max} times in ${windowMs / 1000} s (${level}): ${message} ${shortID(about)}`
     this.#report(new Violation('rate', text))
   }
 
@@ -37,8 +37,8 @@ export class RateWatch {
   }
 
   seeCall(process: number): void {
-    if (!this.isAtRest || this.#count(`process ${process}`) !== mostCallsAtRest + 1) return
-    const text = `a process makes more than ${mostCallsAtRest} calls in ${windowMs / 1000} s though nobody asks for anything`
+    if (!this.isAtRest || this.#count(`process ${process}`) !== maxCallsAtRest + 1) return
+    const text = `a process makes more than ${maxCallsAtRest} calls in ${windowMs / 1000} s though nobody asks for anything`
     this.#report(new Violation('rate', text))
   }
 

@@ -13,9 +13,9 @@ export const minFreeMemoryMB = 1024
 const scarceMB = 2500
 const plentyMB = 1e6
 const growEveryMs = 500
-const [hogStepMB, mostHogMB, smallMB] = [150, 2000, 9]
+const [hogStepMB, maxHogMB, smallMB] = [150, 2000, 9]
 /** Of the largest sandbox of a team below its share: as much as it may take where three teams divide the memory. */
-const [largeStepMB, mostLargeMB] = [100, 400]
+const [largeStepMB, maxLargeMB] = [100, 400]
 /** A team that was above its fair share may be touched for as long afterwards: acts that were decided take a while. */
 const afterwardsMs = 30_000
 
@@ -103,8 +103,8 @@ export class SimulatedMemory {
 
   /** What it uses half a second later. */
   #grown(sandboxID: string, before: number): number {
-    if (this.hogs.has(sandboxID)) return Math.min(mostHogMB * mebibyte, before + hogStepMB * mebibyte)
-    if (this.#large.has(sandboxID)) return Math.min(mostLargeMB * mebibyte, before + largeStepMB * mebibyte)
+    if (this.hogs.has(sandboxID)) return Math.min(maxHogMB * mebibyte, before + hogStepMB * mebibyte)
+    if (this.#large.has(sandboxID)) return Math.min(maxLargeMB * mebibyte, before + largeStepMB * mebibyte)
     return before > 0 ? 0 : smallMB * mebibyte
   }
 

@@ -327,7 +327,7 @@ export class SimulatedNode {
         quarantineMs: 7 * 24 * 3_600_000,
         minFreeBytes: 0,
         maxBuildLogBytes: 0,
-        warmPool: { least: plan.warmSandboxes, memoryMB: undefined },
+        warmPool: { min: plan.warmSandboxes, memoryMB: undefined },
         admission: { ...generousAdmission, ...(this.#watchesMemory && { minFreeMemoryMB }) },
         volumes: { perTeam: 3, sizeMB: 64 },
       },

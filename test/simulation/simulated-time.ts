@@ -78,7 +78,7 @@ export class ProcessClock implements Clock {
 
   /** When the next timer is due, in elapsed milliseconds. */
   nextAt(): number | undefined {
-    return this.#timers.reduce<number | undefined>((least, { at }) => Math.min(least ?? at, at), undefined)
+    return this.#timers.reduce<number | undefined>((min, { at }) => Math.min(min ?? at, at), undefined)
   }
 
   /** Runs the timer that is due first, if one is. */

@@ -6,7 +6,7 @@ import type { Simulation } from './simulation.ts'
 import { Violation } from './violation.ts'
 
 /** How late the end of a sandbox may be where the store answers and nothing else keeps its end. */
-const mostLateMs = 10_000
+const maxLateMs = 10_000
 
 export function checkEachStep(simulation: Simulation): void {
   for (const happens of simulation.afterStep.splice(0)) happens()
@@ -85,7 +85,7 @@ function checkLateEnds({ watch, nodes, report }: Simulation): void {
   const now = nodes[0]!.wall.now()
   for (const { sandboxID, state, endAt, options } of watch.sandboxes.values()) {
     const lateMs = now - endAt
-    if (state !== 'running' || options.autoPause || lateMs <= mostLateMs) continue
+    if (state !== 'running' || options.autoPause || lateMs <= maxLateMs) continue
     report(new Violation('overdue', `${shortID(sandboxID)} runs on ${lateMs} ms after its time was over`))
   }
 }

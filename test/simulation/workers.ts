@@ -28,7 +28,7 @@ export const nodeOptions = ['--max-semi-space-size=64']
 const batchesPerProcess = 100
 const progressEveryMs = 30_000
 /** A process that takes longer for one batch is taken for an alarm: its history never comes to an end. */
-const mostBatchMs = 300_000
+const maxBatchMs = 300_000
 
 /** In a process of its own: answers each batch that it is sent. */
 export async function work({ plan: options, history }: SearchOptions): Promise<void> {
@@ -121,7 +121,7 @@ async function runWorker(
 /** Undefined if the process ends, or takes too long. */
 function ask(child: ChildProcess, batch: Batch): Promise<Report | undefined> {
   return new Promise((resolve) => {
-    const timer = setTimeout(() => end(undefined), mostBatchMs)
+    const timer = setTimeout(() => end(undefined), maxBatchMs)
     const onExit = () => end(undefined)
     const end = (report: Report | undefined) => {
       clearTimeout(timer)

@@ -67,9 +67,9 @@ export async function openApi(options: OpenApiOptions = {}) {
     buildFiles,
     uploads: { secret: 'seed', maxBytes: 1e6 },
     sizes: {
-      cpu: { usual: 2, most: 8 },
-      memoryMB: { usual: 1024, most: 8192 },
-      diskMB: { usual: 1024, most: 2048 },
+      cpu: { usual: 2, max: 8 },
+      memoryMB: { usual: 1024, max: 8192 },
+      diskMB: { usual: 1024, max: 2048 },
     },
     secrets: new SecretService({ secrets: stores.secrets, vault, clock }),
     events: stores.events,

@@ -177,7 +177,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       seed: 'seed',
       nodeID,
       quarantineMs: 7 * 24 * 3_600_000,
-      warmPool: { least: options.warm ?? 0, memoryMB: options.warmMemoryMB },
+      warmPool: { min: options.warm ?? 0, memoryMB: options.warmMemoryMB },
       admission: { ...generousAdmission, ...options.admission },
       minFreeBytes: 1e9,
       ...(options.diskLevels && { diskLevels: options.diskLevels }),

@@ -11,7 +11,7 @@ export type HostTraces = Traces &
 
 /** Each sandbox under runc has users of its own: ranges of this size from this one on, as the driver gives them. */
 const [usersPerSlot, firstRange, ranges] = [65_536, 2048, 30_000]
-const mostSlots = 4096
+const maxSlots = 4096
 
 export function countHostTraces({ dataFolder, pid, isolation }: Warren): HostTraces {
   const instance = instanceOf(dataFolder)
@@ -60,7 +60,7 @@ function countKeys(instance: string): number {
   const offset = Number.parseInt(instance, 36) % ranges
   const isOurs = (uid: number) => {
     const range = Math.floor(uid / usersPerSlot) - firstRange
-    return range >= 0 && (range - offset + ranges) % ranges < mostSlots
+    return range >= 0 && (range - offset + ranges) % ranges < maxSlots
   }
   const rows = readFileSync('/proc/keys', 'utf8').split('\n')
   return rows.filter((row) => isOurs(Number(row.trim().split(/\s+/)[5]))).length

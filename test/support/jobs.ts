@@ -79,9 +79,9 @@ async function runInOnePiece(job: Job, write: Write, seat: number): Promise<JobR
  * So many files, of some four hundred, may fail by coincidence in one run, as when others take most of the machine; more
  * mean that something is wrong with the whole.
  */
-export const mostFlaky = 8
+export const maxFlaky = 8
 /** With more failures than this the change is broken, and running all of them again would only take long. */
-const mostRepeated = 20
+const maxRepeated = 20
 
 export type Outcome = {
   /** Where a job ran twice, what its second run found. */
@@ -93,7 +93,7 @@ export type Outcome = {
 /** Runs each failed job once more, alone, so that one coincidence does not spoil the whole run. */
 export async function repeatFailed(results: JobResult[], write: Write): Promise<Outcome> {
   const failed = results.filter((result) => result.failed > 0 && result.job.repeatable)
-  if (failed.length === 0 || failed.length > mostRepeated) return { results, flaky: [] }
+  if (failed.length === 0 || failed.length > maxRepeated) return { results, flaky: [] }
   const outcome: Outcome = { results: results.filter((result) => !failed.includes(result)), flaky: [] }
   for (const first of failed) {
     const second = await runJobs([first.job], { concurrency: 1, write })

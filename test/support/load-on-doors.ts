@@ -8,7 +8,7 @@ import type { Warren } from './warren.ts'
 
 const clients = 6
 /** More than that are not waited for. */
-const mostFailures = 200
+const maxFailures = 200
 
 type Request = { name: string; run(warren: Warren, sandboxID: string): Promise<unknown> }
 /** Milliseconds of the clock. */
@@ -84,7 +84,7 @@ export class LoadOnDoors {
 
   async untilServed(more: number): Promise<void> {
     const goal = this.#served + more
-    while (this.#served < goal && this.#count < this.#served + mostFailures) await delay(50)
+    while (this.#served < goal && this.#count < this.#served + maxFailures) await delay(50)
   }
 
   async stop(): Promise<{ served: number; broken: readonly string[]; failed: readonly string[] }> {

@@ -98,7 +98,7 @@ function longestFirst<File extends PlannedFile>(files: File[], times: Times): Fi
 function inGroups(files: PlannedFile[], count: number, times: Times): PlannedFile[][] {
   const groups = Array.from({ length: count }, () => ({ files: [] as PlannedFile[], seconds: 0 }))
   for (const file of files) {
-    const shortest = groups.reduce((least, group) => (group.seconds < least.seconds ? group : least))
+    const shortest = groups.reduce((min, group) => (group.seconds < min.seconds ? group : min))
     shortest.files.push(file)
     shortest.seconds += times[file.name] ?? 1
   }

@@ -9,7 +9,7 @@ import type { CountsOfFiles } from './counting-reporter.ts'
 import type { Counts, Job, Write } from './jobs.ts'
 
 /** Time without a finished test after which a file counts as hanging. A slow file reports each test as it ends. */
-const mostSilentMs = 15 * 60_000
+const maxSilentMs = 15 * 60_000
 const reporter = join(import.meta.dirname, 'counting-reporter.ts')
 
 export type FileJobOptions = {
@@ -23,7 +23,7 @@ export type FileJobOptions = {
 }
 
 export function fileJob(options: FileJobOptions): Job {
-  const { name, path, environment = async () => ({}), lock, silentMs = mostSilentMs } = options
+  const { name, path, environment = async () => ({}), lock, silentMs = maxSilentMs } = options
   const job: Job = {
     name,
     repeatable: true,
@@ -55,7 +55,7 @@ export function groupJob(name: string, files: FileJobOptions[]): Job {
     async run(write) {
       const started = Date.now()
       const paths = files.map(({ path }) => path)
-      const { files: found, problem } = await runProcess(paths, { write, silentMs: mostSilentMs })
+      const { files: found, problem } = await runProcess(paths, { write, silentMs: maxSilentMs })
       const broken = problem !== undefined && !Object.values(found).some(({ failed }) => failed > 0)
       if (broken) return [{ ...judgeFile(found, problem), job, ms: Date.now() - started }]
       const results = files.map((file) => {

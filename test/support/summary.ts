@@ -1,5 +1,5 @@
 /** What a reader of the last lines of a test run needs: where the time went, what failed and why, the counts. */
-import { type JobResult, mostFlaky, type Outcome } from './jobs.ts'
+import { type JobResult, maxFlaky, type Outcome } from './jobs.ts'
 
 /** `idle` is the share of the machine's CPU time that nobody used meanwhile. */
 export type Phase = { title: string; ms: number; idle: number }
@@ -45,8 +45,8 @@ export function judge({ results, flaky }: Outcome, everythingRequired: boolean):
   const [passed, failed, skipped] = [sum('passed'), sum('failed'), sum('skipped')]
   const reasons = [
     ...(passed === 0 ? ['Nothing passed.'] : []),
-    ...(flaky.length > mostFlaky
-      ? [`${flaky.length} files are flaky: more than ${mostFlaky} fail the run.`]
+    ...(flaky.length > maxFlaky
+      ? [`${flaky.length} files are flaky: more than ${maxFlaky} fail the run.`]
       : []),
     ...(skipped > 0 && everythingRequired
       ? ['Skipped tests count as failures here: CI or WARREN_TEST_REQUIRE is set.']

@@ -43,7 +43,7 @@ export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
 /** The runner runs files beside each other: within its place each seat has ports, networks and data folders of its own. */
 export const seat = Number(process.env.WARREN_TEST_SEAT ?? 0)
 /** Number of Warrens for which a test place has networks. */
-export const mostSeats = 8
+export const maxSeats = 8
 
 export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
 /** The runtimes and the root of the base template, for tests of every place. */

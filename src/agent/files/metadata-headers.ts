@@ -6,7 +6,7 @@ const prefix = 'x-metadata-'
 /** The kernel's limit for the name of an attribute, minus our prefix. */
 const longestKey = 255 - attributePrefix.length
 /** Includes the names of attributes. */
-const mostBytes = 4096
+const maxBytes = 4096
 
 /**
  * The metadata of an upload in `X-Metadata-<key>: <value>`: keys in lower case; of several values, the first.
@@ -25,8 +25,8 @@ export function metadataIn({ headersDistinct }: IncomingMessage): FileMetadata {
     size += attributePrefix.length + key.length + text.length
     pairs.push([key, text])
   }
-  if (size > mostBytes)
-    throw new AppError('invalid_argument', `the metadata is larger than ${mostBytes} bytes: give less of it`)
+  if (size > maxBytes)
+    throw new AppError('invalid_argument', `the metadata is larger than ${maxBytes} bytes: give less of it`)
   // By assignment a key called `__proto__` would be lost.
   return Object.fromEntries(pairs)
 }

@@ -24,11 +24,11 @@ type NewFile = {
 }
 
 const newFileMode = 0o644
-const mostLinks = 40
+const maxLinks = 40
 const copyAtOnce = 256 * 1024
 /** Writing each piece from the wire separately would cost more than the write itself. */
 const writeAtOnce = 512 * 1024
-const mostPieces = 16
+const maxPieces = 16
 
 export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
   const { path, account } = file
@@ -166,7 +166,7 @@ async function writeChunks(file: FileHandle, chunks: AsyncIterable<Buffer>): Pro
     for await (const chunk of chunks) {
       pieces.push(chunk)
       gathered += chunk.length
-      if (gathered >= writeAtOnce || pieces.length === mostPieces) await flush()
+      if (gathered >= writeAtOnce || pieces.length === maxPieces) await flush()
     }
     await flush()
   } finally {
@@ -194,7 +194,7 @@ function withoutFirst(bytes: number, pieces: Buffer[]): Buffer[] {
 /** The target of a plain open: the end of a chain of links, which need not exist yet. */
 async function followLinks(path: string): Promise<{ target: string; stats: Stats | undefined }> {
   let target = path
-  for (let links = 0; links < mostLinks; links++) {
+  for (let links = 0; links < maxLinks; links++) {
     const stats = await files.lstat(target).catch((error) => {
       if (systemErrorCode(error) === 'ENOENT') return undefined
       throw error

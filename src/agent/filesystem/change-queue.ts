@@ -4,7 +4,7 @@ import { AppError } from '../../lib/app-error.ts'
 /** A name relative to the watched folder, and what happened to it. */
 export type Change = { name: string; type: EventType }
 
-const mostQueued = 16_384
+const maxQueued = 16_384
 
 /**
  * Changes that wait for the watcher's client. A client that does not read them in time gets an error, never a
@@ -27,11 +27,11 @@ export class ChangeQueue {
 
   push(name: string, type: EventType): void {
     if (this.over) return
-    if (this.#changes.length >= mostQueued) {
+    if (this.#changes.length >= maxQueued) {
       this.fail(
         new AppError(
           'limit_reached',
-          `more than ${mostQueued} events were waiting to be read: read sooner, or watch a smaller directory`,
+          `more than ${maxQueued} events were waiting to be read: read sooner, or watch a smaller directory`,
         ),
       )
       return

@@ -36,7 +36,7 @@ export function rememberNames(accounts: Accounts): EntrySources['accounts'] {
 export type EntryPath = string | Buffer
 
 /** A name that is constantly replaced may change between two calls many times in a row. */
-const mostTries = 1000
+const maxTries = 1000
 
 /**
  * Describes the entry at `path` itself; throws the system's error if there is none. The wire has UTF-8 only:
@@ -48,7 +48,7 @@ export function describeEntry(path: EntryPath, sources: EntrySources): EntryInit
       return describeOnce(path, sources)
     } catch (error) {
       // The entry was a link a moment ago and has been replaced.
-      if (systemErrorCode(error) !== 'EINVAL' || tries === mostTries) throw error
+      if (systemErrorCode(error) !== 'EINVAL' || tries === maxTries) throw error
     }
   }
 }

@@ -6,7 +6,7 @@ import { monotonicMs } from '../../lib/clock.ts'
 import { fromSystemError, systemErrorCode } from '../errors.ts'
 import type { EntryInit, EntryPath } from './entry.ts'
 
-const mostEntries = 200_000
+const maxEntries = 200_000
 const longestTurnMs = 10
 
 /**
@@ -39,8 +39,8 @@ export async function listDirectory(
     const path = joinPath(current.folder, name)
     const entry = skipClosed(() => describe(path))
     if (!entry) continue
-    if (entries.push(entry) > mostEntries) {
-      throw new AppError('limit_reached', `more than ${mostEntries} entries: list with a smaller depth`)
+    if (entries.push(entry) > maxEntries) {
+      throw new AppError('limit_reached', `more than ${maxEntries} entries: list with a smaller depth`)
     }
     if (open.length < depth && entry.permissions?.startsWith('d')) {
       const names = skipClosed(() => sortedNames(path))

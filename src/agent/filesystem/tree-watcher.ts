@@ -12,13 +12,13 @@ import { type Change, ChangeQueue } from './change-queue.ts'
 import { flag, type Inotify, type InotifyEvent, type InotifyListener } from './inotify.ts'
 import { type TemporaryKind, temporaryKind } from './temporary-name.ts'
 
-const mostFolders = 50_000
+const maxFolders = 50_000
 /**
  * Names found by listing whose own event may still be on its way; forgetting them only reports them twice.
  */
-const mostFound = 10_000
+const maxFound = 10_000
 /** Limit for unprocessed events, while folders are being added. */
-const mostWaiting = 100_000
+const maxWaiting = 100_000
 /** The kernel's own trees change all the time and report nothing. */
 const unwatchable = new Set(['/proc', '/sys'])
 const errno = { noEntry: 2, noInstance: 24, noWatch: 28 }
@@ -67,7 +67,7 @@ export class TreeWatcher implements InotifyListener {
 
   take(events: InotifyEvent[]): void {
     this.#waiting += events.length
-    if (this.#waiting > mostWaiting) this.lost()
+    if (this.#waiting > maxWaiting) this.lost()
     this.#work = this.#work.then(() => this.#handleAll(events)).catch((error) => this.#fail(error))
   }
 
@@ -138,7 +138,7 @@ export class TreeWatcher implements InotifyListener {
   }
 
   #arrive(cookie: number, kind: TemporaryKind): void {
-    if (this.#arriving.size >= mostFound) this.#arriving.clear()
+    if (this.#arriving.size >= maxFound) this.#arriving.clear()
     this.#arriving.set(cookie, kind)
   }
 
@@ -183,10 +183,10 @@ export class TreeWatcher implements InotifyListener {
       const folder = waiting.pop()!
       if (!this.#watch(folder)) continue
       if (this.#recursive) waiting.push(...(await this.#look(folder, tell)))
-      if (this.#folders.size + waiting.length > mostFolders) {
+      if (this.#folders.size + waiting.length > maxFolders) {
         throw new AppError(
           'limit_reached',
-          `more than ${mostFolders} directories to watch below '${this.root}': watch a part of it`,
+          `more than ${maxFolders} directories to watch below '${this.root}': watch a part of it`,
         )
       }
     }
@@ -221,7 +221,7 @@ export class TreeWatcher implements InotifyListener {
   }
 
   async #tellFound(name: string, entry: Dirent): Promise<void> {
-    if (this.#found.size >= mostFound) this.#found.clear()
+    if (this.#found.size >= maxFound) this.#found.clear()
     this.#found.add(name)
     this.changes.push(name, EventType.CREATE)
     if (!entry.isFile()) return

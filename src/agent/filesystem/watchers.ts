@@ -25,7 +25,7 @@ type ResponseInit = MessageInitShape<typeof WatchDirResponseSchema>
 type Describe = (path: string) => EntryInit
 type FilesystemTypeOf = (path: string) => number
 
-const mostWatchers = 64
+const maxWatchers = 64
 /** NFS, three versions of SMB, FUSE, Ceph and AFS: changes made elsewhere are not reported here. */
 const networkTypes = new Set([
   0x6969, 0xff534d42, 0x517b, 0xfe534d42, 0x65735546, 0x00c36400, 0x5346414f, 0x6b414653,
@@ -105,8 +105,8 @@ export class Watchers {
 
   async #watch(path: string, request: Request): Promise<TreeWatcher> {
     this.#check(path, request.allowNetworkMounts)
-    if (this.#open >= mostWatchers) {
-      throw new AppError('limit_reached', `there are ${mostWatchers} watchers already: remove some first`)
+    if (this.#open >= maxWatchers) {
+      throw new AppError('limit_reached', `there are ${maxWatchers} watchers already: remove some first`)
     }
     this.#open++
     try {

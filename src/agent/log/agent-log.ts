@@ -10,7 +10,7 @@ type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 type LogFields = { logger: string; event_type: string } & Record<string, string>
 
 const longestText = 4096
-const mostKeptBytes = 512 * 1024
+const maxKeptBytes = 512 * 1024
 /** The cost of an entry in addition to its text. */
 const entryOverhead = 96
 /** Output may come in a burst of this size, then at this pace. */
@@ -80,7 +80,7 @@ export class AgentLog {
   }
 
   /** Returns the entries after number `after` as lines of JSON; undefined if there are none. */
-  readAfter(after: number, mostBytes: number): { text: string; last: number } | undefined {
+  readAfter(after: number, maxBytes: number): { text: string; last: number } | undefined {
     // A number that this run has not reached belongs to another run.
     const read = after > this.#lastSequence ? this.#firstSequence : Math.max(after, this.#firstSequence)
     if (read === this.#lastSequence) return undefined
@@ -89,7 +89,7 @@ export class AgentLog {
     const lines = read + 1 < oldest ? [this.#droppedLine(oldest, oldest - 1 - read)] : []
     let bytes = 0
     let end = from
-    while (end < this.#kept.length && (end === from || bytes < mostBytes)) {
+    while (end < this.#kept.length && (end === from || bytes < maxBytes)) {
       const { line } = this.#kept[end++]!
       bytes += line.length
       lines.push(line)
@@ -104,7 +104,7 @@ export class AgentLog {
     const line = `${JSON.stringify({ sequence, at: this.#lastAt, level, message: cut(message), fields })}\n`
     this.#kept.push({ at: this.#lastAt, line })
     this.#keptBytes += line.length + entryOverhead
-    while (this.#keptBytes > mostKeptBytes) {
+    while (this.#keptBytes > maxKeptBytes) {
       this.#keptBytes -= this.#kept.shift()!.line.length + entryOverhead
     }
     for (const listener of this.#listeners) listener(canWait)

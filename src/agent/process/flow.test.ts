@@ -14,11 +14,11 @@ const headers = { 'content-type': 'application/connect+json', 'x-access-token': 
 /** How much memory this process, with agent and client in it, takes more at any time while `work` runs. */
 async function growthDuring(work: (look: () => void) => Promise<void>): Promise<number> {
   const before = process.memoryUsage.rss()
-  let most = before
+  let max = before
   await work(() => {
-    most = Math.max(most, process.memoryUsage.rss())
+    max = Math.max(max, process.memoryUsage.rss())
   })
-  return most - before
+  return max - before
 }
 
 suite('a flood of output', () => {

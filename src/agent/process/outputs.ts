@@ -23,7 +23,7 @@ export type Output = {
 /** The capacity of a pipe. */
 const readBytes = 64 * 1024
 /** Others may have the pipe and write without end. */
-const mostReads = 16
+const maxReads = 16
 const space = Buffer.allocUnsafeSlow(readBytes)
 
 type PipeNative = Pick<Native, 'waitingBytes' | 'stateOf'>
@@ -49,7 +49,7 @@ export class PipeOutput implements Output {
   }
 
   drain(take: (bytes: Buffer) => void): boolean {
-    for (let read = 0; read < mostReads; read++) {
+    for (let read = 0; read < maxReads; read++) {
       const { hasBytes, isClosed } = this.#native.stateOf(this.#fd)
       const bytes = hasBytes ? readSync(this.#fd, space, 0, readBytes, null) : 0
       if (bytes > 0) take(Buffer.from(space.subarray(0, bytes)))

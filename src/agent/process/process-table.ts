@@ -3,9 +3,9 @@ import { AppError } from '../../lib/app-error.ts'
 import type { ProcessOwner, Remains, RunningProcess } from './running-process.ts'
 import type { TailBudget } from './tail.ts'
 
-const mostEndedKept = 1000
+const maxEndedKept = 1000
 /** Limit for the stored output of all running and ended processes together. */
-const mostTailBytes = 4 * 1024 * 1024
+const maxTailBytes = 4 * 1024 * 1024
 
 export type EndedProcess = { pid: number; tag: string | undefined } & Remains
 
@@ -20,7 +20,7 @@ export class ProcessTable implements ProcessOwner {
   readonly budget: TailBudget = {
     take: (bytes) => {
       this.#freeTails(bytes)
-      if (this.#tailBytes + bytes > mostTailBytes) return false
+      if (this.#tailBytes + bytes > maxTailBytes) return false
       this.#tailBytes += bytes
       return true
     },
@@ -40,7 +40,7 @@ export class ProcessTable implements ProcessOwner {
     // The end may be reported so late, to a slow reader, that another process has the pid by now.
     if (this.#running.get(pid) === process) this.#running.delete(pid)
     this.#ended.set(pid, { pid, tag, ...remains })
-    if (this.#ended.size > mostEndedKept) this.#forget(this.#ended.keys().next().value!)
+    if (this.#ended.size > maxEndedKept) this.#forget(this.#ended.keys().next().value!)
   }
 
   running(): RunningProcess[] {
@@ -59,7 +59,7 @@ export class ProcessTable implements ProcessOwner {
   /** Drops the output of the processes that ended first; their end events stay. */
   #freeTails(bytes: number): void {
     for (const process of this.#ended.values()) {
-      if (this.#tailBytes + bytes <= mostTailBytes) return
+      if (this.#tailBytes + bytes <= maxTailBytes) return
       this.#dropTails(process)
     }
   }

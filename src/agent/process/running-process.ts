@@ -34,7 +34,7 @@ const tailBytes = 64 * 1024
  */
 const inheritedOutputGraceMs = 1000
 /** An exited process left less than this unread: the rest is output of others. */
-const mostLeftUnread = 4 * 1024 * 1024
+const maxLeftUnread = 4 * 1024 * 1024
 
 /** A killed process that the kernel still has after this time waits for something that may never come. */
 const killWithinMs = 5000
@@ -221,7 +221,7 @@ export class RunningProcess {
       if (this.#hasEnded) return
       // Full readers, not silent holders of the pipe, may be the reason for the delay: all its output must
       // arrive.
-      if (this.#wasHeldUp && this.#readSinceExit < mostLeftUnread) this.#finishSoon()
+      if (this.#wasHeldUp && this.#readSinceExit < maxLeftUnread) this.#finishSoon()
       else this.#finish()
     }, inheritedOutputGraceMs)
   }

@@ -121,10 +121,10 @@ function checkTogether(config: Config): Config {
     ['MEMORY_MB', config.defaultMemoryMB, config.maxMemoryMB],
     ['DISK_MB', config.defaultDiskMB, config.maxDiskMB],
   ] as const
-  for (const [noun, usual, most] of sizes) {
-    if (usual > most) {
+  for (const [noun, usual, max] of sizes) {
+    if (usual > max) {
       throw refuse(
-        `WARREN_DEFAULT_${noun} (${usual}) is more than WARREN_MAX_${noun} (${most}): raise one, or lower the other.`,
+        `WARREN_DEFAULT_${noun} (${usual}) is more than WARREN_MAX_${noun} (${max}): raise one, or lower the other.`,
       )
     }
   }

@@ -22,13 +22,13 @@ export function setting<T>(name: string, fallback: string, help: string, kind: D
   return { name, default: fallback, help, ...kind }
 }
 
-export function wholeNumber(least: number, most: number, unit = ''): Described<number> {
+export function wholeNumber(min: number, max: number, unit = ''): Described<number> {
   return {
     unit,
-    allowed: `a whole number from ${least} to ${most}`,
+    allowed: `a whole number from ${min} to ${max}`,
     parse(text) {
       const value = Number(text)
-      return /^\d+$/.test(text) && value >= least && value <= most ? value : undefined
+      return /^\d+$/.test(text) && value >= min && value <= max ? value : undefined
     },
   }
 }

@@ -5,7 +5,7 @@ import type { RequestsUnderWay } from '../../lib/requests-under-way.ts'
 /** Requests that are less old may finish: short commands and creates, also on a busy machine. */
 export const finishWithinMs = 5000
 /** All others have this time. */
-const leastGraceMs = 1000
+const minGraceMs = 1000
 
 export type ClosingDoors = {
   /** Each rejects new connections, and cuts the open ones after `graceMs`, or when `finished` resolves. */
@@ -18,8 +18,8 @@ export type ClosingDoors = {
 }
 
 export async function closeDoors({ doors, underWay, isInUse, cutTunnels }: ClosingDoors): Promise<void> {
-  const finished = delay(leastGraceMs).then(() => underWay.letFinish(finishWithinMs, isInUse))
-  const graceMs = leastGraceMs + finishWithinMs
+  const finished = delay(minGraceMs).then(() => underWay.letFinish(finishWithinMs, isInUse))
+  const graceMs = minGraceMs + finishWithinMs
   const closed = Promise.all(doors.map((close) => close({ graceMs, finished })))
   await Promise.race([closed, finished])
   cutTunnels()

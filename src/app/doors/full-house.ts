@@ -101,9 +101,9 @@ export class FullHouse {
     const wanted = Math.ceil(server.maxConnections / closedPart)
     server.closeIdleConnections()
     endIdle()
-    const mostSilent = Math.max(minSilentClosed, wanted)
-    for (const socket of first(this.#handshakes.values(), mostSilent)) socket.destroy()
-    for (const socket of first(this.#silent, mostSilent)) socket.destroy()
+    const maxSilent = Math.max(minSilentClosed, wanted)
+    for (const socket of first(this.#handshakes.values(), maxSilent)) socket.destroy()
+    for (const socket of first(this.#silent, maxSilent)) socket.destroy()
     await letOthersRun()
     const missing = wanted - (server.maxConnections - (await openConnections(server)))
     for (const connection of largestHolders(this.#requests, missing)) connection.cut()
@@ -137,10 +137,10 @@ function largestHolders(requests: Iterable<IncomingMessage>, count: number): Con
 const sum = (maps: Iterable<{ size: number }>) => [...maps].reduce((all, { size }) => all + size, 0)
 
 function largest<T>(values: Iterable<T>, sizeOf: (value: T) => number): T | undefined {
-  let [found, most]: [T | undefined, number] = [undefined, 0]
+  let [found, max]: [T | undefined, number] = [undefined, 0]
   for (const value of values) {
     const size = sizeOf(value)
-    if (size > most) [found, most] = [value, size]
+    if (size > max) [found, max] = [value, size]
   }
   return found
 }

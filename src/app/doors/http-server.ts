@@ -42,22 +42,22 @@ export type Listener = {
 export function createListener(
   options: ServerOptions,
   pair: TlsPair | undefined,
-  mostConnections = Math.floor(mostOpenFiles() / 3),
+  maxConnections = Math.floor(maxOpenFiles() / 3),
 ): Listener {
-  if (!pair) return listenerOf(http.createServer(options), mostConnections)
+  if (!pair) return listenerOf(http.createServer(options), maxConnections)
   const tls = { ...pair, ALPNProtocols: alpnProtocols, handshakeTimeout: handshakeTimeoutMs }
   const server = https.createServer({ ...options, ...tls })
-  const listener = listenerOf(server, mostConnections, openHttp2(server))
+  const listener = listenerOf(server, maxConnections, openHttp2(server))
   return { ...listener, useCertificate: (next) => server.setSecureContext(next) }
 }
 
-function mostOpenFiles(): number {
+function maxOpenFiles(): number {
   const found = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))
   return Number(found?.[1] ?? 1024)
 }
 
-function listenerOf(server: Server, mostConnections: number, http2?: Http2Sessions): Listener {
-  server.maxConnections = mostConnections
+function listenerOf(server: Server, maxConnections: number, http2?: Http2Sessions): Listener {
+  server.maxConnections = maxConnections
   new FullHouse({ server, endIdle: () => http2?.endIdle(), clock: systemClock })
   const connections = new ClientConnections(server, systemClock)
   const askToLeave = () => {

@@ -6,7 +6,7 @@ import type { Listener } from './http-server.ts'
 import { endStream, frameTypes, get, RawClient, startListener } from './http2-fixture.ts'
 
 const within = { timeout: 300_000 }
-const mostRounds = 200_000
+const maxRounds = 200_000
 /** The server and its clients share an event loop: it would have had as many turns to read. */
 const servedMeanwhile = 20
 const cancel = Buffer.from([0, 0, 0, 8])
@@ -50,7 +50,7 @@ async function isStillRead(): Promise<boolean> {
 /** Repeats what is hostile until the server ends the connection or, where it `mayStop`, reads no more of it. */
 async function flood(send: (round: number) => void, { mayStop = false } = {}): Promise<void> {
   let isRead = true
-  for (let round = 0; round < mostRounds && isRead && !hostile.isOver; round++) {
+  for (let round = 0; round < maxRounds && isRead && !hostile.isOver; round++) {
     send(round)
     if (round % 200 !== 199) continue
     await nextTurn()

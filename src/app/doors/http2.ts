@@ -20,14 +20,14 @@ const idleSessionMs = 310_000
 const lingerMs = 10_000
 const maxHeaderBytes = 64 * 1024
 /** Every head that was accepted must also fit here: the encoder counts twelve extra bytes for each header. */
-const mostAnswerHeadBytes = 8 * maxHeaderBytes
+const maxAnswerHeadBytes = 8 * maxHeaderBytes
 
 /** Takes over the connections of a server that chose HTTP/2. */
 export function openHttp2(server: HttpsServer): Http2Sessions {
   const accept = takeHttp1Parser(server)
   const http2 = createServer({
     maxHeaderListPairs: 600,
-    maxSendHeaderBlockLength: mostAnswerHeadBytes,
+    maxSendHeaderBlockLength: maxAnswerHeadBytes,
     // Passes a service's repeated headers on, as over HTTP/1.1.
     strictSingleValueFields: false,
     settings: { maxConcurrentStreams: 250, initialWindowSize: 512 * 1024, maxHeaderListSize: maxHeaderBytes },

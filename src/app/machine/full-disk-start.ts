@@ -24,7 +24,7 @@ type FullDiskStartParts = {
 /** Time between the two measurements that find sandboxes that write. */
 const watchMs = 300
 /** A sandbox that grows by less than this in that time is not frozen. */
-const leastBytes = 64 * 1024
+const minBytes = 64 * 1024
 
 /** Returns the sandboxes that it ended. The caller has to end their rows. */
 export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<string[]> {
@@ -71,7 +71,7 @@ async function findWriters(
   growth.measure((await driver.diskUse()).map(sizeOf), clock.now(), () => false)
   const found = new Map((await driver.list()).map((one) => [one.sandboxID, one]))
   const writers = new Map<string, DriverHandle>()
-  for (const { sandboxID } of growth.fastest(leastBytes)) {
+  for (const { sandboxID } of growth.fastest(minBytes)) {
     const one = found.get(sandboxID)
     // A frozen sandbox writes nothing and may be a paused one, so it must not end for its earlier writes.
     if (one && !one.unreadable && (await isRunning(driver, one.handle))) writers.set(sandboxID, one.handle)

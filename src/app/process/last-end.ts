@@ -41,7 +41,7 @@ export function explainLastEnd(
   return `${told} The kernel says nothing about it: somebody killed it (SIGKILL), or it crashed and its log says why.`
 }
 
-const mostLines = 5
+const maxLines = 5
 
 /** Excludes lines about other processes that had the pid earlier. */
 function linesAbout(kernelLog: string, pid: number, sinceBootMs: number): string[] {
@@ -50,5 +50,5 @@ function linesAbout(kernelLog: string, pid: number, sinceBootMs: number): string
     const [, seconds, text] = /^<\d+>\[\s*(\d+\.\d+)\]\s*(.*)$/.exec(line) ?? []
     return text !== undefined && Number(seconds) * 1000 >= sinceBootMs && names.test(text) ? [text] : []
   })
-  return found.slice(-mostLines)
+  return found.slice(-maxLines)
 }

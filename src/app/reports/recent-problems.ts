@@ -11,9 +11,9 @@ type RecentProblem = {
   count: number
 }
 
-const mostProblems = 50
+const maxProblems = 50
 /** The text may contain data from a sandbox. */
-const mostText = 1000
+const maxText = 1000
 
 export class RecentProblems implements Log {
   readonly #log: Log
@@ -51,14 +51,14 @@ export class RecentProblems implements Log {
   #remember(level: RecentProblem['level'], values: object, text: string): void {
     const at = this.#clock.now()
     const { err } = values as { err?: unknown }
-    const message = text.slice(0, mostText)
-    const cause = err === undefined ? null : errorText(err).slice(0, mostText)
+    const message = text.slice(0, maxText)
+    const cause = err === undefined ? null : errorText(err).slice(0, maxText)
     const last = this.#problems[0]
     if (last?.message === message && last.cause === cause && last.level === level) {
       last.count++
       last.at = at
       return
     }
-    this.#problems = [{ at, level, message, cause, count: 1 }, ...this.#problems].slice(0, mostProblems)
+    this.#problems = [{ at, level, message, cause, count: 1 }, ...this.#problems].slice(0, maxProblems)
   }
 }

@@ -10,7 +10,7 @@ import { ifPresent } from '../../lib/if-present.ts'
 const name = 'user'
 const home = '/home/user'
 const firstID = 1000
-const mostLinks = 40
+const maxLinks = 40
 
 export async function completeRoot(root: string): Promise<void> {
   await addRow(root, '/etc/passwd', 'root:x:0:0::/root:/bin/sh')
@@ -99,7 +99,7 @@ export async function insideRoot(root: string, path: string): Promise<string> {
       rest = after
       continue
     }
-    if (++links > mostLinks) {
+    if (++links > maxLinks) {
       throw new AppError('invalid_argument', `${basename(path)} is a link to itself in the base template.`)
     }
     if (target.startsWith('/')) found = '/'

@@ -13,7 +13,7 @@ const pruneEveryMs = 3_600_000
 /** Maximum delay before an event is sent to a webhook. */
 const sendEveryMs = 1000
 /** A team with more events within a week loses the oldest. */
-const mostEventsPerTeam = 100_000
+const maxEventsPerTeam = 100_000
 /** How long ended rows, events, deliveries and idempotency keys are stored. */
 const keepEndedMs = 7 * 24 * 3_600_000
 /** How long the usage of teams is stored. */
@@ -69,8 +69,8 @@ async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): P
   await stores.sandboxes.prune(endedBefore)
   await stores.metrics.prune(endedBefore)
   await stores.teamMetrics.prune(clock.now() - keepTeamMetricsMs)
-  await stores.events.prune(endedBefore, mostEventsPerTeam)
-  await stores.deliveries.prune({ endedBefore, mostPerWebhook: webhookLimits.deliveries, now })
+  await stores.events.prune(endedBefore, maxEventsPerTeam)
+  await stores.deliveries.prune({ endedBefore, maxPerWebhook: webhookLimits.deliveries, now })
   await logs.prune(endedBefore)
   await domain.pruner.run({ before: clock.now() - keepCacheMs, dryRun: false })
 }

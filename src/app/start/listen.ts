@@ -214,9 +214,9 @@ async function openApi(
     webhooks: ports.webhooks.service,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
     sizes: {
-      cpu: { usual: config.defaultCPU, most: config.maxCPU },
-      memoryMB: { usual: config.defaultMemoryMB, most: config.maxMemoryMB },
-      diskMB: { usual: config.defaultDiskMB, most: config.maxDiskMB },
+      cpu: { usual: config.defaultCPU, max: config.maxCPU },
+      memoryMB: { usual: config.defaultMemoryMB, max: config.maxMemoryMB },
+      diskMB: { usual: config.defaultDiskMB, max: config.maxDiskMB },
     },
     adminToken: secrets.adminToken,
     requestsPerMinute: config.requestsPerMinute,

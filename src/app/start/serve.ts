@@ -130,7 +130,7 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
     nodeID,
     seed,
     quarantineMs: config.quarantineDays * 24 * 3_600_000,
-    warmPool: { least: config.warmSandboxes, memoryMB: config.warmMemoryMB ?? undefined },
+    warmPool: { min: config.warmSandboxes, memoryMB: config.warmMemoryMB ?? undefined },
     admission: {
       memoryOvercommit: config.memoryOvercommit,
       cpuOvercommit: config.cpuOvercommit,

@@ -33,7 +33,7 @@ import { readExtraCA, trustInThisProcess } from '../trust/extra-ca.ts'
 import { type RunningServer, type ServeParts, serve } from './serve.ts'
 
 /** Maximum number of bytes of the log to hold back while it cannot be written. */
-const mostLogBytes = 256 * 1024
+const maxLogBytes = 256 * 1024
 
 export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
@@ -79,7 +79,7 @@ async function makeSpaceToStart({ root }: DataPaths, { diskReserveMB }: Config):
 
 /** If the log cannot be written, for example to a file on a full disk, the server drops lines and keeps running. */
 function openLogOutput() {
-  const output = pino.destination({ dest: 2, sync: true, maxLength: mostLogBytes })
+  const output = pino.destination({ dest: 2, sync: true, maxLength: maxLogBytes })
   output.on('error', () => {})
   process.stdout.on('error', () => {})
   return output

@@ -12,7 +12,7 @@ type CreateFigures = {
   p99Ms: number | null
 }
 
-const mostCreates = 1000
+const maxCreates = 1000
 const rateMs = 60_000
 const createOperation = 'sandbox.create'
 
@@ -48,11 +48,11 @@ export class RecentCreates implements Tracer {
 
   record(ms: number, succeeded: boolean): void {
     this.#creates.push({ at: this.#clock.now(), ms, succeeded })
-    if (this.#creates.length > 2 * mostCreates) this.#creates = this.#creates.slice(-mostCreates)
+    if (this.#creates.length > 2 * maxCreates) this.#creates = this.#creates.slice(-maxCreates)
   }
 
   read(): CreateFigures {
-    const creates = this.#creates.slice(-mostCreates)
+    const creates = this.#creates.slice(-maxCreates)
     const since = this.#clock.now() - rateMs
     const sorted = creates
       .filter(({ succeeded }) => succeeded)

@@ -6,7 +6,7 @@ import type { BuiltInRecipe } from '../../core/template/built-in-templates.ts'
 import { codeInterpreterRecipe } from './code-interpreter-recipe.ts'
 
 /** The wheels and what is unpacked of them lie on the disk together while pip installs. */
-const leastDiskMB = 20 * 1024
+const minDiskMB = 20 * 1024
 const furtherPackages = ['torchvision', 'torchaudio', 'transformers', 'accelerate', 'safetensors']
 const check = `python3 -c "import torch; print('PyTorch', torch.__version__, 'with CUDA', torch.version.cuda, float(torch.ones(8, 8).sum()))"`
 
@@ -25,7 +25,7 @@ export function pytorchRecipe(diskMB: number, hasGpus: boolean): BuiltInRecipe {
     sizes: {
       cpuCount: 4,
       memoryMB: 8192,
-      diskMB: Math.max(diskMB, leastDiskMB),
+      diskMB: Math.max(diskMB, minDiskMB),
       gpuCount: hasGpus ? 1 : 0,
     },
     seconds: 600,

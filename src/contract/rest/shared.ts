@@ -20,11 +20,11 @@ export const DateTime = Type.String({ format: 'date-time' })
 /** Neither a process environment nor a database text can hold a NUL. */
 export const PlainText = Type.String({ pattern: '^[^\\u0000]*$' })
 /** Each is a row or an index entry; tens of thousands of them would hold up everybody else. */
-const mostEntries = 1024
+const maxEntries = 1024
 const textMap = (names: string) =>
   Type.Record(Type.String(), PlainText, {
     propertyNames: { pattern: names },
-    maxProperties: mostEntries,
+    maxProperties: maxEntries,
   })
 export const TextMap = textMap('^[^\\u0000]+$')
 /** Names of variables contain no `=`, because the value begins after the first one. */

@@ -20,8 +20,8 @@ export type VolumeAndToken = Static<typeof VolumeAndToken>
 export const NewVolume = Type.Object({ name: Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 128 }) })
 export const VolumePath = Type.Object({ volumeID: Type.String() })
 
-const uint32 = (description: string, most = 2 ** 32 - 1) =>
-  Type.Optional(Type.Integer({ minimum: 0, maximum: most, description }))
+const uint32 = (description: string, max = 2 ** 32 - 1) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum: max, description }))
 const owner = {
   uid: uint32('Its user, as sandboxes see it; 1000 for what is new'),
   gid: uint32('Its group; 1000 for what is new'),

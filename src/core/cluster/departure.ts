@@ -11,7 +11,7 @@ import type { TeamStore } from '../team/team-store.ts'
 /**
  * Minimum run time of a resumed sandbox whose time is already over. Then it ends or pauses like any other.
  */
-const leastMs = 1000
+const minMs = 1000
 
 export type DepartureParts = {
   sandboxes: Pick<SandboxStore, 'find'>
@@ -29,6 +29,6 @@ export async function resumeDeparted(
   if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return false
   const team = await teams.findTeam(row.teamID)
   if (!team) return false
-  const timeoutMs = Math.max(leastMs, row.runUntil - clock.now())
+  const timeoutMs = Math.max(minMs, row.runUntil - clock.now())
   return (await upkeep.resumeAsSeen(row, team, timeoutMs)) !== undefined
 }

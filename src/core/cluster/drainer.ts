@@ -28,11 +28,11 @@ const movesAtOnce = 2
 /** Delay before a sandbox is tried again after a failure, because each try interrupts it. */
 const retryAfterMs = 60_000
 /** A sandbox that ends sooner than this is not moved, unless its client extends its time meanwhile. */
-const leastLeftMs = 60_000
+const minLeftMs = 60_000
 /** Maximum time that a request for a sandbox waits for the end of its move. */
-const mostWaitMs = 30_000
+const maxWaitMs = 30_000
 /** Maximum number of attempts to pause a sandbox whose timeout changes meanwhile. */
-const mostPauses = 3
+const maxPauses = 3
 /** How often a node that is not draining looks for sandboxes that a drain has paused. */
 const lookEveryMs = 30_000
 
@@ -92,10 +92,10 @@ export class Drainer {
       for (const sandboxID of known.keys()) if (!listed.has(sandboxID)) known.delete(sandboxID)
   }
 
-  /** Resolves when the sandbox is not being moved, or after `mostWaitMs`. */
+  /** Resolves when the sandbox is not being moved, or after `maxWaitMs`. */
   async settled(sandboxID: string): Promise<void> {
     const move = this.#moves.get(sandboxID)?.catch(() => {})
-    if (move) await waitAtMost(this.#parts.clock, mostWaitMs, move)
+    if (move) await waitAtMost(this.#parts.clock, maxWaitMs, move)
   }
 
   /** Cancels the moves under way. Their sandboxes continue on this node. */
@@ -172,7 +172,7 @@ export class Drainer {
 
   /** False also for a sandbox whose client keeps extending its time: it could hold up the drain for ever. */
   #endsSoon({ sandboxID, endAt }: Sandbox): boolean {
-    if (endAt - this.#parts.clock.now() >= leastLeftMs) return false
+    if (endAt - this.#parts.clock.now() >= minLeftMs) return false
     const firstEnd = this.#firstEnds.get(sandboxID) ?? endAt
     this.#firstEnds.set(sandboxID, firstEnd)
     return endAt <= firstEnd
@@ -185,7 +185,7 @@ export class Drainer {
   async #pause(seen: Sandbox): Promise<Sandbox | undefined> {
     const { upkeep, sandboxes } = this.#parts
     let row: Sandbox | undefined = seen
-    for (let pauses = 0; pauses < mostPauses; pauses++) {
+    for (let pauses = 0; pauses < maxPauses; pauses++) {
       if (row?.state !== 'running' || row.runID !== seen.runID) return undefined
       const paused = await upkeep.pauseAsSeen(row, { departs: true })
       if (paused) return paused

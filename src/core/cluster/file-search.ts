@@ -17,8 +17,8 @@ export type AskForFile = (
 ) => Promise<string | undefined>
 
 /** Limits concurrent searches: anybody may send a signature, and each search makes every node work. */
-const mostAtOnce = 16
-const mostRemembered = 1000
+const maxAtOnce = 16
+const maxRemembered = 1000
 
 export class FileSearch {
   readonly #membership: Pick<Membership, 'nodeID' | 'nodes'>
@@ -38,7 +38,7 @@ export class FileSearch {
     const key = `${file.method} ${file.path}`
     const known = this.#found.get(key)
     if (known !== undefined) return known
-    if (this.#underWay >= mostAtOnce) throw tooMany()
+    if (this.#underWay >= maxAtOnce) throw tooMany()
     this.#underWay++
     try {
       const sandboxID = await this.#search(file)
@@ -66,7 +66,7 @@ export class FileSearch {
 
   #remember(key: string, sandboxID: string): void {
     const [oldest] = this.#found.keys()
-    if (this.#found.size >= mostRemembered && oldest !== undefined) this.#found.delete(oldest)
+    if (this.#found.size >= maxRemembered && oldest !== undefined) this.#found.delete(oldest)
     this.#found.set(key, sandboxID)
   }
 }

@@ -15,7 +15,7 @@ const leaseMs = 5 * 60_000
  * database has answered it for as long as the operator allows a node to be away, or for this long if that is
  * shorter.
  */
-const mostSteadyMs = 5 * 60_000
+const maxSteadyMs = 5 * 60_000
 
 type NodeForgetterParts = {
   nodes: Pick<NodeStore, 'list' | 'forget'>
@@ -36,7 +36,7 @@ export class NodeForgetter {
 
   async run(): Promise<void> {
     const { nodes, leases, membership, afterMs, clock, log } = this.#parts
-    const isSteady = () => membership.steadyForMs >= Math.min(afterMs, mostSteadyMs)
+    const isSteady = () => membership.steadyForMs >= Math.min(afterMs, maxSteadyMs)
     if (!isSteady()) return
     if (!(await leases.take(lease, leaseMs))) return
     try {

@@ -4,7 +4,7 @@
  */
 import type { Owned, Owner, OwnerStore } from './owner-store.ts'
 
-const mostRemembered = 100_000
+const maxRemembered = 100_000
 
 export class Owners {
   readonly #store: Pick<OwnerStore, 'ownerOf'>
@@ -41,7 +41,7 @@ export class Owners {
     if (owner.nodeID === this.#nodeID) return
     const key = keyOf(what)
     this.#remembered.delete(key)
-    if (this.#remembered.size >= mostRemembered) this.#forgetOldest()
+    if (this.#remembered.size >= maxRemembered) this.#forgetOldest()
     this.#remembered.set(key, owner)
   }
 

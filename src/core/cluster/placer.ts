@@ -24,9 +24,9 @@ import {
 import type { Reachability } from './reachability.ts'
 
 /** Number of nodes to ask for capacity before the request waits for capacity on the best one. */
-const mostAsked = 3
+const maxAsked = 3
 /** Number of nodes that may fail to answer before the client gets an error. */
-const mostFailed = 5
+const maxFailed = 5
 
 type PlacerParts<Exchange extends DoorExchange> = {
   membership: Membership
@@ -130,14 +130,14 @@ export class Placer<Exchange extends DoorExchange> {
     let asked = 0
     for (const { node, hasRoom } of ranked) {
       if (!hasRoom) continue
-      if (asked === mostAsked || failed.size === mostFailed) break
+      if (asked === maxAsked || failed.size === maxFailed) break
       const outcome = await this.#try(node.nodeID, demand, attempts)
       if (outcome === 'no room') asked++
       else if (outcome !== 'failed') return outcome
     }
     for (const { node } of ranked) {
       if (failed.has(node.nodeID)) continue
-      if (failed.size === mostFailed) break
+      if (failed.size === maxFailed) break
       const outcome = await this.#try(node.nodeID, undefined, attempts)
       if (outcome !== 'failed' && outcome !== 'no room') return outcome
     }

@@ -27,7 +27,7 @@ function openDisk(uses: number[], { free = 0, wanted = 0, rubbish = 0 }) {
         Object.assign(disk, { uses: left, rubbish: 0 })
         return { steps: { count, bytes: 0 }, savedStates: { count, bytes: count }, layers, files: none }
       },
-      oldestUses: async (most) => [...disk.uses].sort((a, b) => a - b).slice(0, most),
+      oldestUses: async (max) => [...disk.uses].sort((a, b) => a - b).slice(0, max),
     },
   })
   return { disk, space, runs, said }

@@ -71,10 +71,10 @@ export class Pruner {
   }
 
   /** Times of last use of everything that can be pruned, earliest first. */
-  async oldestUses(most: number): Promise<number[]> {
+  async oldestUses(max: number): Promise<number[]> {
     const { steps, files } = await this.#unused(Number.MAX_SAFE_INTEGER)
     const times = [...steps, ...files].map(({ usedAt }) => usedAt)
-    return times.sort((a, b) => a - b).slice(0, most)
+    return times.sort((a, b) => a - b).slice(0, max)
   }
 
   async #unused(before: number): Promise<{ steps: CacheUse[]; files: UploadedFiles[] }> {

@@ -9,6 +9,6 @@ export type EventPage = { order: 'asc' | 'desc'; offset: number; limit: number }
 export interface EventStore {
   /** Events of one sandbox are ordered by number, events of a team by time. */
   list(filter: EventFilter, page: EventPage): Promise<LifecycleEvent[]>
-  /** Removes events from before `before`, and all but the newest `mostPerTeam` of each team. */
-  prune(before: number, mostPerTeam: number): Promise<void>
+  /** Removes events from before `before`, and all but the newest `maxPerTeam` of each team. */
+  prune(before: number, maxPerTeam: number): Promise<void>
 }

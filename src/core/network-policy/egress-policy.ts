@@ -7,8 +7,8 @@ import { parseNamePattern } from './name-patterns.ts'
 import type { NetworkOptions } from './network-options.ts'
 import { parseProxy } from './proxy-options.ts'
 
-const mostEntries = 256
-const mostDnsServers = 10
+const maxEntries = 256
+const maxDnsServers = 10
 
 export type RequestedEgress = {
   /** Null if the client did not set it. */
@@ -70,16 +70,16 @@ function parseDenied(entries: readonly string[]): string[] {
 
 function parseDnsServers(servers: readonly string[] | null | undefined): string[] | null {
   if (!servers) return null
-  if (servers.length > mostDnsServers)
-    throw invalidNetwork(`dnsServers may name at most ${mostDnsServers} servers`)
+  if (servers.length > maxDnsServers)
+    throw invalidNetwork(`dnsServers may name at most ${maxDnsServers} servers`)
   const bad = servers.find((server) => server.includes('/') || !parseRange(server))
   if (bad !== undefined) throw invalidNetwork(`invalid DNS server ${bad}: it must be an IPv4 address`)
   return [...new Set(servers)]
 }
 
 function checkCount(field: string, entries: readonly string[]): void {
-  if (entries.length <= mostEntries) return
-  throw invalidNetwork(`${field} may have at most ${mostEntries} entries; join addresses to CIDR ranges`)
+  if (entries.length <= maxEntries) return
+  throw invalidNetwork(`${field} may have at most ${maxEntries} entries; join addresses to CIDR ranges`)
 }
 
 function isEverything(network: string): boolean {

@@ -4,8 +4,8 @@ import { invalidNetwork } from './invalid-network.ts'
 import { parseNamePattern } from './name-patterns.ts'
 import type { HeaderRuleOptions } from './network-options.ts'
 
-const mostDomains = 10
-const mostHeaders = 20
+const maxDomains = 10
+const maxHeaders = 20
 const longestName = 128
 const longestValue = 4096
 /** Headers that frame or route the request itself: changing one would let a request hide in another. */
@@ -21,8 +21,8 @@ export function parseHeaderRules(
   rules: Readonly<Record<string, readonly HeaderRuleOptions[]>>,
 ): HeaderRule[] {
   const domains = Object.entries(rules)
-  if (domains.length > mostDomains)
-    throw invalidNetwork(`network.rules may name at most ${mostDomains} domains`)
+  if (domains.length > maxDomains)
+    throw invalidNetwork(`network.rules may name at most ${maxDomains} domains`)
   const parsed = domains.flatMap(([domain, list]) => {
     const host = parseHost(domain)
     if (host === undefined) throw invalidNetwork(`network.rules: "${domain}" is not a domain`)
@@ -49,7 +49,7 @@ function parseHost(text: string): Pick<HeaderRule, 'name' | 'port'> | undefined 
 
 function parseHeaders(domain: string, headers: [string, string][]): Record<string, string> {
   const say = (what: string) => invalidNetwork(`network.rules: "${domain}" ${what}`)
-  if (headers.length > mostHeaders) throw say(`may set at most ${mostHeaders} headers`)
+  if (headers.length > maxHeaders) throw say(`may set at most ${maxHeaders} headers`)
   const seen = new Set<string>()
   for (const [header, value] of headers) {
     const name = header.toLowerCase()

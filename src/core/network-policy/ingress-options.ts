@@ -3,7 +3,7 @@ import { agentPort } from '../ports/agent.ts'
 import { invalidNetwork } from './invalid-network.ts'
 import type { IngressOptions } from './network-options.ts'
 
-const mostPorts = 128
+const maxPorts = 128
 
 export function checkIngress({ maskRequestHost, httpsPorts }: IngressOptions): void {
   if (maskRequestHost) checkMask(maskRequestHost)
@@ -22,7 +22,7 @@ function checkMask(mask: string): void {
 }
 
 function checkPorts(ports: readonly number[]): void {
-  if (ports.length > mostPorts) throw invalidNetwork(`httpsPorts may name at most ${mostPorts} ports`)
+  if (ports.length > maxPorts) throw invalidNetwork(`httpsPorts may name at most ${maxPorts} ports`)
   if (new Set(ports).size < ports.length) throw invalidNetwork('httpsPorts names a port twice')
   const bad = ports.find((port) => !Number.isInteger(port) || port < 1 || port > 65_535)
   if (bad !== undefined) throw invalidNetwork(`httpsPorts: ${bad} is not a port; use 1 to 65535`)

@@ -8,7 +8,7 @@ import type { PackedFile, PackTarget } from '../ports/object-store.ts'
 
 const fileName = 'log.jsonl'
 /** Small compared with any snapshot. */
-const mostBytes = 1024 * 1024
+const maxBytes = 1024 * 1024
 
 export class LogCarrier {
   readonly #logs: LogStore
@@ -20,7 +20,7 @@ export class LogCarrier {
   }
 
   async pack(sandboxID: string): Promise<PackedFile[]> {
-    const entries = await this.#logs.newest(sandboxID, mostBytes)
+    const entries = await this.#logs.newest(sandboxID, maxBytes)
     return entries.length === 0 ? [] : [{ name: fileName, content: linesOf(entries) }]
   }
 
@@ -57,7 +57,7 @@ async function readEntries(content: AsyncIterable<Uint8Array>): Promise<Numbered
   let bytes = 0
   for await (const piece of content) {
     bytes += piece.byteLength
-    if (bytes > mostBytes) return undefined
+    if (bytes > maxBytes) return undefined
     pieces.push(piece)
   }
   const lines = Buffer.concat(pieces).toString().split('\n')

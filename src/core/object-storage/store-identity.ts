@@ -14,7 +14,7 @@ import type { StoredBytesStore } from './stored-bytes-store.ts'
 export const identityKey: ObjectKey = 'identity'
 /** The name of the ID in the database. */
 const sharedName = 'object store'
-const mostBytes = 100
+const maxBytes = 100
 
 /** What the database remembers: the ID, and the place that the settings of the first node named. */
 type Claim = { id: string; place: string }
@@ -147,7 +147,7 @@ export async function readMark(
   objects: Pick<ObjectStore, 'readEnd'>,
   signal?: AbortSignal,
 ): Promise<string | undefined> {
-  const end = await objects.readEnd(identityKey, mostBytes, signal)
+  const end = await objects.readEnd(identityKey, maxBytes, signal)
   return end && Buffer.from(end.bytes).toString().trim()
 }
 

@@ -29,7 +29,7 @@ import { Patience } from './patience.ts'
 import type { StoredBytes } from './stored-bytes-store.ts'
 
 /** Resumes that fail before their load begins leave an entry. */
-const mostOpened = 50
+const maxOpened = 50
 
 export type StoredSnapshotsParts = {
   driver: Driver
@@ -165,7 +165,7 @@ export class StoredSnapshots {
   #remember(name: string, pack: OpenedPack): void {
     this.#opened.set(name, pack)
     for (const oldest of this.#opened.keys()) {
-      if (this.#opened.size <= mostOpened) return
+      if (this.#opened.size <= maxOpened) return
       this.#opened.delete(oldest)
     }
   }

@@ -63,10 +63,10 @@ test('a malformed packed log is left out, and the sandbox moves without it', asy
   const before = await one.logs.newest(sandboxID, 1e6)
   const carrier = new LogCarrier(one.logs, silentLog)
   const entry = { sequence: 7, at: 8e15, level: 'info', message: 'line', fields: {} }
-  const mostPieces = 100
+  const maxPieces = 100
   let piecesRead = 0
   async function* endless() {
-    for (; piecesRead < mostPieces; piecesRead++) yield Buffer.alloc(64 * 1024, `${JSON.stringify(entry)}\n`)
+    for (; piecesRead < maxPieces; piecesRead++) yield Buffer.alloc(64 * 1024, `${JSON.stringify(entry)}\n`)
   }
   async function* of(text: string) {
     yield Buffer.from(text)

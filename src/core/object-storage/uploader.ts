@@ -28,7 +28,7 @@ type UploaderParts = {
 const uploadsAtOnce = 2
 
 /** A round ends after this many failures, because the object store is most likely away. */
-const mostFailures = 5
+const maxFailures = 5
 
 type Upload = { subject: string; run: () => Promise<void> }
 
@@ -116,7 +116,7 @@ export class Uploader {
     let failures = 0
     const work = async () => {
       for (const upload of queue) {
-        if (this.#closing.signal.aborted || failures >= mostFailures) return
+        if (this.#closing.signal.aborted || failures >= maxFailures) return
         if (!(await this.#attempt(upload))) failures++
       }
     }

@@ -17,7 +17,7 @@ export type NumberedLogEntry = LogEntry & { sequence: number }
 
 /** The latest time that a JavaScript date can represent, in milliseconds. */
 const latestTime = 8_640_000_000_000_000
-const mostFields = 32
+const maxFields = 32
 
 /** Parses a line of JSON that a sandbox or another machine wrote. Undefined if it is not a log entry. */
 export function parseLogEntry(line: string): NumberedLogEntry | undefined {
@@ -50,7 +50,7 @@ function isLevel(value: unknown): value is LogLevel {
 function isTextMap(value: unknown): value is Record<string, string> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const texts = Object.values(value)
-  return texts.length <= mostFields && texts.every((text) => typeof text === 'string')
+  return texts.length <= maxFields && texts.every((text) => typeof text === 'string')
 }
 
 export type LogQuery = {
@@ -73,8 +73,8 @@ export interface LogStore {
    */
   append(sandboxID: string, entries: readonly NumberedLogEntry[]): Promise<void>
   read(sandboxID: string, query: LogQuery): Promise<LogEntry[]>
-  /** Returns the newest entries that together take at most `mostBytes`, the oldest of them first. */
-  newest(sandboxID: string, mostBytes: number): Promise<NumberedLogEntry[]>
+  /** Returns the newest entries that together take at most `maxBytes`, the oldest of them first. */
+  newest(sandboxID: string, maxBytes: number): Promise<NumberedLogEntry[]>
   /** The number of the last entry from the agent; 0 if there is none. */
   lastSequence(sandboxID: string): Promise<number>
   /** Removes logs that were last written before this time. */

@@ -12,14 +12,14 @@ import type { SandboxEnder } from './verbs/ender.ts'
 import type { Pauser } from './verbs/pauser.ts'
 
 const longestSleepMs = 60_000
-const mostAtOnce = 50
+const maxAtOnce = 50
 /** How often due sandboxes are queried that wait for something: their turn, a free slot or their next try. */
 const lookAgainMs = 1000
 /** A sandbox whose time is over costs its team as long as it runs. */
 const endRetries = { firstMs: 1000, longestMs: 5000 }
 const pauseRetries = { firstMs: 1000, longestMs: 60_000 }
 /** Snapshots of memory load disk and CPU. Further sandboxes are paused as soon as one of these is done. */
-const mostPausesAtOnce = 8
+const maxPausesAtOnce = 8
 /** Minimum time between two queries for due sandboxes. */
 const shortestSleepMs = 50
 
@@ -89,7 +89,7 @@ export class Expiry {
   /** Returns when to query again. */
   async #killDue(): Promise<number> {
     const { sandboxes, clock } = this.#parts
-    const due = await sandboxes.listExpired(clock.now(), 'kill', mostAtOnce + this.#endDelays.size)
+    const due = await sandboxes.listExpired(clock.now(), 'kill', maxAtOnce + this.#endDelays.size)
     const begun = await Promise.all(
       // The query may return a row of an older version whose options say that it is paused instead.
       due.map((row) => (row.options.autoPause ? this.#pauseIfFree(row) : this.#end(row))),
@@ -118,11 +118,11 @@ export class Expiry {
    */
   async #pauseDue(): Promise<number> {
     const { sandboxes, clock } = this.#parts
-    if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
-    const due = await sandboxes.listExpired(clock.now(), 'pause', mostAtOnce + this.#pauseDelays.size)
+    if (this.#pausing >= maxPausesAtOnce) return Number.POSITIVE_INFINITY
+    const due = await sandboxes.listExpired(clock.now(), 'pause', maxAtOnce + this.#pauseDelays.size)
     let isSkipped = false
     for (const row of due) {
-      if (this.#pausing >= mostPausesAtOnce) return Number.POSITIVE_INFINITY
+      if (this.#pausing >= maxPausesAtOnce) return Number.POSITIVE_INFINITY
       if (!this.#pauseIfFree(row)) isSkipped = true
     }
     return this.#nextLook('pause', isSkipped)
@@ -131,7 +131,7 @@ export class Expiry {
   /** False if all pause slots are taken, something else holds the sandbox's turn, or its pause has failed lately. */
   #pauseIfFree(row: Sandbox): boolean {
     const { turns, clock } = this.#parts
-    if (this.#pausing >= mostPausesAtOnce || turns.has(row.sandboxID)) return false
+    if (this.#pausing >= maxPausesAtOnce || turns.has(row.sandboxID)) return false
     if (this.#pauseDelays.mustWait(row.sandboxID, clock.now())) return false
     void this.#pause(row)
     return true

@@ -16,11 +16,11 @@ export type SecretChange = {
 
 export interface SecretStore {
   /**
-   * Inserts the secret with its first value if the team has fewer than `most`, atomically, so that concurrent
+   * Inserts the secret with its first value if the team has fewer than `max`, atomically, so that concurrent
    * creates cannot exceed the limit together. False if the team has reached the limit. Rejects with
    * `already_exists` if the team has the name.
    */
-  insert(secret: Secret, value: SealedValue, most: number): Promise<boolean>
+  insert(secret: Secret, value: SealedValue, max: number): Promise<boolean>
   find(teamID: string, reference: SecretReference): Promise<Secret | undefined>
   /** Newest first, then by ID. */
   list(teamID: string, page: SecretPage): Promise<Secret[]>

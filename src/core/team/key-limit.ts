@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { KeyedLock } from '../../lib/keyed-lock.ts'
 import type { KeyStore } from './team-store.ts'
 
-export const mostLiveKeys = 200
+export const maxLiveKeys = 200
 
 export class KeyLimit {
   readonly #keys: Pick<KeyStore, 'countLiveKeys'>
@@ -18,10 +18,10 @@ export class KeyLimit {
    */
   within<T>(teamID: string, make: () => Promise<T>): Promise<T> {
     return this.#turn.run(teamID, async () => {
-      if ((await this.#keys.countLiveKeys(teamID)) < mostLiveKeys) return make()
+      if ((await this.#keys.countLiveKeys(teamID)) < maxLiveKeys) return make()
       throw new AppError(
         'limit_reached',
-        `A team can have at most ${mostLiveKeys} keys and access tokens: revoke those that are no longer used`,
+        `A team can have at most ${maxLiveKeys} keys and access tokens: revoke those that are no longer used`,
         { retry: { should: false } },
       )
     })

@@ -11,7 +11,7 @@ import type { BuildLine } from './builder.ts'
  * Maximum number of lines. Clients count lines from the first on, so later lines are dropped, never early
  * ones.
  */
-const mostKept = 20_000
+const maxKept = 20_000
 const noMore = 'The log of this build is too long: the lines that follow are not shown.'
 const longestLine = 8192
 
@@ -53,7 +53,7 @@ export class BuildLog {
     const entry = { at, level, message: message.slice(0, longestLine), fields }
     const last = { ...entry, message: noMore }
     const bytes = running.bytes + sizeOf(entry)
-    running.isFull = entries.length === mostKept - 1 || bytes + sizeOf(last) > this.#parts.maxBytes
+    running.isFull = entries.length === maxKept - 1 || bytes + sizeOf(last) > this.#parts.maxBytes
     const told = running.isFull ? last : entry
     running.bytes = bytes
     entries.push(told)
@@ -65,7 +65,7 @@ export class BuildLog {
   async read(buildID: string): Promise<LogEntry[]> {
     const running = this.#running.get(buildID)
     if (running) return running.entries
-    return this.#parts.logs.read(buildID, { direction: 'forward', limit: mostKept })
+    return this.#parts.logs.read(buildID, { direction: 'forward', limit: maxKept })
   }
 
   /** Called when the build adds no more lines. */

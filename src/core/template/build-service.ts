@@ -20,7 +20,7 @@ import type { StartRequest } from './start-request.ts'
 import type { BuildStatus, Template, TemplateBuild, TemplateName } from './template.ts'
 import type { TemplateStore } from './template-store.ts'
 
-const mostBuildsAtOnce = 20
+const maxBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
 /** Time after which a build that its client requested and never started is ended. */
 const waitAtMostMs = 40 * 60_000
@@ -102,7 +102,7 @@ export class BuildService {
     }
     const names = 'alias' in target ? [{ namespace: team.slug, alias: target.alias }] : []
     const fresh = isNew ? { template, names } : undefined
-    const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], most: mostBuildsAtOnce } as const
+    const limit = { teamID: team.teamID, statuses: ['waiting', 'building'], max: maxBuildsAtOnce } as const
     const isWithin = await insertOnce(clock, {
       insert: () => templates.insertBuildWithin(limit, build, tags, fresh),
       isThere: async () => (await templates.findBuild(build.buildID)) !== undefined,
@@ -364,7 +364,7 @@ const tookTooLong = () =>
 const tooManyBuilds = () =>
   new AppError(
     'limit_reached',
-    `The team has ${mostBuildsAtOnce} builds waiting or in progress, which is the maximum; wait until one has ended`,
+    `The team has ${maxBuildsAtOnce} builds waiting or in progress, which is the maximum; wait until one has ended`,
     { retry: { should: false } },
   )
 

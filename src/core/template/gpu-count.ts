@@ -5,7 +5,7 @@ import type { TemplateBuild } from './template.ts'
 /** Clients whose SDK has no field for GPUs set this variable in a build, or the metadata key for one sandbox. */
 const gpuVariable = 'WARREN_GPUS'
 const gpuMetadataKey = 'warren.gpus'
-const mostGpus = 16
+const maxGpus = 16
 /** The variable of NVIDIA's own runtime, by which an image says that it wants no GPU. Its other values choose cards, which Warren does. */
 const visibleVariable = 'NVIDIA_VISIBLE_DEVICES'
 const noDevices = ['none', 'void']
@@ -15,10 +15,10 @@ const wantsNone = (envVars: Readonly<Record<string, string>>): boolean =>
 
 function parseGpuCount(text: string, said: string): number {
   const count = /^\d{1,2}$/.test(text.trim()) ? Number(text) : undefined
-  if (count !== undefined && count <= mostGpus) return count
+  if (count !== undefined && count <= maxGpus) return count
   throw new AppError(
     'invalid_argument',
-    `${said} must be a number of GPUs from 0 to ${mostGpus}, not '${text}'`,
+    `${said} must be a number of GPUs from 0 to ${maxGpus}, not '${text}'`,
   )
 }
 

@@ -20,7 +20,7 @@ export type SnapshotFilter = {
 }
 
 /** The maximum number of builds of the team's templates in these states. */
-export type BuildLimit = { teamID: string; statuses: readonly BuildStatus[]; most: number }
+export type BuildLimit = { teamID: string; statuses: readonly BuildStatus[]; max: number }
 
 /** A template that is inserted together with its first build. */
 export type FreshTemplate = { template: Template; names: readonly TemplateName[] }

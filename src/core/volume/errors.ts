@@ -12,10 +12,10 @@ export const volumeInUse = (name: string, usedBy: readonly string[]) =>
     { slug: 'volume_in_use', retry: { should: false } },
   )
 
-export const tooManyVolumes = (most: number) =>
+export const tooManyVolumes = (max: number) =>
   new AppError(
     'limit_reached',
-    `The team has ${most} volumes, which is the limit: delete those it does not need, or ask the operator to raise ` +
+    `The team has ${max} volumes, which is the limit: delete those it does not need, or ask the operator to raise ` +
       'WARREN_VOLUMES_PER_TEAM',
     { slug: 'volume_limit_reached', retry: { should: false } },
   )
@@ -28,10 +28,10 @@ export const perhapsCreated = (name: string, cause: unknown) =>
     { slug: 'create_outcome_unknown', cause, retry: { should: false } },
   )
 
-export const contentIsBusy = (most: number) =>
+export const contentIsBusy = (max: number) =>
   new AppError(
     'limit_reached',
-    `${most} requests for the content of this volume are under way: wait until some are done`,
+    `${max} requests for the content of this volume are under way: wait until some are done`,
     { retry: { should: true, afterSeconds: 1 } },
   )
 

@@ -57,7 +57,7 @@ type HeldMounts = {
 }
 
 /** Maximum number of concurrent requests for the content of one volume. */
-const mostContentRequests = 64
+const maxContentRequests = 64
 
 export class VolumeService {
   readonly #parts: VolumeServiceParts
@@ -237,7 +237,7 @@ export class VolumeService {
     const { disks, tokens } = this.#parts
     tokens.check(volumeID, token)
     const under = this.#contentRequests.get(volumeID) ?? 0
-    if (under >= mostContentRequests) throw contentIsBusy(mostContentRequests)
+    if (under >= maxContentRequests) throw contentIsBusy(maxContentRequests)
     this.#contentRequests.set(volumeID, under + 1)
     try {
       await this.#requireReady(volumeID)

@@ -3,11 +3,11 @@ import type { Volume } from './volume.ts'
 /** The volumes whose disks are on this node; only `list` covers all nodes. */
 export interface VolumeStore {
   /**
-   * Inserts the volume if the team has fewer than `most`, atomically, so that concurrent creates cannot
+   * Inserts the volume if the team has fewer than `max`, atomically, so that concurrent creates cannot
    * exceed the limit together. False if the team has reached the limit. Rejects with `already_exists` if the
    * team has the name.
    */
-  insert(volume: Volume, most: number): Promise<boolean>
+  insert(volume: Volume, max: number): Promise<boolean>
   /** Moves a volume from `creating` to `ready`. Undefined if it is not in that state. */
   markReady(volumeID: string): Promise<Volume | undefined>
   /** Finds a volume in any state. */

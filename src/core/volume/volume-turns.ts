@@ -30,10 +30,10 @@ export class VolumeTurns extends Turns<Volume> {
   }
 
   /** Call it in a turn that was begun for this volume. Undefined if the team has reached its limit. */
-  async insert(volume: Volume, most: number): Promise<InTurn<Volume> | undefined> {
+  async insert(volume: Volume, max: number): Promise<InTurn<Volume> | undefined> {
     const { volumeID } = volume
     const isInserted = await insertOnce(this.#clock, {
-      insert: () => this.#volumes.insert(volume, most),
+      insert: () => this.#volumes.insert(volume, max),
       isThere: async () => (await this.#volumes.find(volumeID)) !== undefined,
     })
     return isInserted ? retryPassing(this.#clock, () => this.read(volumeID)) : undefined

@@ -26,7 +26,7 @@ export type VolumeMount = {
 /** A mount as a client requests it. */
 export type WantedMount = Pick<VolumeMount, 'name' | 'path'>
 
-const mostMounts = 16
+const maxMounts = 16
 const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
 /**
  * In bytes: file systems limit a name to 255 bytes, and the path of the root filesystem is prepended to the
@@ -51,7 +51,7 @@ export function checkVolumeName(name: string): void {
 
 /** Returns the mounts with normalized paths. No mount lies within another, so their order does not matter. */
 export function checkMounts(wanted: readonly WantedMount[]): WantedMount[] {
-  if (wanted.length > mostMounts) throw invalid(`A sandbox can have at most ${mostMounts} volume mounts`)
+  if (wanted.length > maxMounts) throw invalid(`A sandbox can have at most ${maxMounts} volume mounts`)
   const mounts = wanted.map(({ name, path }) => ({ name, path: mountPath(path) }))
   for (const [at, { path }] of mounts.entries()) {
     const other = mounts.find((mount, place) => place !== at && isWithin(mount.path, path))

@@ -31,7 +31,7 @@ const renewBeforeMs = 30_000
 /**
  * Limit for the whole Warren. It bounds the number of sockets, far above the need of well-behaved receivers.
  */
-const mostRequests = 256
+const maxRequests = 256
 
 export type WebhookRequestOptions = { url: string; headers: Record<string, string>; body: string }
 
@@ -139,7 +139,7 @@ export class WebhookDispatcher {
     const open = this.#perWebhook.get(webhookID) ?? 0
     // The delivery was listed before its outcome was recorded.
     if (this.#recordedLately.has(deliveryID) || this.#unrecorded.mustWait(deliveryID, clock.now())) return
-    const isFull = open >= webhookLimits.requestsAtOnce || this.#sending.size >= mostRequests
+    const isFull = open >= webhookLimits.requestsAtOnce || this.#sending.size >= maxRequests
     if (isFull || this.#sending.has(key) || this.#closing.signal.aborted) return
     this.#perWebhook.set(webhookID, open + 1)
     const ended = this.#deliver(delivery)

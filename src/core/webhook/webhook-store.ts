@@ -8,10 +8,10 @@ export type WebhookChanges = Partial<Pick<Webhook, 'name' | 'url' | 'enabled' | 
 
 export interface WebhookStore {
   /**
-   * False if the team has `most` webhooks; nothing is inserted then. Concurrent inserts cannot exceed the
+   * False if the team has `max` webhooks; nothing is inserted then. Concurrent inserts cannot exceed the
    * limit together.
    */
-  insert(webhook: Webhook, secret: SealedValue, most: number): Promise<boolean>
+  insert(webhook: Webhook, secret: SealedValue, max: number): Promise<boolean>
   find(teamID: string, webhookID: string): Promise<Webhook | undefined>
   /** Oldest first. */
   list(teamID: string): Promise<Webhook[]>
@@ -37,7 +37,7 @@ export interface DeliveryStore {
   record(seen: Pick<Delivery, 'deliveryID' | 'attempts'>, attempt: Attempt): Promise<void>
   /**
    * Removes deliveries that ended before `endedBefore`, those without a webhook, and all but the newest
-   * `mostPerWebhook` of each webhook. A webhook that loses waiting deliveries is shown as failing.
+   * `maxPerWebhook` of each webhook. A webhook that loses waiting deliveries is shown as failing.
    */
-  prune(limits: { endedBefore: number; mostPerWebhook: number; now: number }): Promise<void>
+  prune(limits: { endedBefore: number; maxPerWebhook: number; now: number }): Promise<void>
 }

@@ -3,7 +3,7 @@ import type { BuildLogEntry } from '../../contract/rest/template.ts'
 
 type StepTime = { step: string; title: string; startedAt: number; ms: number }
 
-const mostTitle = 160
+const maxTitle = 160
 
 export function stepsOf(entries: readonly BuildLogEntry[], endedAt: number): StepTime[] {
   const steps: StepTime[] = []
@@ -11,7 +11,7 @@ export function stepsOf(entries: readonly BuildLogEntry[], endedAt: number): Ste
     const last = steps.at(-1)
     if (step === undefined || last?.step === step) continue
     if (steps.some((known) => known.step === step)) continue
-    steps.push({ step, title: message.slice(0, mostTitle), startedAt: Date.parse(timestamp), ms: 0 })
+    steps.push({ step, title: message.slice(0, maxTitle), startedAt: Date.parse(timestamp), ms: 0 })
   }
   return steps.map((step, at) => ({
     ...step,

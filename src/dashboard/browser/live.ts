@@ -15,7 +15,7 @@ export type Live<T> = {
 
 /** The last values, so that a view that is opened again shows them at once. */
 const seen = new Map<string, unknown>()
-const mostSeen = 50
+const maxSeen = 50
 
 export function forgetAll(): void {
   seen.clear()
@@ -98,7 +98,7 @@ const none = { key: '', data: undefined, error: undefined }
 function remember(key: string, data: unknown): void {
   seen.delete(key)
   seen.set(key, data)
-  if (seen.size > mostSeen) seen.delete(seen.keys().next().value!)
+  if (seen.size > maxSeen) seen.delete(seen.keys().next().value!)
 }
 
 /** The time, read anew every `everyMs`. */

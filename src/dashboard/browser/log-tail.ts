@@ -1,7 +1,7 @@
 /** The end of a growing log: asks for new entries by time, and drops entries that were already seen. */
 import type { SandboxLogEntry } from '../../contract/rest/logs.ts'
 
-const mostEntries = 2000
+const maxEntries = 2000
 
 export type LogLine = SandboxLogEntry & { key: string }
 
@@ -39,7 +39,7 @@ export class LogTail {
     const kept = newest === this.#lastMs ? [...this.#atLast] : []
     this.#atLast = new Map([...kept, ...[...again].filter(isLast)])
     this.#lastMs = newest
-    this.#lines = [...this.#lines, ...fresh].slice(-mostEntries)
+    this.#lines = [...this.#lines, ...fresh].slice(-maxEntries)
     return true
   }
 }

@@ -9,8 +9,8 @@ export type Curves = { cpu: number[]; memory: number[]; memTotal: number; lastAt
 
 /** As Warren samples. */
 const everyMs = 5000
-const mostPoints = 36
-const mostPerRequest = 100
+const maxPoints = 36
+const maxPerRequest = 100
 const firstAtOnce = 4
 
 class MetricHistory {
@@ -24,8 +24,8 @@ class MetricHistory {
     const curves = this.#curves.get(sandboxID) ?? { cpu: [], memory: [], memTotal: 0, lastAt: 0 }
     for (const { timestampUnix, cpuUsedPct, memUsed, memTotal } of metrics) {
       if (timestampUnix <= curves.lastAt) continue
-      curves.cpu = [...curves.cpu, cpuUsedPct].slice(-mostPoints)
-      curves.memory = [...curves.memory, memUsed].slice(-mostPoints)
+      curves.cpu = [...curves.cpu, cpuUsedPct].slice(-maxPoints)
+      curves.memory = [...curves.memory, memUsed].slice(-maxPoints)
       curves.memTotal = memTotal
       curves.lastAt = timestampUnix
     }
@@ -72,7 +72,7 @@ async function readPast(
   history: MetricHistory,
   signal: AbortSignal,
 ): Promise<void> {
-  const start = Math.floor((now() - mostPoints * everyMs) / 1000)
+  const start = Math.floor((now() - maxPoints * everyMs) / 1000)
   const waiting = rows.filter(({ sandboxID, state }) => state === 'running' && !history.get(sandboxID))
   const take = async () => {
     for (let row = waiting.shift(); row; row = waiting.shift()) {
@@ -93,7 +93,7 @@ async function readLatest(rows: readonly TeamSandbox[], history: MetricHistory):
     if (state === 'running') byTeam.set(team, [...(byTeam.get(team) ?? []), sandboxID])
   }
   for (const [team, all] of byTeam) {
-    const ids = all.slice(0, mostPerRequest)
+    const ids = all.slice(0, maxPerRequest)
     const { sandboxes } = await ask<{ sandboxes: Record<string, SandboxMetric> }>(
       `/sandboxes/metrics?sandbox_ids=${ids.join(',')}`,
       { team },

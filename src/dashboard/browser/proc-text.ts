@@ -1,6 +1,6 @@
 /** What programs inside a sandbox print about it. It is hostile text: read within bounds, and shown as text. */
 
-const mostRows = 500
+const maxRows = 500
 
 export type SandboxProcess = {
   pid: number
@@ -28,7 +28,7 @@ export function parseProcesses(text: string): SandboxProcess[] {
       ageMs: Number(seconds) * 1000,
       command: command!,
     })
-    if (rows.length === mostRows) break
+    if (rows.length === maxRows) break
   }
   return rows
 }
@@ -39,7 +39,7 @@ export function parseListening(text: string): number[] {
   for (const line of text.split('\n')) {
     const match = /^\s*\d+:\s+[0-9A-F]+:([0-9A-F]{4})\s+\S+\s+0A\s/i.exec(line)
     if (match) ports.add(Number.parseInt(match[1]!, 16))
-    if (ports.size === mostRows) break
+    if (ports.size === maxRows) break
   }
   return [...ports].sort((a, b) => a - b)
 }

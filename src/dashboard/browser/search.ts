@@ -54,7 +54,7 @@ export type Findable = {
 export function best<T extends Findable>(
   all: readonly T[],
   wanted: string,
-  most: number,
+  max: number,
 ): { one: T; word?: string }[] {
   const asked = wanted.trim().toLowerCase()
   const scored = all.flatMap((one) => {
@@ -65,5 +65,5 @@ export function best<T extends Findable>(
     if (word !== undefined && (score === undefined || score >= spread)) return [{ one, word, score: 50 }]
     return score === undefined ? [] : [{ one, score }]
   })
-  return scored.sort((a, b) => a.score - b.score).slice(0, most)
+  return scored.sort((a, b) => a.score - b.score).slice(0, max)
 }

@@ -13,14 +13,14 @@ type ChartProps = {
   /** The name of a colour of tokens.css. */
   tone: 'cpu' | 'memory' | 'disk' | 'accent'
   /** The top of the chart; left out: what the values need. */
-  most?: number
+  max?: number
   format: (value: number) => string
   note?: string
 }
 
 const height = 136
 
-export function Chart({ title, series, tone, most, format, note }: ChartProps) {
+export function Chart({ title, series, tone, max, format, note }: ChartProps) {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | undefined>(undefined)
   const shown = theme.use()
@@ -34,7 +34,7 @@ export function Chart({ title, series, tone, most, format, note }: ChartProps) {
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
     void tryAgain(() => import('uplot')).then(({ default: UPlot }) => {
       if (!isWanted) return
-      plot.current = new UPlot(optionsOf(element, tone, most, format), latest.current, element)
+      plot.current = new UPlot(optionsOf(element, tone, max, format), latest.current, element)
       resize.observe(element)
     })
     return () => {
@@ -43,7 +43,7 @@ export function Chart({ title, series, tone, most, format, note }: ChartProps) {
       plot.current?.destroy()
       plot.current = undefined
     }
-  }, [shown, tone, most])
+  }, [shown, tone, max])
   useEffect(() => plot.current?.setData(data), [series])
   const last = series.values.findLast((value) => value !== null)
   return (
@@ -68,7 +68,7 @@ const dataOf = ({ times, values }: Series): uPlot.AlignedData => [[...times], [.
 function optionsOf(
   element: HTMLElement,
   tone: ChartProps['tone'],
-  most: number | undefined,
+  given: number | undefined,
   format: (value: number) => string,
 ): uPlot.Options {
   const style = getComputedStyle(element)
@@ -87,7 +87,7 @@ function optionsOf(
     cursor: { points: { size: 6 }, drag: { x: false, y: false } },
     scales: {
       x: { range: (plot) => timeRange([...plot.data[0]]) },
-      y: { range: (_, __, max) => [0, most ?? Math.max(1, max * 1.15)] },
+      y: { range: (_, __, max) => [0, given ?? Math.max(1, max * 1.15)] },
     },
     axes: [
       { ...axis, size: 30, gap: 10, space: 70, grid: { show: false }, values: (_, all) => timeLabels(all) },

@@ -3,7 +3,7 @@ type FigureProps = {
   name: string
   value: string
   used?: number
-  most?: number | undefined
+  max?: number | undefined
   /** The limit as text, where a number alone would not say it. */
   of?: string
   note?: string
@@ -11,14 +11,14 @@ type FigureProps = {
 
 const nearlyFull = 0.85
 
-export function Figure({ name, value, used, most, of, note }: FigureProps) {
-  const part = used !== undefined && most ? Math.min(1, used / most) : undefined
+export function Figure({ name, value, used, max, of, note }: FigureProps) {
+  const part = used !== undefined && max ? Math.min(1, used / max) : undefined
   return (
     <div class="figure">
       <span class="soft">{name}</span>
       <span class="value">
         {value}
-        {most !== undefined && <small> of {of ?? most.toLocaleString('en')}</small>}
+        {max !== undefined && <small> of {of ?? max.toLocaleString('en')}</small>}
       </span>
       {part !== undefined && (
         <span class={`meter${part > nearlyFull ? ' full' : ''}`} aria-hidden="true">

@@ -11,7 +11,7 @@ import { NameDialog } from './name-dialog.tsx'
 import { tellDone, tellFailure } from './toasts.tsx'
 
 /** More entries than a person reads. */
-const mostShown = 2000
+const maxShown = 2000
 
 function PathTrail({ path, onOpen }: { path: string; onOpen: (path: string) => void }) {
   return (
@@ -75,7 +75,7 @@ export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions
             </Empty>
           ) : (
             <ul class="entries">
-              {entries.slice(0, mostShown).map((entry) => (
+              {entries.slice(0, maxShown).map((entry) => (
                 <Entry
                   key={entry.path}
                   entry={entry}
@@ -84,7 +84,7 @@ export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions
                   actions={actions}
                 />
               ))}
-              {entries.length > mostShown && <li class="hint">And {entries.length - mostShown} more.</li>}
+              {entries.length > maxShown && <li class="hint">And {entries.length - maxShown} more.</li>}
             </ul>
           )
         }

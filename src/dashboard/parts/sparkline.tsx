@@ -4,8 +4,8 @@ import { curvePath } from '../browser/curve.ts'
 const width = 72
 const height = 22
 
-export function Sparkline({ values, most }: { values: readonly number[]; most: number }) {
-  const { line, area } = curvePath(values, most, width, height)
+export function Sparkline({ values, max }: { values: readonly number[]; max: number }) {
+  const { line, area } = curvePath(values, max, width, height)
   return (
     <svg
       class="sparkline"

@@ -8,11 +8,11 @@ type Toast = { id: number; kind: 'done' | 'failed'; text: string }
 const toasts = new Shared<Toast[]>([])
 let lastID = 0
 const shownMs = { done: 4000, failed: 12_000 }
-const mostToasts = 4
+const maxToasts = 4
 
 function tell(kind: Toast['kind'], text: string): void {
   const id = ++lastID
-  toasts.set([...toasts.get(), { id, kind, text }].slice(-mostToasts))
+  toasts.set([...toasts.get(), { id, kind, text }].slice(-maxToasts))
   setTimeout(() => dismiss(id), shownMs[kind])
 }
 

@@ -9,7 +9,7 @@ import { Loaded } from '../parts/layout.tsx'
 
 const pageSize = 100
 /** More lines of a build than a person reads here. */
-const mostEntries = 3000
+const maxEntries = 3000
 const everyMs = 1500
 /** So near the end, in pixels, the reader wants to see what comes. */
 const nearEnd = 40
@@ -23,7 +23,7 @@ async function readBuild(path: string, team: string | undefined, known: BuildLog
     const query = `logsOffset=${entries.length}&limit=${pageSize}`
     const { logEntries, reason } = await ask<BuildStatusAnswer>(`${path}?${query}`, { team })
     entries.push(...logEntries)
-    if (logEntries.length < pageSize || entries.length >= mostEntries)
+    if (logEntries.length < pageSize || entries.length >= maxEntries)
       return { entries, problem: reason?.message }
   }
 }

@@ -13,7 +13,7 @@ const paths: Record<string, string> = {
   volumes: '/volumes/',
   webhooks: '/events/webhooks/',
 }
-const mostAtOnce = 4
+const maxAtOnce = 4
 
 export const needsTeam = (noun: string, id: string | undefined): boolean => id !== undefined && noun in paths
 
@@ -50,7 +50,7 @@ async function teamOf(noun: string, id: string, signal: AbortSignal): Promise<st
       if (await has(`${paths[noun]}${encodeURIComponent(id)}`, teamID, signal)) found = teamID
     }
   }
-  await Promise.all(Array.from({ length: mostAtOnce }, look))
+  await Promise.all(Array.from({ length: maxAtOnce }, look))
   return found
 }
 

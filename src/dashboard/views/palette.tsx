@@ -12,7 +12,7 @@ import { visibleDestinations } from './destinations.ts'
 
 type Command = Findable & { hint: string; icon: IconName; run: () => void }
 
-const mostShown = 30
+const maxShown = 30
 
 function allCommands(): Command[] {
   const views = visibleDestinations().map(({ noun, text, icon }) => ({
@@ -59,7 +59,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [at, setAt] = useState(0)
   const [round, setRound] = useState(0)
   const commands = useMemo(allCommands, [round])
-  const found = useMemo(() => best(commands, text, mostShown), [commands, text])
+  const found = useMemo(() => best(commands, text, maxShown), [commands, text])
   useEffect(() => {
     // Nobody has opened the list of sandboxes yet.
     if (knownSandboxes().length > 0) return

@@ -183,7 +183,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
       <span role="cell" class="curve cpu wide-cell">
         {state === 'running' && curves && curves.lastAt > 0 && (
           <>
-            <Sparkline values={curves.cpu} most={Math.max(20, ...curves.cpu)} />
+            <Sparkline values={curves.cpu} max={Math.max(20, ...curves.cpu)} />
             <span class="figures">{percent(curves.cpu.at(-1) ?? 0)}</span>
           </>
         )}
@@ -191,7 +191,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
       <span role="cell" class="curve memory wide-cell">
         {state === 'running' && curves && curves.lastAt > 0 && (
           <>
-            <Sparkline values={curves.memory} most={Math.max(curves.memTotal / 8, ...curves.memory)} />
+            <Sparkline values={curves.memory} max={Math.max(curves.memTotal / 8, ...curves.memory)} />
             <span class="figures">{bytes(curves.memory.at(-1) ?? 0)}</span>
           </>
         )}

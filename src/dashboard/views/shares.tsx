@@ -77,7 +77,7 @@ function Free({ node: { memory, disk, connections, frozen } }: { node: NodeShare
           name="Connections"
           value={connections.count.toLocaleString('en')}
           used={connections.count}
-          most={connections.max}
+          max={connections.max}
           note="in the kernel’s table, also of other programs"
         />
       )}
@@ -110,7 +110,7 @@ function Teams({ node }: { node: NodeShares }) {
             { name: 'Disk, of its fair share', cell: ({ disk }) => <Use share={disk} /> },
             ...(perTeam === undefined
               ? []
-              : [{ name: 'Connections', cell: (team: SharesOfTeam) => <Open team={team} most={perTeam} /> }]),
+              : [{ name: 'Connections', cell: (team: SharesOfTeam) => <Open team={team} max={perTeam} /> }]),
             { name: 'Has to give back', cell: (team) => <GiveBack team={team} /> },
           ]}
         />
@@ -132,9 +132,9 @@ function Use({ share }: { share: SharesOfTeam['memory'] }) {
   )
 }
 
-function Open({ team: { connections }, most }: { team: SharesOfTeam; most: number }) {
-  const [open, all] = [connections, most].map((count) => count.toLocaleString('en'))
-  return <Bar part={connections / most} text={`${open} of ${all}`} />
+function Open({ team: { connections }, max }: { team: SharesOfTeam; max: number }) {
+  const [open, all] = [connections, max].map((count) => count.toLocaleString('en'))
+  return <Bar part={connections / max} text={`${open} of ${all}`} />
 }
 
 /** Who is above its share has to give back only while others need it. */

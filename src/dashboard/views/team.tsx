@@ -20,7 +20,7 @@ import { TeamTable } from './team-table.tsx'
 const ranges = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000 } as const
 type Range = keyof typeof ranges
 type UsageSample = { timestampUnix: number; concurrentSandboxes: number; sandboxStartRate: number }
-const mostPoints = 600
+const maxPoints = 600
 
 export function TeamView() {
   const scope = session.use()?.scope
@@ -118,14 +118,14 @@ function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: read
         name="Sandboxes"
         value={String(sandboxes.length)}
         used={sandboxes.length}
-        most={limits?.maxSandboxes}
+        max={limits?.maxSandboxes}
       />
-      <Figure name="CPUs allocated" value={String(cpu)} used={cpu} most={limits?.maxCPU} />
+      <Figure name="CPUs allocated" value={String(cpu)} used={cpu} max={limits?.maxCPU} />
       <Figure
         name="Memory allocated"
         value={mebibytes(memory)}
         used={memory}
-        most={limits?.maxMemoryMB}
+        max={limits?.maxMemoryMB}
         {...(limits && { of: mebibytes(limits.maxMemoryMB) })}
       />
       <Figure name="Longest timeout" value={limits ? count(limits.maxLifetimeHours, 'hour') : '–'} />
@@ -137,7 +137,7 @@ function Use({ team: { limits }, sandboxes }: { team: KnownTeam; sandboxes: read
 const evenAbove = (value: number): number => Math.max(2, 2 * Math.ceil((value * 1.1) / 2))
 
 function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
-  const shown = useMemo(() => thinned(samples, mostPoints), [samples])
+  const shown = useMemo(() => thinned(samples, maxPoints), [samples])
   const times = shown.map(({ timestampUnix }) => timestampUnix)
   const concurrent = useMemo(
     () => ({ times, values: shown.map(({ concurrentSandboxes }) => concurrentSandboxes) }),
@@ -153,14 +153,14 @@ function UsageCharts({ samples }: { samples: readonly UsageSample[] }) {
         title="Running sandboxes"
         tone="accent"
         series={concurrent}
-        most={evenAbove(Math.max(0, ...concurrent.values))}
+        max={evenAbove(Math.max(0, ...concurrent.values))}
         format={(value) => value.toFixed(0)}
       />
       <Chart
         title="Started per minute"
         tone="cpu"
         series={starts}
-        most={evenAbove(Math.max(0, ...starts.values))}
+        max={evenAbove(Math.max(0, ...starts.values))}
         format={(value) => value.toFixed(value > 0 && value < 10 ? 1 : 0)}
       />
     </div>

@@ -81,15 +81,15 @@ async function readVolumes(team: string, signal: AbortSignal): Promise<MountedVo
   return volumes.map((volume) => ({ ...volume, mountedIn: mounts.get(volume.name) ?? [] }))
 }
 
-const mostMounts = 3
+const maxMounts = 3
 
 /** The sandboxes as links, each with the path at which it has the volume. */
 export function Mounts({ mountedIn, team }: { mountedIn: readonly MountedIn[]; team: string | undefined }) {
   if (mountedIn.length === 0) return <span class="faint">no sandbox</span>
-  const more = mountedIn.length - mostMounts
+  const more = mountedIn.length - maxMounts
   return (
     <span class="two">
-      {mountedIn.slice(0, mostMounts).map(({ sandboxID, path }) => (
+      {mountedIn.slice(0, maxMounts).map(({ sandboxID, path }) => (
         <span key={sandboxID}>
           <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
             {sandboxID}

@@ -65,7 +65,7 @@ import { measure, measureDisks, measureMemory } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
 /** Maximum number of stopped sandboxes that wait to be dismantled, and the maximum share of addresses they hold. */
-const [mostRemains, remainsShare] = [128, 1 / 8]
+const [maxRemains, remainsShare] = [128, 1 / 8]
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)
@@ -89,7 +89,7 @@ export class OciDriver implements Driver, OciPowers {
     this.#log = options.log ?? (() => {})
     this.#remains = new SandboxRemains({
       takeApart: (sandboxID) => this.#takeApart(sandboxID),
-      most: Math.min(mostRemains, this.#context.subnet.capacity * remainsShare),
+      max: Math.min(maxRemains, this.#context.subnet.capacity * remainsShare),
     })
     this.name = driverName(this.#context.runtime.flavour)
     this.capabilities = capabilitiesOf(this.#context)

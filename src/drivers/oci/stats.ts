@@ -27,7 +27,7 @@ export async function measure(context: OciContext, record: SandboxRecord): Promi
 }
 
 /** Fewer unwritten bytes than this are ignored. */
-const leastUnwrittenBytes = 1024 * 1024
+const minUnwrittenBytes = 1024 * 1024
 
 export async function measureDisks(
   { layout, cgroups }: OciContext,
@@ -39,7 +39,7 @@ export async function measureDisks(
     if (!image) return undefined
     const allocatedBytes = image.blocks * 512
     const dirtyBytes = cgroups.unwrittenBytes(layout.cgroup(sandboxID))
-    if (dirtyBytes < leastUnwrittenBytes) return { sandboxID, allocatedBytes, unwrittenBytes: 0 }
+    if (dirtyBytes < minUnwrittenBytes) return { sandboxID, allocatedBytes, unwrittenBytes: 0 }
     // Unwritten bytes for a volume take no space here. Bytes that the sandbox's file system holds beyond its image do.
     const disk = await diskUse(await cgroups.pids(layout.cgroup(sandboxID)))
     const heldBytes = disk ? (disk.blocks - disk.bfree) * disk.bsize : Number.POSITIVE_INFINITY

@@ -17,7 +17,7 @@ import { UploadChecks } from './upload-checks.ts'
 
 const hashForm = /^[0-9a-f]{64}$/
 /** Maximum number of files, folders and links in the archive of one COPY. */
-const mostEntries = 1_000_000
+const maxEntries = 1_000_000
 /** A build may still be about to use an archive for so long. */
 const inUseMs = 3_600_000
 
@@ -29,12 +29,12 @@ const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
 export class StoredBuildFiles implements BuildFiles {
   readonly #folder: string
-  readonly #mostFiles: number
+  readonly #maxFiles: number
   readonly #checks = new UploadChecks()
 
-  constructor(folder: string, mostFiles: number = listLimits.uploadsPerTeam) {
+  constructor(folder: string, maxFiles: number = listLimits.uploadsPerTeam) {
     this.#folder = folder
-    this.#mostFiles = mostFiles
+    this.#maxFiles = maxFiles
   }
 
   /** Removes, at the start, uploads that a crash cut off. */
@@ -92,13 +92,13 @@ export class StoredBuildFiles implements BuildFiles {
   /** Removes the archive that was used longest ago if the team has as many as it may have. One in use makes no way. */
   async #makeWay(teamID: string): Promise<void> {
     const names = await readdir(join(this.#folder, teamID))
-    if (names.length < this.#mostFiles) return
+    if (names.length < this.#maxFiles) return
     const uploads = (await this.list()).filter((each) => each.teamID === teamID)
     const oldest = uploads.sort((one, other) => one.usedAt - other.usedAt)[0]
     const isUnused = oldest !== undefined && oldest.usedAt < systemClock.now() - inUseMs
     if (isUnused && this.remove(oldest)) return
     throw listIsFull(
-      `A team can have at most ${this.#mostFiles} uploads that were used in the last hour: try again later`,
+      `A team can have at most ${this.#maxFiles} uploads that were used in the last hour: try again later`,
     )
   }
 
@@ -109,7 +109,7 @@ export class StoredBuildFiles implements BuildFiles {
     { teamID, maxBytes, signal }: { teamID: string; maxBytes: number; signal: AbortSignal | undefined },
   ): Promise<void> {
     const file = await open(path, 'wx', 0o600)
-    const check = this.#checks.open(teamID, path, { maxBytes, maxEntries: mostEntries })
+    const check = this.#checks.open(teamID, path, { maxBytes, maxEntries })
     const giveUp = () => check.close()
     signal?.addEventListener('abort', giveUp)
     try {

@@ -100,8 +100,8 @@ async function setEnvironment({ args }: BuildStep, context: StepContext): Promis
     const expanded = expandVariables(value, known)
     length += expanded.length + (Object.hasOwn(envVars, name) ? -envVars[name]!.length : name.length)
     if (length > largestEnvironment) {
-      const most = `all variables together have more than ${largestEnvironment} characters`
-      throw new BuildFailure(number, `failed to set '${name}': ${most}`)
+      const tooLong = `all variables together have more than ${largestEnvironment} characters`
+      throw new BuildFailure(number, `failed to set '${name}': ${tooLong}`)
     }
     envVars[name] = known[name] = expanded
   }

@@ -17,11 +17,11 @@ export type UploadBounds = { maxBytes: number; maxEntries: number }
 type OnUnpacked = (bytes: number) => Promise<void> | void
 
 /**
- * The unpacked size that is always allowed, besides `mostTimes` the upload's size. Archives of text and
+ * The unpacked size that is always allowed, besides `maxTimes` the upload's size. Archives of text and
  * programs unpack to 3 to 30 times their size, gzip can reach 1,000 times, and zstd more.
  */
 const unpackedAnyway = 128 * 2 ** 20
-const mostTimes = 250
+const maxTimes = 250
 
 export class UploadCheck {
   readonly #input = new PassThrough()
@@ -76,7 +76,7 @@ export class UploadCheck {
       for await (const chunk of chunks) {
         bytes += chunk.length
         if (bytes > maxBytes) throw tooLarge(maxBytes)
-        if (bytes > unpackedAnyway + mostTimes * this.#packedBytes) throw tooDense()
+        if (bytes > unpackedAnyway + maxTimes * this.#packedBytes) throw tooDense()
         reader.push(chunk)
         await this.#onUnpacked(chunk.length)
         // Data that was sent before may unpack to a lot, and is not in the input any more.
@@ -89,16 +89,16 @@ export class UploadCheck {
 }
 
 class EntryCount implements TarHandler {
-  readonly #most: number
+  readonly #max: number
   #entries = 0
 
-  constructor(most: number) {
-    this.#most = most
+  constructor(max: number) {
+    this.#max = max
   }
 
   entry({ path }: TarEntry): void {
-    if (++this.#entries > this.#most) {
-      throw new AppError('payload_too_large', `The files of a COPY may be ${this.#most} at most.`)
+    if (++this.#entries > this.#max) {
+      throw new AppError('payload_too_large', `The files of a COPY may be ${this.#max} at most.`)
     }
     if (path.length > longestPath) {
       throw new AppError(
@@ -113,17 +113,17 @@ class EntryCount implements TarHandler {
 }
 
 export function tooLarge(maxBytes: number): AppError {
-  const most = Math.floor(maxBytes / 2 ** 20)
+  const max = Math.floor(maxBytes / 2 ** 20)
   return new AppError(
     'payload_too_large',
-    `The files of a COPY may take ${most} MiB at most, packed and unpacked. An operator can raise WARREN_MAX_UPLOAD_MB.`,
+    `The files of a COPY may take ${max} MiB at most, packed and unpacked. An operator can raise WARREN_MAX_UPLOAD_MB.`,
   )
 }
 
 function tooDense(): AppError {
   return new AppError(
     'payload_too_large',
-    `The files of a COPY unpack to more than ${mostTimes} times what was sent, and to more than ${unpackedAnyway / 2 ** 20} MiB. ` +
+    `The files of a COPY unpack to more than ${maxTimes} times what was sent, and to more than ${unpackedAnyway / 2 ** 20} MiB. ` +
       'Make files that are mostly empty in a RUN instead.',
   )
 }

@@ -3,7 +3,7 @@
 import { hopByHop } from './hop-by-hop.ts'
 
 /** Far above honest use, and below the 1000 at which Node's server rejects them without a message, or drops some. */
-const mostHeaders = 500
+const maxHeaders = 500
 
 /** Methods that carry no body unless they say so. */
 const bodiless = new Set(['GET', 'HEAD', 'OPTIONS', 'DELETE', 'TRACE'])
@@ -41,8 +41,8 @@ export function outgoingHead(
   { method = '', rawHeaders: raw }: { method?: string | undefined; rawHeaders: readonly string[] },
   options: OutgoingHeadOptions,
 ): OutgoingHead {
-  if (raw.length > mostHeaders * 2)
-    throw new MalformedHead(431, `Too many headers: at most ${mostHeaders} are passed on`)
+  if (raw.length > maxHeaders * 2)
+    throw new MalformedHead(431, `Too many headers: at most ${maxHeaders} are passed on`)
   const nominated = connectionTokens(raw)
   const headers: string[] = []
   let length: string | undefined

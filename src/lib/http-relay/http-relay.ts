@@ -22,7 +22,7 @@ import { isSmallAnswer, sendSmallAnswer } from './small-answer.ts'
 /** The largest head that an answer may have. */
 const maxHeaderBytes = 64 * 1024
 /** Maximum number of headers, far above honest use: tens of thousands of empty ones would delay other requests. */
-const mostHeaders = 2000
+const maxHeaders = 2000
 
 /** The request of a client, and the place for its answer. */
 export type HttpExchange = {
@@ -93,7 +93,7 @@ export class HttpRelay {
       maxHeaderSize: maxHeaderBytes,
     } as ClientRequestArgs)
     // Node silently drops headers beyond its limit. The limit is one more than ours, which shows that there are too many.
-    upstream.maxHeadersCount = mostHeaders + 1
+    upstream.maxHeadersCount = maxHeaders + 1
     upstream.on('error', (error) => {
       if (this.#isOver()) return
       // The far side closed an idle connection just as it was picked, and the request can be sent twice.
@@ -146,8 +146,8 @@ export class HttpRelay {
     try {
       // Node treats a 101 as an upgrade only if its headers name the protocol.
       if (status === 101) throw new MalformedAnswer('it left HTTP for nothing that it names')
-      if (rawHeaders.length > 2 * mostHeaders) {
-        throw new MalformedAnswer(`its answer has more than ${mostHeaders} headers`)
+      if (rawHeaders.length > 2 * maxHeaders) {
+        throw new MalformedAnswer(`its answer has more than ${maxHeaders} headers`)
       }
       response.writeHead(status, incoming.statusMessage, options.answerHeaders(rawHeaders, keepsTrailers))
       const length = Number(headerValue(rawHeaders, 'content-length'))

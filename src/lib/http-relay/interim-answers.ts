@@ -4,13 +4,13 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { headText } from './headers.ts'
 
 /** Honest services send one or two; some repeat 102 every few seconds while they work. */
-const mostAnswers = 100
+const maxAnswers = 100
 /** The maximum size of one head. */
-const mostBytes = 64 * 1024
+const maxBytes = 64 * 1024
 
 export class TooManyInterimAnswers extends Error {
   constructor() {
-    super(`the service sent more than ${mostAnswers} interim answers or ${mostBytes} bytes of them`)
+    super(`the service sent more than ${maxAnswers} interim answers or ${maxBytes} bytes of them`)
   }
 }
 
@@ -34,7 +34,7 @@ export function relayInterimAnswers(upstream: ClientRequest, options: InterimOpt
     if (upstream.destroyed) return
     answers += 1
     bytes += sizeOf(information)
-    if (answers > mostAnswers || bytes > mostBytes) upstream.destroy(new TooManyInterimAnswers())
+    if (answers > maxAnswers || bytes > maxBytes) upstream.destroy(new TooManyInterimAnswers())
     else if (information.statusCode !== 100) relayOne(information, options)
     else if (options.awaitsContinue && !hasContinued && isNext(options)) {
       hasContinued = true

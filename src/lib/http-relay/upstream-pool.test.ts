@@ -7,8 +7,8 @@ import { ManualClock } from '../clock.ts'
 import { UpstreamPool } from './upstream-pool.ts'
 
 /** A server that answers each request by hand, and a pool of connections to it. */
-async function poolFixture(options: { mostIdle?: number; head?: string } = {}) {
-  const { mostIdle = 8, head = '' } = options
+async function poolFixture(options: { maxIdle?: number; head?: string } = {}) {
+  const { maxIdle = 8, head = '' } = options
   const taken: Socket[] = []
   const server = net.createServer((socket) => {
     taken.push(socket.on('error', () => {}))
@@ -24,7 +24,7 @@ async function poolFixture(options: { mostIdle?: number; head?: string } = {}) {
     return socket
   }
   const clock = new ManualClock()
-  const agent = new UpstreamPool({ dial, mostIdle, clock })
+  const agent = new UpstreamPool({ dial, maxIdle, clock })
   const ask = async (): Promise<http.ClientRequest> => {
     const request = http.request({ agent, port: 80 }).end()
     const [response] = (await once(request, 'response')) as [IncomingMessage]
@@ -88,7 +88,7 @@ describe('a pool of upstream connections', () => {
   })
 
   it('keeps a limited number of idle connections', async () => {
-    await using pool = await poolFixture({ mostIdle: 1 })
+    await using pool = await poolFixture({ maxIdle: 1 })
     await Promise.all([pool.ask(), pool.ask(), pool.ask()])
     assert.equal(pool.dialled.length, 3)
     const open = () => pool.dialled.filter((socket) => !socket.destroyed)
@@ -106,7 +106,7 @@ describe('a pool of upstream connections', () => {
 
   it('reports to a request that its connection could not be opened', async () => {
     const refuse = () => Promise.reject(new Error('refused'))
-    const agent = new UpstreamPool({ dial: refuse, mostIdle: 1, clock: new ManualClock() })
+    const agent = new UpstreamPool({ dial: refuse, maxIdle: 1, clock: new ManualClock() })
     const [error] = (await once(http.request({ agent, port: 80 }).end(), 'error')) as [Error]
     assert.equal(error.message, 'refused')
   })

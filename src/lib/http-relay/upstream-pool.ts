@@ -21,7 +21,7 @@ const hintMarginMs = 1_000
 type UpstreamPoolOptions = {
   dial(port: number): Promise<Socket>
   /** Maximum number of idle connections per port. */
-  mostIdle: number
+  maxIdle: number
   /** How long an idle connection is kept, unless the server announces less. */
   idleMs?: number
   clock: Clock
@@ -93,7 +93,7 @@ export class UpstreamPool extends Agent {
     const idle = this.#idle.get(port) ?? []
     const keepMs = request?.shouldKeepAlive ? this.#keepMsAfter(request.res) : 0
     const isSpent = !socket.writable || socket.readableLength > 0
-    if (isSpent || keepMs <= 0 || idle.length >= this.#options.mostIdle) {
+    if (isSpent || keepMs <= 0 || idle.length >= this.#options.maxIdle) {
       socket.destroy()
       return
     }

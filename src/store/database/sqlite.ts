@@ -20,7 +20,7 @@ import { logOf, type SyncLog, WalSync } from './wal-sync.ts'
 
 const busyTimeoutMs = 5000
 /** Bounds the cache, because queries with lists of any length make ever new statements. */
-const mostStatements = 200
+const maxStatements = 200
 
 /** Without `syncLog`, the write-ahead log is synced to the disk. */
 export function sqliteDialect(file: string, syncLog?: SyncLog): SqliteDialect {
@@ -165,7 +165,7 @@ function adapt(database: DatabaseSync, { file, walSync, onClose }: AdaptOptions)
       const cached = statements.get(text)
       if (cached) return cached
       const [oldest] = statements.keys()
-      if (statements.size >= mostStatements && oldest !== undefined) statements.delete(oldest)
+      if (statements.size >= maxStatements && oldest !== undefined) statements.delete(oldest)
       const statement = guarded(() => prepare(text))
       statements.set(text, statement)
       return statement

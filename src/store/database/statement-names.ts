@@ -6,10 +6,10 @@
 /** A statement gets a name when it comes the third time. */
 const usesBeforeName = 2
 /** Every connection keeps the plans of all named statements in memory. */
-const mostNames = 250
-const mostCounted = 500
+const maxNames = 250
+const maxCounted = 500
 /** A longer statement lists rows or values, and hardly ever comes again with as many. */
-const mostCharacters = 3000
+const maxCharacters = 3000
 /** How to find sandboxes by their metadata depends on the values: a shared plan may begin with the most frequent pair. */
 const isPlannedByValues = (text: string): boolean => text.includes('"sandbox_metadata"')
 
@@ -22,7 +22,7 @@ export class StatementNames {
   nameOf(text: string): string | undefined {
     const name = this.#names.get(text)
     if (name !== undefined) return name
-    if (text.length > mostCharacters || this.#names.size >= mostNames || isPlannedByValues(text))
+    if (text.length > maxCharacters || this.#names.size >= maxNames || isPlannedByValues(text))
       return undefined
     const uses = this.#uses.get(text) ?? 0
     this.#uses.delete(text)
@@ -40,7 +40,7 @@ export class StatementNames {
   /** Forgets the statement that was counted first among the least recently used. */
   #count(text: string, uses: number): void {
     const [oldest] = this.#uses.keys()
-    if (this.#uses.size >= mostCounted && oldest !== undefined) this.#uses.delete(oldest)
+    if (this.#uses.size >= maxCounted && oldest !== undefined) this.#uses.delete(oldest)
     this.#uses.set(text, uses)
   }
 }

@@ -116,7 +116,7 @@ export class SqlDeliveryStore implements DeliveryStore {
     })
   }
 
-  async prune({ endedBefore, mostPerWebhook, now }: PruneLimits): Promise<void> {
+  async prune({ endedBefore, maxPerWebhook, now }: PruneLimits): Promise<void> {
     await this.#db
       .deleteFrom('webhook_deliveries')
       .where((where) =>
@@ -130,19 +130,19 @@ export class SqlDeliveryStore implements DeliveryStore {
       .selectFrom('webhook_deliveries')
       .select('webhook_id')
       .groupBy('webhook_id')
-      .having(({ fn }) => fn.countAll<number>(), '>', mostPerWebhook)
+      .having(({ fn }) => fn.countAll<number>(), '>', maxPerWebhook)
       .execute()
-    for (const { webhook_id } of crowded) await this.#pruneWebhook(webhook_id, mostPerWebhook, now)
+    for (const { webhook_id } of crowded) await this.#pruneWebhook(webhook_id, maxPerWebhook, now)
   }
 
-  #pruneWebhook(webhookID: string, most: number, now: number): Promise<void> {
+  #pruneWebhook(webhookID: string, max: number, now: number): Promise<void> {
     return this.#db.transaction().execute(async (transaction) => {
       const oldest = await transaction
         .selectFrom('webhook_deliveries')
         .select('created_at')
         .where('webhook_id', '=', webhookID)
         .orderBy('created_at', 'desc')
-        .offset(most - 1)
+        .offset(max - 1)
         .limit(1)
         .executeTakeFirst()
       if (!oldest) return
@@ -153,7 +153,7 @@ export class SqlDeliveryStore implements DeliveryStore {
         .returning('status')
         .execute()
       if (!gone.some(({ status }) => status === 'pending')) return
-      const error = `More than ${most} deliveries waited, so the oldest were given up.`
+      const error = `More than ${max} deliveries waited, so the oldest were given up.`
       await transaction
         .updateTable('webhooks')
         .set(({ fn, val }) => ({ last_error: error, failing_since: fn.coalesce('failing_since', val(now)) }))

@@ -27,25 +27,25 @@ export class SqlEventStore implements EventStore {
     return rows.map(eventOf)
   }
 
-  async prune(before: number, mostPerTeam: number): Promise<void> {
+  async prune(before: number, maxPerTeam: number): Promise<void> {
     await this.#db.deleteFrom('sandbox_events').where('at', '<', before).execute()
     const teams = await this.#db
       .selectFrom('sandbox_events')
       .select('team_id')
       .groupBy('team_id')
-      .having(({ fn }) => fn.countAll<number>(), '>', mostPerTeam)
+      .having(({ fn }) => fn.countAll<number>(), '>', maxPerTeam)
       .execute()
-    for (const { team_id } of teams) await this.#pruneTeam(team_id, mostPerTeam)
+    for (const { team_id } of teams) await this.#pruneTeam(team_id, maxPerTeam)
   }
 
   /** Also retains all events of the same millisecond as the oldest one that stays. */
-  async #pruneTeam(teamID: string, most: number): Promise<void> {
+  async #pruneTeam(teamID: string, max: number): Promise<void> {
     const oldest = await this.#db
       .selectFrom('sandbox_events')
       .select('at')
       .where('team_id', '=', teamID)
       .orderBy('at', 'desc')
-      .offset(most - 1)
+      .offset(max - 1)
       .limit(1)
       .executeTakeFirst()
     if (!oldest) return

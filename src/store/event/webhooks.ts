@@ -12,7 +12,7 @@ export class SqlWebhookStore implements WebhookStore {
     this.#db = db
   }
 
-  insert(webhook: Webhook, secret: SealedValue, most: number): Promise<boolean> {
+  insert(webhook: Webhook, secret: SealedValue, max: number): Promise<boolean> {
     const begun = this.#db.transaction().setIsolationLevel('read committed')
     return begun.execute(async (transaction) => {
       await lockTeam(transaction, webhook.teamID)
@@ -21,7 +21,7 @@ export class SqlWebhookStore implements WebhookStore {
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .where('team_id', '=', webhook.teamID)
         .executeTakeFirstOrThrow()
-      if (count >= most) return false
+      if (count >= max) return false
       await transaction.insertInto('webhooks').values(rowOf(webhook, secret)).execute()
       return true
     })

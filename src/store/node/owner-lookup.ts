@@ -16,7 +16,7 @@ import { hashOf, sandboxOf } from '../sandbox/sandbox-row.ts'
 import { findReadyRow } from '../template/ready-build.ts'
 import { isUnended } from '../usage/sandbox-counts.ts'
 
-const mostListed = 1000
+const maxListed = 1000
 
 export class SqlOwnerStore implements OwnerStore {
   readonly #db: Kysely<Tables>
@@ -70,7 +70,7 @@ export class SqlOwnerStore implements OwnerStore {
       .where('status', '=', 'ready')
       .orderBy('created_at', 'desc')
       .orderBy('id')
-      .limit(mostListed)
+      .limit(maxListed)
       .execute()
     return rows.map(({ id }) => id)
   }

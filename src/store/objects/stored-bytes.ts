@@ -29,11 +29,11 @@ const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', ...storedC
 /** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
-const mostForeign = 1000
+const maxForeign = 1000
 /** How many sandboxes and builds show whether a place is the object store of the rows. */
 const someStored = 5
 /** More than all nodes of a cluster move at once. */
-const mostDepartures = 1000
+const maxDepartures = 1000
 
 export class SqlStoredBytesStore implements StoredBytesStore {
   readonly #db: Kysely<Tables>
@@ -117,7 +117,7 @@ export class SqlStoredBytesStore implements StoredBytesStore {
       .where('run_until', 'is not', null)
       .where('state', '=', 'paused')
       .orderBy('run_until')
-      .limit(mostDepartures)
+      .limit(maxDepartures)
       .execute()
     return rows.flatMap(pausedOf)
   }
@@ -149,7 +149,7 @@ export class SqlStoredBytesStore implements StoredBytesStore {
       this.#readyBuilds()
         .where('node_id', '<>', this.#nodeID)
         .where('stored_at', 'is not', null)
-        .limit(mostForeign),
+        .limit(maxForeign),
     )
   }
 

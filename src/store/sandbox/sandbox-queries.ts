@@ -11,7 +11,7 @@ import { pairHashes } from './sandbox-row.ts'
 /** Limits a statement to the number of values that an engine takes (32,766 for SQLite). */
 const rowsPerInsert = 5000
 /** Engines plan best with one term for each pair, but a statement takes only a limited number. */
-const mostTerms = 10
+const maxTerms = 10
 
 /**
  * Locks the row until the commit by a write that changes nothing. Returns the resources that the sandbox
@@ -157,7 +157,7 @@ export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: S
   if (filter.startedAfter !== undefined) conditions.push(where('started_at', '>=', filter.startedAfter))
   const pairs = pairHashes(filter.metadata ?? {})
   const holding = where.selectFrom('sandbox_metadata').whereRef('sandbox_id', '=', 'sandboxes.id')
-  if (pairs.length <= mostTerms) {
+  if (pairs.length <= maxTerms) {
     for (const hash of pairs)
       conditions.push(where.exists(holding.select('sandbox_id').where('pair_hash', '=', hash)))
   } else {

@@ -12,7 +12,7 @@ export class SqlSecretStore implements SecretStore {
     this.#db = db
   }
 
-  insert(secret: Secret, value: SealedValue, most: number): Promise<boolean> {
+  insert(secret: Secret, value: SealedValue, max: number): Promise<boolean> {
     const begun = this.#db.transaction().setIsolationLevel('read committed')
     return begun.execute(async (transaction) => {
       await lockTeam(transaction, secret.teamID)
@@ -21,7 +21,7 @@ export class SqlSecretStore implements SecretStore {
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .where('team_id', '=', secret.teamID)
         .executeTakeFirstOrThrow()
-      if (count >= most) return false
+      if (count >= max) return false
       await transaction.insertInto('secrets').values(rowOf(secret)).execute()
       await transaction.insertInto('secret_versions').values(versionOf(secret, value)).execute()
       return true

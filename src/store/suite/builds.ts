@@ -188,15 +188,15 @@ function limits(storeTest: StoreTest): void {
     for (const status of statuses) await templates.insertBuild(aBuild(first.templateID, { status }), [])
     await templates.insertBuild(aBuild(second.templateID, { status: 'waiting' }), [])
     await templates.insertBuild(aBuild(theirs.templateID, { status: 'building' }), [])
-    const insert = (most: number) => {
+    const insert = (max: number) => {
       const build = aBuild(second.templateID, { status: 'waiting' })
-      return templates.insertBuildWithin({ teamID, statuses: unfinished, most }, build, ['v1'])
+      return templates.insertBuildWithin({ teamID, statuses: unfinished, max }, build, ['v1'])
     }
     assert.equal(await insert(3), false)
     assert.equal((await templates.listBuilds(second.templateID, { limit: 9 })).length, 1)
     assert.equal(await insert(4), true)
     assert.equal(await insert(4), false)
-    const unknown = { teamID: newUUID(), statuses: unfinished, most: 4 }
+    const unknown = { teamID: newUUID(), statuses: unfinished, max: 4 }
     const build = aBuild(second.templateID)
     await assert.rejects(templates.insertBuildWithin(unknown, build, []), (error) =>
       isAppError(error, 'not_found'),
@@ -207,7 +207,7 @@ function limits(storeTest: StoreTest): void {
     const { templates } = stores
     const { teamID } = await insertTeam(stores)
     const known = await insertTemplate(stores, { teamID })
-    const limit = { teamID, statuses: unfinished, most: 20 }
+    const limit = { teamID, statuses: unfinished, max: 20 }
     const inserted = await Promise.all(
       Array.from({ length: 40 }, (_, index) => {
         const template = aTemplate({ teamID })

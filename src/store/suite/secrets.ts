@@ -7,7 +7,7 @@ import { newSecretID, newUUID } from '../../lib/ids.ts'
 import { insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
-const most = 100
+const max = 100
 const value: SealedValue = { keyID: 'key', sealed: 'first' }
 
 function aSecret(teamID: string, changes: Partial<Secret> = {}): Secret {
@@ -30,7 +30,7 @@ export function secretSuite(storeTest: StoreTest): void {
     const other = await insertTeam(stores)
     const secret = aSecret(teamID, { metadata: { 'k"1': 'é\n', constructor: 'x' } })
     const { secretID, name } = secret
-    assert.equal(await secrets.insert(secret, value, most), true)
+    assert.equal(await secrets.insert(secret, value, max), true)
     for (const reference of [{ secretID }, { name }]) {
       assert.deepEqual(await secrets.find(teamID, reference), secret)
       assert.equal(await secrets.find(other.teamID, reference), undefined)
@@ -47,17 +47,17 @@ export function secretSuite(storeTest: StoreTest): void {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     const secret = aSecret(teamID)
-    await secrets.insert(secret, value, most)
+    await secrets.insert(secret, value, max)
     const twin = aSecret(teamID, { name: secret.name })
-    await assert.rejects(secrets.insert(twin, value, most), (error) => isAppError(error, 'already_exists'))
-    assert.equal(await secrets.insert(aSecret(other.teamID, { name: secret.name }), value, most), true)
+    await assert.rejects(secrets.insert(twin, value, max), (error) => isAppError(error, 'already_exists'))
+    assert.equal(await secrets.insert(aSecret(other.teamID, { name: secret.name }), value, max), true)
     assert.deepEqual(await secrets.list(teamID, { limit: 10 }), [secret])
   })
 
   storeTest('of parallel inserts of one name, exactly one succeeds', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const all = Array.from({ length: 12 }, () => aSecret(teamID, { name: 'same' }))
-    const results = await Promise.allSettled(all.map((each) => stores.secrets.insert(each, value, most)))
+    const results = await Promise.allSettled(all.map((each) => stores.secrets.insert(each, value, max)))
     assert.equal(results.filter(({ status }) => status === 'fulfilled').length, 1)
     for (const result of results) {
       if (result.status === 'rejected') assert.ok(isAppError(result.reason, 'already_exists'))
@@ -68,14 +68,14 @@ export function secretSuite(storeTest: StoreTest): void {
   storeTest('parallel inserts do not exceed the limit of the team together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
-    await stores.secrets.insert(aSecret(other.teamID), value, most)
+    await stores.secrets.insert(aSecret(other.teamID), value, max)
     const inserts = Array.from({ length: 20 }, () => stores.secrets.insert(aSecret(teamID), value, 7))
     assert.equal((await Promise.all(inserts)).filter((inserted) => inserted).length, 7)
     assert.equal((await stores.secrets.list(teamID, { limit: 100 })).length, 7)
   })
 
   storeTest('a secret of an unknown team is rejected', async ({ secrets }) => {
-    const orphan = secrets.insert(aSecret(newUUID()), value, most)
+    const orphan = secrets.insert(aSecret(newUUID()), value, max)
     await assert.rejects(orphan, (error) => isAppError(error, 'not_found'))
   })
 
@@ -83,7 +83,7 @@ export function secretSuite(storeTest: StoreTest): void {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID, { metadata: { a: '1' } })
-    await secrets.insert(secret, value, most)
+    await secrets.insert(secret, value, max)
     const second = { ...secret, currentVersion: 2, updatedAt: time + 5 }
     assert.deepEqual(await secrets.append(teamID, { name: secret.name }, change()), second)
     const read = await secrets.readCurrent(teamID, secret.name)
@@ -98,7 +98,7 @@ export function secretSuite(storeTest: StoreTest): void {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const { secretID, name } = aSecret(teamID)
-    await secrets.insert(aSecret(teamID, { secretID, name }), value, most)
+    await secrets.insert(aSecret(teamID, { secretID, name }), value, max)
     const appends = Array.from({ length: 10 }, () => secrets.append(teamID, { secretID }, change()))
     const versions = (await Promise.all(appends)).map((secret) => secret!.currentVersion)
     assert.deepEqual(
@@ -112,7 +112,7 @@ export function secretSuite(storeTest: StoreTest): void {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID)
-    await secrets.insert(secret, value, most)
+    await secrets.insert(secret, value, max)
     const seal = () => {
       throw new Error('no key')
     }
@@ -127,7 +127,7 @@ export function secretSuite(storeTest: StoreTest): void {
     for (const createdAt of [time, time, time, time + 1, time + 2]) {
       const secret = aSecret(teamID, { createdAt })
       all.push(secret)
-      await secrets.insert(secret, value, most)
+      await secrets.insert(secret, value, max)
     }
     const expected = all.toSorted((a, b) => b.createdAt - a.createdAt || (a.secretID < b.secretID ? -1 : 1))
     const found: Secret[] = []
@@ -144,12 +144,12 @@ export function secretSuite(storeTest: StoreTest): void {
     const { secrets } = stores
     const { teamID } = await insertTeam(stores)
     const secret = aSecret(teamID)
-    await secrets.insert(secret, { ...value, keyID: 'old' }, most)
+    await secrets.insert(secret, { ...value, keyID: 'old' }, max)
     assert.equal(await secrets.delete(teamID, { secretID: secret.secretID }), true)
     assert.equal(await secrets.delete(teamID, { secretID: secret.secretID }), false)
     assert.equal(await secrets.readCurrent(teamID, secret.name), undefined)
     const again = aSecret(teamID, { name: secret.name })
-    assert.equal(await secrets.insert(again, value, most), true)
+    assert.equal(await secrets.insert(again, value, max), true)
     assert.deepEqual(await secrets.readCurrent(teamID, secret.name), { secret: again, value })
   })
 
@@ -160,9 +160,9 @@ export function secretSuite(storeTest: StoreTest): void {
       const { teamID } = await insertTeam(stores)
       const other = await insertTeam(stores)
       const renewed = aSecret(teamID)
-      await secrets.insert(renewed, { keyID: 'old', sealed: 's' }, most)
-      await secrets.insert(aSecret(other.teamID), { keyID: 'old', sealed: 's' }, most)
-      await secrets.insert(aSecret(other.teamID), value, most)
+      await secrets.insert(renewed, { keyID: 'old', sealed: 's' }, max)
+      await secrets.insert(aSecret(other.teamID), { keyID: 'old', sealed: 's' }, max)
+      await secrets.insert(aSecret(other.teamID), value, max)
       assert.equal(await secrets.countSealedByOthers('key'), 2)
       await secrets.append(teamID, { name: renewed.name }, change())
       assert.equal(await secrets.countSealedByOthers('key'), 1)

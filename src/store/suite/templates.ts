@@ -13,7 +13,7 @@ export function templateSuite(storeTest: StoreTest): void {
     await templates.insertBuild(known, ['default'])
     const template = aTemplate({ teamID })
     const fresh = { template, names: [{ namespace: slug, alias: 'mine' }] }
-    const limit = { teamID, statuses: ['ready'], most: 1 } as const
+    const limit = { teamID, statuses: ['ready'], max: 1 } as const
     const sameID = aBuild(template.templateID, { buildID: known.buildID })
     const isTaken = (error: unknown) => isAppError(error, 'already_exists')
     await assert.rejects(templates.insertBuild(sameID, ['default'], fresh), isTaken)

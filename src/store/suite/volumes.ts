@@ -6,7 +6,7 @@ import type { Stores } from '../stores.ts'
 import { aSandbox, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
-const most = 100
+const max = 100
 
 export function aVolume(teamID: string, changes: Partial<Volume> = {}): Volume {
   const volumeID = newUUID()
@@ -20,7 +20,7 @@ async function insertReady(
   changes: Partial<Volume> = {},
 ): Promise<Volume> {
   const volume = aVolume(teamID, changes)
-  assert.equal(await volumes.insert(volume, most), true)
+  assert.equal(await volumes.insert(volume, max), true)
   return (await volumes.markReady(volume.volumeID))!
 }
 
@@ -44,7 +44,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     const { teamID } = await insertTeam(stores)
     const other = await insertTeam(stores)
     const volume = aVolume(teamID)
-    assert.equal(await volumes.insert(volume, most), true)
+    assert.equal(await volumes.insert(volume, max), true)
     assert.deepEqual(await volumes.find(volume.volumeID), volume)
     assert.deepEqual([await volumes.list(teamID), await volumes.listAll()], [[], [volume]])
     const ready = { ...volume, state: 'ready' }
@@ -59,7 +59,7 @@ export function volumeSuite(storeTest: StoreTest): void {
     const { volumes } = stores
     const { teamID } = await insertTeam(stores)
     const volume = aVolume(teamID)
-    await volumes.insert(volume, most)
+    await volumes.insert(volume, max)
     await volumes.remove(volume.volumeID)
     assert.deepEqual(
       await volumes.find(volume.volumeID),
@@ -82,17 +82,17 @@ export function volumeSuite(storeTest: StoreTest): void {
     const other = await insertTeam(stores)
     const { name, volumeID } = await insertReady(stores, teamID)
     assert.deepEqual(await stores.volumes.beginDeletion(volumeID), { begun: true })
-    await assert.rejects(stores.volumes.insert(aVolume(teamID, { name }), most), refuses('already_exists'))
-    assert.equal(await stores.volumes.insert(aVolume(other.teamID, { name }), most), true)
+    await assert.rejects(stores.volumes.insert(aVolume(teamID, { name }), max), refuses('already_exists'))
+    assert.equal(await stores.volumes.insert(aVolume(other.teamID, { name }), max), true)
     await stores.volumes.remove(volumeID)
-    assert.equal(await stores.volumes.insert(aVolume(teamID, { name }), most), true)
+    assert.equal(await stores.volumes.insert(aVolume(teamID, { name }), max), true)
   })
 
   storeTest('parallel inserts do not exceed the limit of the team together', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const inserts = Array.from({ length: 20 }, () => stores.volumes.insert(aVolume(teamID), 7))
     assert.equal((await Promise.all(inserts)).filter((inserted) => inserted).length, 7)
-    const orphan = stores.volumes.insert(aVolume(newUUID()), most)
+    const orphan = stores.volumes.insert(aVolume(newUUID()), max)
     await assert.rejects(orphan, refuses('not_found'))
   })
 

@@ -92,7 +92,7 @@ export function insertBuildWithin(
   const transaction = db.transaction().setIsolationLevel('read committed')
   return transaction.execute(async (locked) => {
     await lockTeam(locked, limit.teamID)
-    if ((await countBuilds(locked, limit)) >= limit.most) return false
+    if ((await countBuilds(locked, limit)) >= limit.max) return false
     if (fresh) await insertTemplate(locked, fresh.template, fresh.names)
     await insertBuild(locked, build, tags, nodeID)
     return true

@@ -18,7 +18,7 @@ export class SqlVolumeStore implements VolumeStore {
     this.#nodeID = nodeID
   }
 
-  insert(volume: Volume, most: number): Promise<boolean> {
+  insert(volume: Volume, max: number): Promise<boolean> {
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
       await lockTeam(locked, volume.teamID)
@@ -27,7 +27,7 @@ export class SqlVolumeStore implements VolumeStore {
         .select(({ fn }) => fn.countAll<number>().as('count'))
         .where('team_id', '=', volume.teamID)
         .executeTakeFirstOrThrow()
-      if (count >= most) return false
+      if (count >= max) return false
       await locked.insertInto('volumes').values(rowOf(volume, this.#nodeID)).execute()
       return true
     })

@@ -24,7 +24,7 @@ import { percentile, type Row, rowName, timed } from '../measure.ts'
 import { medianOf, type Report, type Target } from '../report.ts'
 
 const counts = [100, 1000, 10_000] as const
-const [fewest, most] = [counts[0], counts[2]]
+const [fewest, max] = [counts[0], counts[2]]
 const nodeID = 'bench'
 /** Rows of one insert: SQLite takes 32,766 values at once. */
 const rowsPerInsert = 500
@@ -32,7 +32,7 @@ const rowsPerInsert = 500
 const perUser = 10
 const longestWait = 'reconcile, longest wait of others'
 /** What one page of a list takes on a busy machine. */
-const mostWaitMs = 20
+const maxWaitMs = 20
 const triesPerRound = 60
 
 type Engine = { name: string; newUrl: () => Promise<string | undefined> }
@@ -67,10 +67,10 @@ function targets(rows: Row[]): Target[] {
   return rows.flatMap(({ name }) => {
     const [place, step] = name.split(' · ') as [string, string]
     const engine = place.split(',')[0]!
-    if (place !== sized(engine, most)) return []
+    if (place !== sized(engine, max)) return []
     // With a hundred nobody waits at all.
     if (step === longestWait)
-      return [{ promise: name, value: medianOf({ rows }, name), atMost: mostWaitMs, unit: ' ms' }]
+      return [{ promise: name, value: medianOf({ rows }, name), atMost: maxWaitMs, unit: ' ms' }]
     const value = p99(name) / p99(rowName(sized(engine, fewest), step))
     return [{ promise: `${engine}, ${step}: p99 of 10,000 against 100`, value, atMost: 2, unit: ' ×' }]
   })

@@ -16,7 +16,7 @@ const idleMs = 2000
 /** Until what a create or a kill left to do is done. */
 const restMs = 700
 /** Share of one core above which the machine does too much else. */
-const mostAtRest = 0.2
+const maxAtRest = 0.2
 const commands = 100
 const [create, agentEcho] = ['cold create, whole machine', 'echo, agent process']
 
@@ -50,7 +50,7 @@ async function createCosts(warren: Warren, rounds: number, { signal, say }: Benc
   const atRest = machineMs()
   await delay(idleMs, signal)
   const restShare = (machineMs() - atRest) / idleMs
-  if (restShare > mostAtRest) {
+  if (restShare > maxAtRest) {
     say(`  The CPU of a create is left out: other programs keep ${restShare.toFixed(1)} of a core busy.`)
     return []
   }

@@ -18,9 +18,9 @@ import { medianOf, type Report, type Target } from '../report.ts'
 
 /** GiB on the card, and how often it is done. */
 const sizes = [
-  { heldGB: 1, most: 2 },
-  { heldGB: 4, most: 2 },
-  { heldGB: 16, most: 1 },
+  { heldGB: 1, max: 2 },
+  { heldGB: 4, max: 2 },
+  { heldGB: 16, max: 1 },
 ] as const
 const [isolation, bareName, rawName] = ['gvisor', 'bare metal', 'raw runsc and CUDA'] as const
 /** Time for what was killed to be gone, and for what was written to be on disk. */
@@ -47,7 +47,7 @@ export async function gpu(machine: BenchMachine, { rounds }: { rounds: number })
     await rawSlot(machine, isolation, agent, 1, 'gpu'),
   ] as const
   const [first, second] = slots.map((slot) => ({ ...slot, command: [...slot.command, '--nvproxy=true'] }))
-  for (const { heldGB, most } of sizes) {
+  for (const { heldGB, max } of sizes) {
     const options: RawGpuOptions = {
       process: { ...agent.process, gpu: parts },
       slots: [first!, second!],
@@ -58,12 +58,11 @@ export async function gpu(machine: BenchMachine, { rounds }: { rounds: number })
       rawContender(named(rawName, heldGB), options),
       warrenContender(named(warrenName(warren), heldGB), warren, options),
     ]
-    const onRound = (done: number) =>
-      machine.say(`  ${heldGB} GB, round ${done} of ${Math.min(most, rounds)}`)
-    const turns = { rounds: Math.min(most, rounds), warmUps: 0, pauseMs, signal: machine.signal, onRound }
+    const onRound = (done: number) => machine.say(`  ${heldGB} GB, round ${done} of ${Math.min(max, rounds)}`)
+    const turns = { rounds: Math.min(max, rounds), warmUps: 0, pauseMs, signal: machine.signal, onRound }
     rows.push(...shown(machine, await takeTurns(contenders, turns)))
   }
-  const title = `GPU: beside bare metal, at most ${rounds} rounds; with memory on it, at most ${sizes[0].most}`
+  const title = `GPU: beside bare metal, at most ${rounds} rounds; with memory on it, at most ${sizes[0].max}`
   return {
     title,
     rows,

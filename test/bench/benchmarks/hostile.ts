@@ -14,7 +14,7 @@ import { medianOf, type Report, type Target } from '../report.ts'
 
 const quiet = 'nobody hostile'
 const steps = { api: 'p99 of the API', neighbour: 'p99 of a neighbour' }
-const mostTimesQuiet = 3
+const maxTimesQuiet = 3
 const servicePort = 8000
 /** Long enough for an attack to be under way. */
 const attackAheadMs = 700
@@ -155,7 +155,7 @@ function targetsFor(report: Pick<Report, 'rows'>, isolation: Isolation): Target[
     Object.values(steps).map((step) => ({
       promise: `${isolation}, ${name}: ${step} against a quiet server`,
       value: of(name, step) / of(quiet, step),
-      atMost: mostTimesQuiet,
+      atMost: maxTimesQuiet,
       unit: ' ×',
     })),
   )

@@ -40,7 +40,7 @@ type Interactive = {
   untilRefilled(signal: AbortSignal): Promise<void>
 }
 type Party = {
-  mostAtOnce: number
+  maxAtOnce: number
   steady: Interactive
   /** With one that has seen none of it before. */
   withNew<T>(work: (contender: Interactive) => Promise<T>): Promise<T>
@@ -59,9 +59,9 @@ export async function interactive(machine: BenchMachine, { count }: { count: num
   })
   const rows = await takeTurns(inTurn, { rounds: count, signal })
   for (let turn = 1; turn <= turnsTogether; turn++) {
-    for (const { steady, mostAtOnce, withNew } of parties) {
+    for (const { steady, maxAtOnce, withNew } of parties) {
       machine.say(`  one each ${staggerMs} ms and all at once, ${steady.name}, ${turn} of ${turnsTogether}`)
-      const modes = modesFor(mostAtOnce, count)
+      const modes = modesFor(maxAtOnce, count)
       rows.push(...(await withNew((contender) => allTogether(contender, modes, signal))))
     }
   }
@@ -100,8 +100,8 @@ function joined(rows: readonly Row[]): Row[] {
 }
 
 /** A count below 20 is for a quick try. */
-function modesFor(mostAtOnce: number, count: number): Mode[] {
-  const bursts = count < fewAtOnce ? [count] : [fewAtOnce, manyAtOnce].filter((most) => most <= mostAtOnce)
+function modesFor(maxAtOnce: number, count: number): Mode[] {
+  const bursts = count < fewAtOnce ? [count] : [fewAtOnce, manyAtOnce].filter((max) => max <= maxAtOnce)
   return [
     { mode: staggered, count, apartMs: staggerMs },
     ...bursts.map((atOnce) => ({ mode: burst(atOnce), count: atOnce, apartMs: 0 })),
@@ -142,7 +142,7 @@ function targetsOf(rows: Row[], when: string, stepOf: (mode: string) => string):
 
 async function warrenParty(machine: BenchMachine, isolation: Isolation): Promise<Party> {
   return {
-    mostAtOnce: manyAtOnce,
+    maxAtOnce: manyAtOnce,
     steady: warrenUse(await machine.warren(isolation)),
     withNew: (work) => machine.withNewWarren(isolation, (warren) => work(warrenUse(warren))),
   }
@@ -175,8 +175,8 @@ function warrenUse(warren: Warren): Interactive {
 function engineParty(engine: ContainerEngine): Party {
   const steady = engineUse(engine)
   // A hundred at once take podman minutes.
-  const mostAtOnce = engine.name === 'docker' ? manyAtOnce : fewAtOnce
-  return { mostAtOnce, steady, withNew: (work) => work(steady) }
+  const maxAtOnce = engine.name === 'docker' ? manyAtOnce : fewAtOnce
+  return { maxAtOnce, steady, withNew: (work) => work(steady) }
 }
 
 function engineUse(engine: ContainerEngine): Interactive {

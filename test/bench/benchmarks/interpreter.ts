@@ -13,7 +13,7 @@ import { chargedMB } from '../processes.ts'
 import type { Report } from '../report.ts'
 
 const atOnce = 10
-const mostRounds = 5
+const maxRounds = 5
 /** Until the warm pool has restored the next one. */
 const pauseMs = 3000
 /** Until what the first answer left to do is done. */
@@ -30,9 +30,9 @@ export async function interpreter(machine: BenchMachine, { rounds }: { rounds: n
     memory.push(held)
     contenders.push(life(warren, held), crowd(warren))
   }
-  const most = Math.min(rounds, mostRounds)
-  const onRound = (done: number) => machine.say(`  round ${done} of ${most}`)
-  const rows = await takeTurns(contenders, { rounds: most, pauseMs, signal: machine.signal, onRound })
+  const max = Math.min(rounds, maxRounds)
+  const onRound = (done: number) => machine.say(`  round ${done} of ${max}`)
+  const rows = await takeTurns(contenders, { rounds: max, pauseMs, signal: machine.signal, onRound })
   return { title: 'The code interpreter: create and run_code of Python', rows: [...rows, ...memory] }
 }
 

@@ -11,7 +11,7 @@ import { medianOf, type Report, type Target } from '../report.ts'
 const program = readFileSync(join(import.meta.dirname, '../contenders/jobs.py'), 'utf8')
 const words = ['python3', '-c', program]
 const host = 'host'
-const mostRounds = 5
+const maxRounds = 5
 
 export async function jobs(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const boxes: Sandbox[] = []
@@ -26,9 +26,9 @@ export async function jobs(machine: BenchMachine, { rounds }: { rounds: number }
       const run = () => box.commands.run('python3 jobs.py 1', { timeoutMs: 0 })
       contenders.push(contender(warrenName(warren), async () => (await run()).stdout))
     }
-    const most = Math.min(rounds, mostRounds)
-    const onRound = (done: number) => machine.say(`  round ${done} of ${most}`)
-    const rows = await takeTurns(contenders, { rounds: most, signal: machine.signal, onRound })
+    const max = Math.min(rounds, maxRounds)
+    const onRound = (done: number) => machine.say(`  round ${done} of ${max}`)
+    const rows = await takeTurns(contenders, { rounds: max, signal: machine.signal, onRound })
     return {
       title: 'Work inside a sandbox',
       rows: byJob(rows),

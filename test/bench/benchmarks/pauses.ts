@@ -45,10 +45,10 @@ export async function pauses(machine: BenchMachine, { rounds }: { rounds: number
       if (isolation === 'gvisor') contenders.push(...(await rawContenders(machine, warren, heldMB)))
       contenders.push(warrenContender(warren, heldMB, keptRow(kept, warren, heldMB)))
     }
-    const most = roundsFor(heldMB, rounds)
-    const onRound = (done: number) => machine.say(`  ${heldMB} MB, round ${done} of ${most}`)
+    const max = roundsFor(heldMB, rounds)
+    const onRound = (done: number) => machine.say(`  ${heldMB} MB, round ${done} of ${max}`)
     const warmUps = heldMB === sizesMB[0] ? 1 : 0
-    const options = { rounds: most, warmUps, pauseMs, signal: machine.signal, onRound }
+    const options = { rounds: max, warmUps, pauseMs, signal: machine.signal, onRound }
     rows.push(...(await takeTurns(contenders, options)), ...kept)
   }
   return { title: `Pauses: with memory in use, at most ${rounds} rounds`, rows, targets: targets({ rows }) }

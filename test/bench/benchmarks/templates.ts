@@ -12,7 +12,7 @@ import { type Contender, type Row, rowName, takeTurns, timed } from '../measure.
 import { medianOf, type Report, type Target } from '../report.ts'
 
 const cachedSteps = 10
-const mostPulls = 5
+const maxPulls = 5
 const pauseMs = 800
 
 const rebuilding = `rebuild, ${cachedSteps} cached steps`
@@ -31,7 +31,7 @@ export async function templates(
     const pulls = pullContenders(images.large, images.folder)
     const saying = (what: string) => (done: number) => machine.say(`  ${what}, round ${done}`)
     const rows: Row[] = await takeTurns(pulls, {
-      rounds: Math.min(rounds, mostPulls),
+      rounds: Math.min(rounds, maxPulls),
       pauseMs,
       signal,
       onRound: saying('pulls'),
@@ -43,7 +43,7 @@ export async function templates(
     }
     const onRound = saying('builds and sandboxes')
     rows.push(...(await takeTurns(contenders, { rounds, pauseMs, signal, onRound })))
-    const title = `Templates: ${rounds} rounds, of pulls at most ${mostPulls}`
+    const title = `Templates: ${rounds} rounds, of pulls at most ${maxPulls}`
     return { title, rows, targets: targets({ rows }, machine) }
   } finally {
     await images.close()

@@ -25,8 +25,8 @@ export const workJobs: Record<string, number | undefined> = {
   'Chromium, Playwright': undefined,
   'Jupyter notebook': undefined,
 }
-const mostRounds = 3
-const mostErrorText = 500
+const maxRounds = 3
+const maxErrorText = 500
 
 /** Where jobs run: gives what the program printed. */
 type Workplace = { name: string; run: (job: string) => Promise<string>; close: () => Promise<unknown> }
@@ -51,7 +51,7 @@ export async function work(machine: BenchMachine, { rounds }: { rounds: number }
     const rows: Row[] = []
     for (const job of Object.keys(workJobs)) {
       machine.say(`  ${job}`)
-      rows.push(...(await takeJob(workplaces, job, Math.min(rounds, mostRounds), machine.signal)))
+      rows.push(...(await takeJob(workplaces, job, Math.min(rounds, maxRounds), machine.signal)))
     }
     return {
       title: 'What agents do',
@@ -69,7 +69,7 @@ async function runInside(sandbox: Sandbox, command: string): Promise<string> {
   try {
     return (await sandbox.commands.run(command, { timeoutMs: 0 })).stdout
   } catch (error) {
-    throw error instanceof CommandExitError ? new Error(error.stderr.slice(-mostErrorText)) : error
+    throw error instanceof CommandExitError ? new Error(error.stderr.slice(-maxErrorText)) : error
   }
 }
 

@@ -28,7 +28,7 @@ export type BenchImages = {
 }
 
 /** Maximum number of layers of the large image. */
-export async function openBenchImages(rootFolder: string, mostLayers: number): Promise<BenchImages> {
+export async function openBenchImages(rootFolder: string, maxLayers: number): Promise<BenchImages> {
   await mkdir(join(cacheFolder, 'bench'), { recursive: true })
   const folder = await mkdtemp(join(cacheFolder, 'bench', 'images-'))
   const registry = await startDockerRegistry()
@@ -38,7 +38,7 @@ export async function openBenchImages(rootFolder: string, mostLayers: number): P
   }
   try {
     const layout = join(folder, 'layout')
-    const large = await largeRoots(rootFolder, folder, mostLayers)
+    const large = await largeRoots(rootFolder, folder, maxLayers)
     const { many, one } = await smallRoots(folder)
     await writeLayout(layout, [
       { tag: 'large', roots: large },
@@ -57,9 +57,9 @@ export async function openBenchImages(rootFolder: string, mostLayers: number): P
   }
 }
 
-async function largeRoots(rootFolder: string, folder: string, mostLayers: number): Promise<string[]> {
+async function largeRoots(rootFolder: string, folder: string, maxLayers: number): Promise<string[]> {
   const roots: string[] = []
-  for (const names of parts.slice(0, mostLayers)) {
+  for (const names of parts.slice(0, maxLayers)) {
     const root = join(folder, `large-${roots.length}`)
     for (const name of names) {
       await mkdir(dirname(join(root, name)), { recursive: true })

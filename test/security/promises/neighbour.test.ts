@@ -31,7 +31,7 @@ const atOnce = 3
  * slowest of a hundred requests took three to twelve times as long as on a quiet machine. What this test is to find lasts until the
  * attack is over or for ever: a freeze, a queue behind the other team, a request that nobody answers. The bound lies between.
  */
-const mostTimesSlower = 20
+const maxTimesSlower = 20
 /** A busy machine takes seconds from a process now and then, in idle rounds as in others. */
 const alwaysAllowedMs = { command: 5000, create: 10_000, pause: 10_000, resume: 10_000 }
 
@@ -146,7 +146,7 @@ for (const isolation of isolations) {
       }
       const slow = (Object.keys(idle) as Verb[]).flatMap((verb) => {
         const [quiet, busy] = [p99(idle[verb]), p99(beside[verb])]
-        const bound = Math.max(mostTimesSlower * quiet, alwaysAllowedMs[verb])
+        const bound = Math.max(maxTimesSlower * quiet, alwaysAllowedMs[verb])
         t.diagnostic(
           `${verb}: p99 ${Math.round(quiet)} ms idle, ${Math.round(busy)} ms beside, of ${beside[verb].length}`,
         )

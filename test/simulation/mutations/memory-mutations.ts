@@ -10,7 +10,7 @@ export const memoryMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/capacity/team-share.ts',
-        from: 'const isAbove = team.usedBytes > leastBytes',
+        from: 'const isAbove = team.usedBytes > minBytes',
         to: 'const isAbove = team.usedBytes >= 0',
       },
       {

@@ -6,7 +6,7 @@ import { presentMetric } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
-const mostSandboxes = 100
+const maxSandboxes = 100
 
 export function listMetricsRoute(app: Api, context: RouteContext): void {
   app.get(
@@ -23,8 +23,8 @@ export function listMetricsRoute(app: Api, context: RouteContext): void {
     async (request) => {
       const given = [request.query.sandbox_ids].flat().flatMap((part) => part.split(','))
       const ids = [...new Set(given.filter((id) => id !== '').map(parseSandboxID))]
-      if (ids.length > mostSandboxes) {
-        throw new AppError('invalid_argument', `Too many sandboxes requested, maximum is ${mostSandboxes}`)
+      if (ids.length > maxSandboxes) {
+        throw new AppError('invalid_argument', `Too many sandboxes requested, maximum is ${maxSandboxes}`)
       }
       const own = await context.sandboxes.ownedBy(context.auth.teamOf(request), ids)
       const found = await context.metrics.latest(own)

@@ -50,10 +50,10 @@ export function sizesOf(sizes: RouteContext['sizes'], requested: RequestedSizes)
   const reject = (message: string) => new AppError('invalid_argument', message)
   // The schema has the lower bounds. These texts are E2B's.
   if (cpuCount !== 1 && cpuCount % 2 !== 0) throw reject('CPU count must be 1 or an even number')
-  if (cpuCount > sizes.cpu.most) throw reject(`CPU count must be at most ${sizes.cpu.most}`)
+  if (cpuCount > sizes.cpu.max) throw reject(`CPU count must be at most ${sizes.cpu.max}`)
   if (memoryMB % 2 !== 0) throw reject('Memory must be divisible by 2')
-  if (memoryMB > sizes.memoryMB.most) throw reject(`Memory can't be higher than ${sizes.memoryMB.most} MiB`)
-  if (diskMB > sizes.diskMB.most) throw reject(`Disk exceeds the maximum of ${sizes.diskMB.most} MiB`)
+  if (memoryMB > sizes.memoryMB.max) throw reject(`Memory can't be higher than ${sizes.memoryMB.max} MiB`)
+  if (diskMB > sizes.diskMB.max) throw reject(`Disk exceeds the maximum of ${sizes.diskMB.max} MiB`)
   const { gpuCount } = requested
   return { cpuCount, memoryMB, diskMB, ...(gpuCount !== undefined && { gpuCount }) }
 }

@@ -168,8 +168,8 @@ export class DiskGuard {
   ): Promise<void> {
     const { handle, teamID, memoryMB, diskMB } = sandbox
     if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
-    const most = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
-    if (!handle || this.#room - most >= this.#parts.levels.startBytes) return
+    const maxBytes = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
+    if (!handle || this.#room - maxBytes >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)
     this.require(teamID, (memory ? used.memoryUsedBytes : 0) + (disk ? used.diskUsedBytes : 0))
   }

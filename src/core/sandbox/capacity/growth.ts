@@ -48,10 +48,10 @@ export class GrowthMeter {
     this.rate = (grown * 1000) / elapsedMs
   }
 
-  /** Returns the sandboxes whose recent growth is at least `leastBytes`, the fastest first. */
-  fastest(leastBytes: number): GrowingSandbox[] {
+  /** Returns the sandboxes whose recent growth is at least `minBytes`, the fastest first. */
+  fastest(minBytes: number): GrowingSandbox[] {
     return [...this.#growths]
-      .filter(([, { lately }]) => lately >= leastBytes)
+      .filter(([, { lately }]) => lately >= minBytes)
       .map(([sandboxID, { lately, isGrowing }]) => ({ sandboxID, lately, isGrowing }))
       .sort((a, b) => b.lately - a.lately)
   }

@@ -24,7 +24,7 @@ export type GuardAct = {
 /** The same act on the same sandbox, or on requests of the same team, is one entry. Its reason is that of the last time. */
 export type NotedAct = GuardAct & { firstAt: number; lastAt: number; count: number }
 
-const mostActs = 200
+const maxActs = 200
 const mebibyte = 1024 * 1024
 
 export class GuardActs {
@@ -55,7 +55,7 @@ export class GuardActs {
       lastAt: now,
       count: (before?.count ?? 0) + 1,
     })
-    if (this.#acts.size > mostActs) this.#acts.delete(this.#acts.keys().next().value!)
+    if (this.#acts.size > maxActs) this.#acts.delete(this.#acts.keys().next().value!)
   }
 }
 

@@ -15,7 +15,7 @@ type TeamDiskParts = {
 
 const keepMs = 5000
 /** Snapshots to measure in one reading; the others are measured in the next ones. */
-const mostMeasured = 50
+const maxMeasured = 50
 
 export class TeamDisk {
   readonly #parts: TeamDiskParts
@@ -54,7 +54,7 @@ export class TeamDisk {
       const add = (teamID: string, more: number) => bytes.set(teamID, (bytes.get(teamID) ?? 0) + more)
       for (const { teamID, sizeMB } of volumes) add(teamID, sizeMB * 1024 * 1024)
       const measured = new Map<string, number>()
-      let left = mostMeasured
+      let left = maxMeasured
       for (const { teamID, snapshot } of paused) {
         if (!snapshot) continue
         const known = this.#snapshots.get(snapshot.name)

@@ -73,10 +73,10 @@ export function divideByTeam(
   )
   // A team that is alone is asked to give back for its own sake.
   const isAlone = teamIDs.length === 1 && unknownBytes === 0
-  const leastBytes = Math.max(isAlone ? 0 : fairBytes, smallBytes(sums))
+  const minBytes = Math.max(isAlone ? 0 : fairBytes, smallBytes(sums))
   const teams = sums
     .map((team) => {
-      const isAbove = team.usedBytes > leastBytes
+      const isAbove = team.usedBytes > minBytes
       return { ...team, fairBytes, aboveBytes: isAbove ? Math.max(0, team.soonBytes - level) : 0 }
     })
     .sort((a, b) => b.aboveBytes - a.aboveBytes)
@@ -96,13 +96,13 @@ function beyondOf(
   allowedBytes: number,
 ): [string, BeyondShare][] {
   const level = levelOf(own.map(soon), allowedBytes)
-  const leastBytes = smallBytes(own)
+  const minBytes = smallBytes(own)
   return own
     .map((use): [string, BeyondShare] => [
       use.sandboxID,
       { teamID, bytes: soon(use) - level, usedBytes: use.usedBytes },
     ])
-    .filter(([, { bytes, usedBytes }]) => bytes > 0 && usedBytes > leastBytes)
+    .filter(([, { bytes, usedBytes }]) => bytes > 0 && usedBytes > minBytes)
     .sort(([, a], [, b]) => b.bytes - a.bytes)
 }
 

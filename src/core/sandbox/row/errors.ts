@@ -188,10 +188,10 @@ export const noGpusHere = () =>
     'Sandboxes cannot have a GPU here: the operator has to turn it on with WARREN_GPUS, on a machine with one.',
   )
 
-export const tooManyGpus = (wanted: number, most: number) =>
+export const tooManyGpus = (wanted: number, max: number) =>
   new AppError(
     'invalid_argument',
-    `The sandbox asks for ${wanted} GPUs, and one sandbox can have ${most} here.`,
+    `The sandbox asks for ${wanted} GPUs, and one sandbox can have ${max} here.`,
   )
 
 export const createFailed = (cause: unknown, detail: string) =>

@@ -2,24 +2,24 @@
 import { AppError } from '../../../lib/app-error.ts'
 
 /** Every list and event contains the metadata: pages of much larger ones would delay everybody else. */
-const mostMetadataBytes = 64 * 1024
+const maxMetadataBytes = 64 * 1024
 /** The kernel's limit for one variable, including its name, the = and a zero byte. */
-const mostVariableBytes = 128 * 1024
+const maxVariableBytes = 128 * 1024
 
 type Texts = Record<string, string>
 
 export function checkTexts({ metadata, envVars }: { metadata: Texts; envVars: Texts }): void {
-  if (Object.entries(metadata).reduce((sum, pair) => sum + bytesOf(pair), 0) > mostMetadataBytes) {
+  if (Object.entries(metadata).reduce((sum, pair) => sum + bytesOf(pair), 0) > maxMetadataBytes) {
     throw new AppError(
       'invalid_argument',
-      `metadata has more than ${mostMetadataBytes} bytes: put large texts into a file of the sandbox`,
+      `metadata has more than ${maxMetadataBytes} bytes: put large texts into a file of the sandbox`,
     )
   }
-  const long = Object.entries(envVars).find((pair) => bytesOf(pair) + 2 > mostVariableBytes)
+  const long = Object.entries(envVars).find((pair) => bytesOf(pair) + 2 > maxVariableBytes)
   if (long) {
     throw new AppError(
       'invalid_argument',
-      `envVars: a variable may have at most ${mostVariableBytes} bytes: put '${long[0].slice(0, 100)}' into a file of the sandbox`,
+      `envVars: a variable may have at most ${maxVariableBytes} bytes: put '${long[0].slice(0, 100)}' into a file of the sandbox`,
     )
   }
 }

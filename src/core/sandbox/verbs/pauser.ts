@@ -20,7 +20,7 @@ const autoPauseRetryMs = 60_000
  * How often the automatic pause of a run is tried with its memory while a process may have a network namespace of its own.
  * Then it is paused without its memory, or it would run for ever.
  */
-const mostMemoryTries = 5
+const maxMemoryTries = 5
 
 export type PauserParts = VerbParts & {
   driver: Driver
@@ -159,7 +159,7 @@ export class Pauser {
     const networks = await launcher.findOtherNetworks(row, signal)
     if (networks === 'none') return true
     signal.throwIfAborted()
-    const isLast = isAutomatic && this.#memoryTries.add(runID, clock.now()) >= mostMemoryTries
+    const isLast = isAutomatic && this.#memoryTries.add(runID, clock.now()) >= maxMemoryTries
     if (!isLast) throw errors.memoryNotKept(sandboxID, networks)
     appendLog(sandboxID, memoryGivenUpEntry(clock.now(), networks))
     log.warn({ sandboxID, networks }, 'A sandbox whose time is over is paused without its memory.')

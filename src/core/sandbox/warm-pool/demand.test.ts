@@ -3,10 +3,10 @@ import { describe, it } from 'node:test'
 import { Demand, inUseMs } from './demand.ts'
 
 const refillMs = 500
-const most = 100
+const max = 100
 
 function demandAt(...times: number[]): Demand {
-  const demand = new Demand(most)
+  const demand = new Demand(max)
   for (const time of times) demand.record(time, refillMs)
   return demand
 }
@@ -50,7 +50,7 @@ describe('demand', () => {
 
   it('never exceeds the maximum, even with those missing at the next create', () => {
     const demand = demandAt(...every(1, 10_000))
-    assert.equal(demand.peak(10_000), most)
+    assert.equal(demand.peak(10_000), max)
     const later = 10_000 + inUseMs
     demand.record(later, refillMs)
     assert.equal(demand.peak(later), 1)

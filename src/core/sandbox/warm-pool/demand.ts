@@ -8,7 +8,7 @@ export const inUseMs = 60 * 60_000
 type Peak = { at: number; count: number }
 
 export class Demand {
-  readonly #most: number
+  readonly #max: number
   /** The number of sandboxes missing right after the last create, if all had been there before. */
   #missing: Peak = { at: 0, count: 0 }
   /**
@@ -16,9 +16,9 @@ export class Demand {
    */
   #peaks: Peak[] = []
 
-  /** `most`: limit for the count. */
-  constructor(most: number) {
-    this.#most = most
+  /** `max`: limit for the count. */
+  constructor(max: number) {
+    this.#max = max
   }
 
   /** `refillMs`: the time in which the pool adds one sandbox. */
@@ -26,7 +26,7 @@ export class Demand {
     const passedMs = now - this.#missing.at
     // If the wall clock was set back, the elapsed time is unknown.
     const missing = passedMs < 0 ? 0 : Math.max(0, this.#missing.count - passedMs / refillMs)
-    this.#missing = { at: now, count: Math.min(this.#most, missing + 1) }
+    this.#missing = { at: now, count: Math.min(this.#max, missing + 1) }
     const count = Math.ceil(this.#missing.count)
     this.#peaks = [...this.#recent(now).filter((peak) => peak.count > count), { at: now, count }]
   }

@@ -27,7 +27,7 @@ export type PooledBuild = {
 
 type PooledBuildsParts = {
   /** Minimum number of sandboxes for each build in use; 0 turns the pool off. */
-  least: number
+  min: number
   /** Maximum memory allocated to all pooled sandboxes. */
   budgetMB: number
   /** The pool may exceed the budget while the machine really has the memory. */
@@ -37,7 +37,7 @@ type PooledBuildsParts = {
 }
 
 /** Maximum number of pooled sandboxes per CPU: the machine boots them within about half a minute. */
-const mostPerCPU = 64
+const maxPerCPU = 64
 /** Shorter boots count as this long. */
 const shortestBootMs = 100
 /** Assumed duration of a boot until one was measured. */
@@ -48,17 +48,17 @@ const firstBootMs = 500
 export const cpuShareBesideCreates = 1 / 2
 const bootsSlowerBesideCreates = 2
 /** A build with more dead sandboxes than this is left alone until the next create. */
-const mostDeaths = 3
+const maxDeaths = 3
 
 export class PooledBuilds {
   readonly #parts: PooledBuildsParts
-  readonly #most: number
+  readonly #max: number
   /** By build ID, in the order of their last use. */
   readonly #builds = new Map<string, PooledBuild>()
 
   constructor(parts: PooledBuildsParts) {
     this.#parts = parts
-    this.#most = mostPerCPU * parts.cpuCount
+    this.#max = maxPerCPU * parts.cpuCount
   }
 
   /** Ordered by last use, the least recent first. */
@@ -98,13 +98,13 @@ export class PooledBuilds {
 
   recordDeath(pooled: PooledBuild): void {
     pooled.deaths++
-    pooled.failed ||= pooled.deaths > mostDeaths
+    pooled.failed ||= pooled.deaths > maxDeaths
   }
 
   /** Treats the build as if it had been used often until `usedAt`. */
   expect(build: TemplateBuild, usedAt: number): PooledBuild | undefined {
     const pooled = this.#use(build)
-    if (pooled) Object.assign(pooled, { uses: this.#parts.least, usedAt })
+    if (pooled) Object.assign(pooled, { uses: this.#parts.min, usedAt })
     return pooled
   }
 
@@ -116,7 +116,7 @@ export class PooledBuilds {
     const short = this.all()
       .reverse()
       .filter((one) => !one.failed && countOf(one) < this.#wanted(one) && this.#fits(one))
-    return short.find((one) => countOf(one) < this.#parts.least) ?? short[0]
+    return short.find((one) => countOf(one) < this.#parts.min) ?? short[0]
   }
 
   /** True if one more sandbox of this build fits the budget. */
@@ -144,7 +144,7 @@ export class PooledBuilds {
    */
   takeForLast(): WarmSandbox | undefined {
     const last = this.all().at(-1)
-    if (!last || last.failed || countOf(last) >= this.#leastOf(last) || this.#fits(last)) return undefined
+    if (!last || last.failed || countOf(last) >= this.#minOf(last) || this.#fits(last)) return undefined
     const fullest = this.#fullest()
     return fullest && fullest.ready.length > countOf(last) ? fullest.ready.pop() : undefined
   }
@@ -166,34 +166,34 @@ export class PooledBuilds {
   }
 
   #use(build: TemplateBuild): PooledBuild | undefined {
-    const { least, budgetMB, mayExceedBudget } = this.#parts
+    const { min, budgetMB, mayExceedBudget } = this.#parts
     // A GPU that waits in the pool is one that nobody can use.
     if (build.gpuCount) return undefined
-    if (least === 0 || (build.memoryMB > budgetMB && !mayExceedBudget)) return undefined
-    const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build, this.#most)
+    if (min === 0 || (build.memoryMB > budgetMB && !mayExceedBudget)) return undefined
+    const pooled = this.#builds.get(build.buildID) ?? newPooledBuild(build, this.#max)
     this.#builds.delete(build.buildID)
     this.#builds.set(build.buildID, pooled)
     return pooled
   }
 
   #wanted(pooled: PooledBuild): number {
-    return Math.max(this.#leastOf(pooled), pooled.demand.peak(this.#parts.clock.now()))
+    return Math.max(this.#minOf(pooled), pooled.demand.peak(this.#parts.clock.now()))
   }
 
-  #leastOf({ uses, usedAt }: PooledBuild): number {
-    const { least, clock } = this.#parts
-    return clock.now() - usedAt < inUseMs ? Math.min(least, uses) : 0
+  #minOf({ uses, usedAt }: PooledBuild): number {
+    const { min, clock } = this.#parts
+    return clock.now() - usedAt < inUseMs ? Math.min(min, uses) : 0
   }
 
   #fits(pooled: PooledBuild): boolean {
     const count = this.all().reduce((sum, one) => sum + countOf(one), 0)
-    return count < this.#most && (this.#parts.mayExceedBudget || this.isWithinBudget(pooled))
+    return count < this.#max && (this.#parts.mayExceedBudget || this.isWithinBudget(pooled))
   }
 
   /** The build with the most ready sandboxes; among equals, the least recently used. */
   #fullest(): PooledBuild | undefined {
     return this.all().reduce<PooledBuild | undefined>(
-      (most, one) => (one.ready.length > (most?.ready.length ?? 0) ? one : most),
+      (max, one) => (one.ready.length > (max?.ready.length ?? 0) ? one : max),
       undefined,
     )
   }
@@ -205,10 +205,10 @@ export class PooledBuilds {
 
 const countOf = ({ ready, boots }: PooledBuild): number => ready.length + boots.size
 
-function newPooledBuild(build: TemplateBuild, most: number): PooledBuild {
+function newPooledBuild(build: TemplateBuild, max: number): PooledBuild {
   return {
     build,
-    demand: new Demand(most),
+    demand: new Demand(max),
     uses: 0,
     usedAt: 0,
     bootMs: firstBootMs,

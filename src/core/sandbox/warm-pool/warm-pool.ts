@@ -17,7 +17,7 @@ import { cpuShareBesideCreates, type PooledBuild, PooledBuilds } from './pooled-
 
 export type WarmPoolSettings = {
   /** Minimum number of pooled sandboxes for a template in use; 0 turns the pool off. */
-  least: number
+  min: number
   /**
    * Maximum memory allocated to all pooled sandboxes. Undefined: half of the machine's memory, and more while
    * half of it is really available.
@@ -78,9 +78,9 @@ export class WarmPool {
   constructor(parts: WarmPoolParts) {
     this.#parts = parts
     const { settings, machine, clock } = parts
-    const { least, memoryMB } = settings
+    const { min, memoryMB } = settings
     const budget = { budgetMB: memoryMB ?? machine.memoryMB / 2, mayExceedBudget: memoryMB === undefined }
-    this.#builds = new PooledBuilds({ least, ...budget, cpuCount: machine.cpuCount, clock })
+    this.#builds = new PooledBuilds({ min, ...budget, cpuCount: machine.cpuCount, clock })
   }
 
   /**

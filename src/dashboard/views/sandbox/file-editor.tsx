@@ -8,7 +8,7 @@ import { Empty, Waiting } from '../../parts/layout.tsx'
 import { tellDone } from '../../parts/toasts.tsx'
 
 /** More does not fit a text area well. */
-const mostBytes = 1024 * 1024
+const maxBytes = 1024 * 1024
 
 type Content = { text: string } | { problem: string } | undefined
 
@@ -71,7 +71,7 @@ export function FileEditor({ client, entry, onClose, onDownload, onSaved }: Edit
 }
 
 async function readText(client: Sandbox, { path, size }: FolderEntry): Promise<Content> {
-  if (size > mostBytes) return { problem: `It has ${bytes(size)}: download it instead.` }
+  if (size > maxBytes) return { problem: `It has ${bytes(size)}: download it instead.` }
   try {
     const content = await client.files.read(path, { format: 'bytes', user: 'root' })
     const text = textOf(content)

@@ -16,7 +16,7 @@ const ranges = { '5m': 300, '1h': 3600, '6h': 21_600, '24h': 86_400, All: 0 } as
 type Range = keyof typeof ranges
 const everyMs = 5000
 /** More would not be seen. */
-const mostPoints = 600
+const maxPoints = 600
 
 export function OverviewTab({ detail, sandbox }: SandboxTabProps) {
   const [range, setRange] = useState<Range>('1h')
@@ -58,7 +58,7 @@ export function OverviewTab({ detail, sandbox }: SandboxTabProps) {
 }
 
 function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail: SandboxDetail }) {
-  const shown = useMemo(() => thinned(metrics, mostPoints), [metrics])
+  const shown = useMemo(() => thinned(metrics, maxPoints), [metrics])
   const series = (value: (metric: SandboxMetric) => number): Series => ({
     times: shown.map(({ timestampUnix }) => timestampUnix),
     values: shown.map(value),
@@ -73,7 +73,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         title="CPU"
         tone="cpu"
         series={cpu}
-        most={100}
+        max={100}
         format={percent}
         note={`of ${detail.cpuCount} CPU`}
       />
@@ -81,7 +81,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         title="Memory"
         tone="memory"
         series={memory}
-        {...(last && { most: last.memTotal })}
+        {...(last && { max: last.memTotal })}
         format={bytes}
         note={`of ${mebibytes(detail.memoryMB)}`}
       />
@@ -89,7 +89,7 @@ function Charts({ metrics, detail }: { metrics: readonly SandboxMetric[]; detail
         title="Disk"
         tone="disk"
         series={disk}
-        {...(last && { most: last.diskTotal })}
+        {...(last && { max: last.diskTotal })}
         format={bytes}
         note={`of ${last ? bytes(last.diskTotal) : mebibytes(detail.diskSizeMB)}`}
       />

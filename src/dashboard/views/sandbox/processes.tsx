@@ -76,7 +76,7 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
   )
 }
 
-const mostOutput = 20_000
+const maxOutput = 20_000
 
 function RunCommand({ client, onRun }: { client: Sandbox | undefined; onRun: () => Promise<void> }) {
   const [command, setCommand] = useState('')
@@ -89,7 +89,7 @@ function RunCommand({ client, onRun }: { client: Sandbox | undefined; onRun: () 
         return error as { stdout: string; stderr: string; exitCode: number }
       throw error
     })
-    const text = `${result.stdout}${result.stderr}`.slice(-mostOutput)
+    const text = `${result.stdout}${result.stderr}`.slice(-maxOutput)
     setOutput(`${text}${text.endsWith('\n') || text === '' ? '' : '\n'}[exit ${result.exitCode}]`)
     await onRun()
   }

@@ -27,7 +27,7 @@ export const diskName = 'disk.ext4'
  */
 export const layerName = (number: number): string => `layer-${number}.ext4`
 /** Maximum number of layers. Each costs a mount at every start and a look-up for every path not found above it. */
-export const mostDiskLayers = 8
+export const maxDiskLayers = 8
 
 export type SeedOptions = {
   uidBase: number

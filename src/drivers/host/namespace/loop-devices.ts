@@ -23,9 +23,9 @@ const requests = {
 const config = { bytes: 8 + 232 + 64, infoAt: 8 } as const
 const info = { bytes: 232, deviceAt: 0, inodeAt: 8, flagsAt: 52, readOnly: 1, letsGo: 4 } as const
 /** Others may take a free device first. */
-const mostTries = 64
+const maxTries = 64
 /** A forgotten image gets another device, which costs only memory. */
-const mostShared = 1024
+const maxShared = 1024
 
 const control = kernelCall('int ioctl(int file, unsigned long request, long value)')
 const structControl = kernelCall('int ioctl(int file, unsigned long request, void *value)')
@@ -49,7 +49,7 @@ export function holdSharedLoop(image: string): HeldLoop {
   const device = attach(image, 'r')
   shared.delete(key)
   shared.set(key, device.path)
-  if (shared.size > mostShared) shared.delete(shared.keys().next().value!)
+  if (shared.size > maxShared) shared.delete(shared.keys().next().value!)
   return device
 }
 
@@ -82,7 +82,7 @@ function attach(image: string, mode: 'r' | 'r+'): HeldLoop {
         return device
       } catch (error) {
         device.release()
-        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === mostTries) throw error
+        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || tries === maxTries) throw error
       }
     }
   } finally {

@@ -11,7 +11,7 @@ export type MountPointsTask = { namespace: string; root: string; paths: readonly
 
 export const badMountPoint = 'WARREN_BAD_MOUNT_POINT'
 
-const mostLinks = 40
+const maxLinks = 40
 
 /** Throws an error with the code `badMountPoint`, whose message is for the client. */
 export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' | 'paths'>): void {
@@ -38,7 +38,7 @@ function resolveIn(root: string, path: string): string {
     const next = [...place, name]
     const found = look(root, next, path)
     if (found?.isSymbolicLink()) {
-      if (++links > mostLinks) throw rejection(path, 'links lead in a circle there')
+      if (++links > maxLinks) throw rejection(path, 'links lead in a circle there')
       const target = readlinkSync(join(root, next))
       if (target.startsWith('/')) place = []
       names.unshift(...namesOf(target))

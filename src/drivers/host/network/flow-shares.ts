@@ -10,7 +10,7 @@ import { ifPresent } from '../../../lib/if-present.ts'
 export type FlowShares = { perSandbox: number; perOwner: number; all: number }
 
 /** Counting more of them on every new connection would take longer than the connection is worth. */
-const mostFlows = 4096
+const maxFlows = 4096
 /** The kernel's usual size of the table. */
 const usualTable = 262_144
 /**
@@ -18,7 +18,7 @@ const usualTable = 262_144
  */
 const parts = { perSandbox: 1 / 32, perOwner: 1 / 4, all: 3 / 4 }
 /** Connections of a sandbox whose owner is not known yet. They count for no owner until they end. */
-const mostWithoutOwner = 64
+const maxWithoutOwner = 64
 /**
  * Connections in one part of a share. With fewer, chance fills a part long before the share is used up; with more, the walk is
  * longer.
@@ -30,7 +30,7 @@ export async function readFlowShares(given: Partial<FlowShares> = {}): Promise<F
   const text = await ifPresent(readFile('/proc/sys/net/netfilter/nf_conntrack_max', 'utf8'))
   const table = Number(text) || usualTable
   return {
-    perSandbox: given.perSandbox ?? Math.min(mostFlows, Math.ceil(table * parts.perSandbox)),
+    perSandbox: given.perSandbox ?? Math.min(maxFlows, Math.ceil(table * parts.perSandbox)),
     perOwner: given.perOwner ?? Math.ceil(table * parts.perOwner),
     all: given.all ?? Math.ceil(table * parts.all),
   }
@@ -68,7 +68,7 @@ export function countingRules({ shares, hasParts, owners }: Omit<Input, 'subnet'
   if (!owners) return own
   return `${own}
     meta priority set iifname map @owners
-    meta priority none add @newcomers { iifname ct count over ${Math.min(mostWithoutOwner, shares.perOwner)} } drop
+    meta priority none add @newcomers { iifname ct count over ${Math.min(maxWithoutOwner, shares.perOwner)} } drop
     meta priority != none add @owner_flows { meta priority . ${inParts(shares.perOwner)} } drop
     add @all_flows { ${inParts(shares.all)} } drop`
 }
@@ -95,7 +95,7 @@ export const partsTrial = (table: string): string => {
 }
 
 /** The kernel's numbers have 16 bits. More owners than that on one machine share the last number. */
-const mostOwners = 65_535
+const maxOwners = 65_535
 
 /** Gives each owner a number, and keeps it as long as the owner has a sandbox. */
 export function numberOwners(
@@ -108,7 +108,7 @@ export function numberOwners(
   let next = 1
   for (const owner of present) {
     if (numbers.has(owner)) continue
-    while (used.has(next) && next < mostOwners) next++
+    while (used.has(next) && next < maxOwners) next++
     used.add(next)
     numbers.set(owner, next)
   }

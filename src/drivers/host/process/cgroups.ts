@@ -22,7 +22,7 @@ export type CgroupUse = {
 /** Without a limit, version 1 shows a number above this one, and version 2 shows a word. */
 const noLimitBytes = 2 ** 50
 /** Maximum number of tries to freeze a group. Each takes a millisecond or more. */
-const mostFreezeTries = 10_000
+const maxFreezeTries = 10_000
 const triesUntilThaw = 50
 
 export function openCgroups(mountinfo = readFileSync('/proc/self/mountinfo', 'utf8')): Cgroups {
@@ -163,7 +163,7 @@ export class Cgroups {
     for (let tries = 1; ; tries++) {
       await this.#setFrozen(group, true)
       if (await this.#isFrozen(group)) return
-      if (tries > mostFreezeTries || signal?.aborted) break
+      if (tries > maxFreezeTries || signal?.aborted) break
       if (!this.#mounts.unified && tries % triesUntilThaw === 0) await this.#setFrozen(group, false)
       await delay(1)
     }

@@ -20,7 +20,7 @@ import { flavourFor, flavourOf } from '../runtime/flavours.ts'
 import type { DriverGpus, OciContext } from './context.ts'
 import type { GpuOptions, OciDriverOptions } from './driver-options.ts'
 
-const mostOpenFiles = 1_048_576
+const maxOpenFiles = 1_048_576
 
 export function createContext(options: OciDriverOptions): OciContext {
   const { dnsServers, openedRanges = [], flowShares, platform, log = () => {} } = options
@@ -51,7 +51,7 @@ export function createContext(options: OciDriverOptions): OciContext {
     agentFolders: options.agentFolders,
     pidsLimit: Math.min(options.pidsLimit ?? 4096, hardLimit('Max processes')),
     totalMemoryMB: options.totalMemoryMB ?? null,
-    openFilesLimit: Math.min(mostOpenFiles, hardLimit('Max open files')),
+    openFilesLimit: Math.min(maxOpenFiles, hardLimit('Max open files')),
     firewall: new Firewall({ layout, subnet, dnsServers, openedRanges, flowShares }, async () =>
       (await records.all()).filter(({ ended }) => !ended),
     ),

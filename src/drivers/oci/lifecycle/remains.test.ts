@@ -74,7 +74,7 @@ function setUp(wait: () => Promise<void> = async () => {}) {
     await wait()
     gone.push(sandboxID)
   }
-  return { remains: new SandboxRemains({ takeApart, most: 2, clock }), clock, gone }
+  return { remains: new SandboxRemains({ takeApart, max: 2, clock }), clock, gone }
 }
 
 /** Turns the clock, and returns when the work that became due is done. */

@@ -10,7 +10,7 @@ type RemainsOptions = {
   /** Does not reject: a sandbox that could not be removed completely is still listed. */
   takeApart: (sandboxID: string) => Promise<void>
   /** Maximum number that may wait. */
-  most: number
+  max: number
   clock?: Clock
 }
 
@@ -46,7 +46,7 @@ export class SandboxRemains {
     this.#waiting.set(sandboxID, this.#clock.now())
     this.#lookLater()
     for (const [first] of this.#waiting) {
-      if (this.#waiting.size <= this.#options.most) return
+      if (this.#waiting.size <= this.#options.max) return
       await this.finish(first)
     }
   }

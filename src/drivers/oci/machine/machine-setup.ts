@@ -8,7 +8,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { processStart } from '../../../lib/process-start.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
-import { mostDiskLayers } from '../../host/disk/root-layers.ts'
+import { maxDiskLayers } from '../../host/disk/root-layers.ts'
 import type { Subnet } from '../../host/network/addresses.ts'
 import type { Firewall } from '../../host/network/firewall.ts'
 import type { Cgroups } from '../../host/process/cgroups.ts'
@@ -17,13 +17,13 @@ import type { OciContext } from '../context/context.ts'
 import { mountShown, unmountShown } from './shown-mounts.ts'
 
 const forwarding = '/proc/sys/net/ipv4/ip_forward'
-const leastLimits = {
+const minLimits = {
   '/proc/sys/fs/inotify/max_user_instances': 8192,
   '/proc/sys/fs/inotify/max_user_watches': 1_048_576,
   '/proc/sys/kernel/pty/max': 65_536,
 }
 /** The value that systemd sets on every 64-bit machine. The kernel's default suits a machine with one user. */
-const pidMax = { path: '/proc/sys/kernel/pid_max', least: 4_194_304 }
+const pidMax = { path: '/proc/sys/kernel/pid_max', min: 4_194_304 }
 /** For root alone. */
 const closed = 0o700
 /** A worse metric than any real route has, so that the route only catches addresses that no sandbox has. */
@@ -61,7 +61,7 @@ async function makeFolders(layout: Layout): Promise<void> {
   }
   for (const name of await readdir(sandboxes)) await chmod(layout.sandbox(name), closed)
   for (const file of [layout.owner, layout.nextSlot]) await ifPresent(chmod(file, 0o600))
-  for (let number = 1; number <= mostDiskLayers; number++) {
+  for (let number = 1; number <= maxDiskLayers; number++) {
     await mkdir(layout.layerMount(number), { recursive: true })
   }
   for (const folder of [
@@ -134,12 +134,12 @@ async function otherTableOf(gate: string, own: string): Promise<string | undefin
 
 /** The kernel counts the file watchers of all containers together, and its default limit suits one desktop. */
 async function raiseLimits(): Promise<void> {
-  for (const [path, least] of Object.entries(leastLimits)) {
-    if (Number(readFileSync(path, 'utf8')) < least) await writeFile(path, String(least))
+  for (const [path, min] of Object.entries(minLimits)) {
+    if (Number(readFileSync(path, 'utf8')) < min) await writeFile(path, String(min))
   }
-  if (Number(readFileSync(pidMax.path, 'utf8')) < pidMax.least) {
+  if (Number(readFileSync(pidMax.path, 'utf8')) < pidMax.min) {
     // If the limit cannot be raised, all sandboxes together have fewer processes.
-    await writeFile(pidMax.path, String(pidMax.least)).catch(() => {})
+    await writeFile(pidMax.path, String(pidMax.min)).catch(() => {})
   }
 }
 

@@ -139,13 +139,13 @@ async function tryPlatform(
 }
 
 async function quietestSecond(cpuTimeMs: () => Promise<number>): Promise<number> {
-  let least = Number.POSITIVE_INFINITY
-  for (let watch = 0; watch < watches && least > quietMs; watch++) {
+  let min = Number.POSITIVE_INFINITY
+  for (let watch = 0; watch < watches && min > quietMs; watch++) {
     const before = await cpuTimeMs()
     await delay(watchMs)
-    least = Math.min(least, (await cpuTimeMs()) - before)
+    min = Math.min(min, (await cpuTimeMs()) - before)
   }
-  return least
+  return min
 }
 
 /** The agent brings everything it needs, so it runs in an empty root. */

@@ -138,8 +138,8 @@ export const processLimits = (openFilesLimit: number): ResourceLimit[] => [
  * Threads and processes of each user inside. A command may have fewer than the agent may ask for, so that
  * after a fork bomb, even by root, there is headroom for commands that inspect and end it.
  */
-export function processCountLimit(most: number): ResourceLimit {
-  return { type: 'RLIMIT_NPROC', soft: most - Math.ceil(most / 8), hard: most }
+export function processCountLimit(max: number): ResourceLimit {
+  return { type: 'RLIMIT_NPROC', soft: max - Math.ceil(max / 8), hard: max }
 }
 
 function resources({ record, limitSwap, gpuNodes }: ContainerInput, hostPidsLimit: number) {

@@ -69,7 +69,7 @@ const maskedPaths = [
 const readonlyPaths = ['/proc/sys', '/proc/sysrq-trigger']
 
 /** All terminals of a machine come from one pool. The kernel reserves a part of it for the host. */
-const mostTerminals = 512
+const maxTerminals = 512
 
 /** One of the few files of /proc over which runc mounts. It becomes visible again once the mount is moved. */
 const passedBootID = '/proc/uptime'
@@ -97,7 +97,7 @@ export const runc: RuntimeFlavour = {
   memoryUsedBytes: ({ memoryUsedBytes }) => memoryUsedBytes,
   specParts: (input) => ({
     rlimits: [],
-    devptsOptions: [`max=${mostTerminals}`],
+    devptsOptions: [`max=${maxTerminals}`],
     mounts: [
       bindMount(input.layout.sysMount, '/sys'),
       bindMount(ownBootID(input.layout), passedBootID),

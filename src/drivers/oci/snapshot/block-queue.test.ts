@@ -42,13 +42,13 @@ test('after the start several arrive at once, each once', () => {
   const { take, finish, state } = world()
   state.isStarting = false
   const order: number[] = []
-  let most = 0
+  let max = 0
   for (let taken = take(); taken.length > 0; taken = take()) {
-    most = Math.max(most, taken.length)
+    max = Math.max(max, taken.length)
     order.push(...numbers(taken))
     finish(taken)
   }
-  assert.equal(most, 3)
+  assert.equal(max, 3)
   assert.deepEqual(
     order.toSorted((one, other) => one - other),
     [...Array(40).keys()],

@@ -75,8 +75,8 @@ export class BlockQueue {
       if (found) return found
     }
     // Whoever starts or waits needs the bandwidth and the CPUs.
-    const most = urgent > 0 || this.#isStarting() ? 1 : laterAtOnce
-    return early + later < most ? this.#next(this.#later, 'later') : undefined
+    const max = urgent > 0 || this.#isStarting() ? 1 : laterAtOnce
+    return early + later < max ? this.#next(this.#later, 'later') : undefined
   }
 
   release({ kind }: QueuedBlock): void {

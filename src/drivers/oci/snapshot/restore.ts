@@ -6,7 +6,7 @@ import { AppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
 import { copyInto, linkFile, linkLayers, opensDirectly } from '../../host/disk/disk-files.ts'
-import { diskName, layerName, mostDiskLayers } from '../../host/disk/root-layers.ts'
+import { diskName, layerName, maxDiskLayers } from '../../host/disk/root-layers.ts'
 import { assertSamePaths } from '../../host/disk/shared-disks.ts'
 import type { HeldGpus, SandboxRecord } from '../../host/record/records.ts'
 import type { DriverGpus, OciContext } from '../context/context.ts'
@@ -237,7 +237,7 @@ async function chooseDiskUse(
   snapshot: SnapshotRecord,
   { keep }: RestoreSpec,
 ): Promise<DiskUse> {
-  if (keep) return snapshot.origin.layers < mostDiskLayers ? 'layer' : 'copy'
+  if (keep) return snapshot.origin.layers < maxDiskLayers ? 'layer' : 'copy'
   // Another link belongs to a sandbox that has it mounted read-only: it must not change any more.
   return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }

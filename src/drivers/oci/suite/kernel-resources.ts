@@ -61,8 +61,8 @@ type Resource = keyof typeof resources
 /** Several users, because limits per user alone would not limit a sandbox's root. */
 const users = [1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007]
 /** More tries than the kernel's limit per user. Each try takes 200 descriptors. gVisor counts in its own kernel. */
-const mostTries = { runc: { each: 20_000, descriptors: 300 }, runsc: { each: 500, descriptors: 50 } }
-type Tries = (typeof mostTries)['runc']
+const maxTries = { runc: { each: 20_000, descriptors: 300 }, runsc: { each: 500, descriptors: 50 } }
+type Tries = (typeof maxTries)['runc']
 
 /** Takes all it can get, holds it in the background, and prints how many each user got. */
 const takeAll = (resource: Resource, { each, descriptors }: Tries) => `cat > /tmp/take.py <<'END'
@@ -105,7 +105,7 @@ export function kernelResourcesSuite(runtime: 'runc' | 'runsc', open: () => Prom
     for (const resource of Object.keys(resources) as Resource[]) {
       it(`a sandbox that takes all ${resource} it can get leaves a neighbour and the host theirs`, async () => {
         const greedy = await bench.sandbox({ memoryMB: 1024 })
-        const counts = (await bench.run(greedy, takeAll(resource, mostTries[runtime])))
+        const counts = (await bench.run(greedy, takeAll(resource, maxTries[runtime])))
           .trim()
           .split('\n')
           .map(Number)

@@ -9,7 +9,7 @@ import { isAppError } from '../../../lib/app-error.ts'
 import { delay } from '../../../lib/clock.ts'
 import { runCommand } from '../../../lib/run-command.ts'
 import { listed, newSpec } from '../../driver-fixture.ts'
-import { layerName, mostDiskLayers } from '../../host/disk/root-layers.ts'
+import { layerName, maxDiskLayers } from '../../host/disk/root-layers.ts'
 import { createLayout } from '../../host/record/layout.ts'
 import { createOciDriver } from '../oci-driver.ts'
 import { readSnapshot } from '../snapshot/snapshot-folder.ts'
@@ -86,8 +86,8 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
     }
 
     // Merging layers does not depend on the runtime, so one runtime suffices for the full number of generations.
-    const generations = gvisor ? countOf({ short: 3, long: mostDiskLayers + 2 }) : mostDiskLayers + 2
-    it(`keep every file over ${generations} generations, of at most ${mostDiskLayers} layers`, async () => {
+    const generations = gvisor ? countOf({ short: 3, long: maxDiskLayers + 2 }) : maxDiskLayers + 2
+    it(`keep every file over ${generations} generations, of at most ${maxDiskLayers} layers`, async () => {
       let handle = await bench.sandbox({ diskMB: 256 })
       for (let generation = 0; generation < generations; generation++) {
         const name = `/root/${generation}`
