@@ -17,6 +17,8 @@ import type { Given } from './verbs.ts'
 
 const command = 'warren sandbox'
 const defaultMaxMB = '10240'
+/** The log and the list of processes of a sandbox are about what its user runs there. */
+const unlogged = { WARREN_LOG: 'off' }
 /** As much of what tar says is shown. */
 const longestComplaint = 2000
 
@@ -223,7 +225,7 @@ class SandboxFiles {
         done()
       },
     })
-    const remote: RemoteCommand = { cmd, args, envs: {}, cwd: '/' }
+    const remote: RemoteCommand = { cmd, args, envs: unlogged, cwd: '/' }
     const code = await this.#processes.runWithPipes(remote, { input, output, errors }, signal)
     if (code === 0) return
     throw new AppError(

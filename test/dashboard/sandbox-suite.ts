@@ -106,6 +106,7 @@ export function sandboxSuite(dashboard: DashboardFixture): void {
     const { warren, scene, page, open, busyPath } = dashboard
     await open(`${busyPath()}/processes`)
     await page.getByText('python3 /home/user/server.py').first().waitFor()
+    assert.equal(await page.getByRole('row').filter({ hasText: '/.warren/' }).count(), 0)
     await open(`${busyPath()}/network`)
     await page.getByLabel('Denied').fill('203.0.113.0/24')
     await page.getByRole('button', { name: 'Save' }).click()

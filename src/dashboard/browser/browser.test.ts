@@ -123,6 +123,15 @@ describe('the output of a sandbox', () => {
     )
   })
 
+  it('shows neither the agent nor what tools run in the sandbox', () => {
+    const rows = ['1 root 0 1 9 /.warren/init -- x', '7 user 0 1 9 tar -cf - .', '8 user 0 1 9 make']
+    const text = `${rows.join('\n')}\n/proc/7/environ\n`
+    assert.deepEqual(
+      parseProcesses(text).map(({ command }) => command),
+      ['make'],
+    )
+  })
+
   it('is parsed as listening ports, each once', () => {
     const text = [
       '  sl  local_address rem_address   st',

@@ -11,15 +11,22 @@ export type SandboxProcess = {
   command: string
 }
 
-/** What `parseProcesses` reads. */
-export const listProcesses = 'ps -ww -eo pid=,user:32=,pcpu=,rss=,etimes=,args='
+const listing = 'ps -ww -eo pid=,user:32=,pcpu=,rss=,etimes=,args='
+/** What `parseProcesses` reads: the processes, then the environments of those that tools started to look into the sandbox. */
+export const listProcesses = `${listing}; grep -slzx WARREN_LOG=off /proc/[0-9]*/environ; true`
+/** The agent and its init: without them the sandbox ends. */
+const agentFolder = '/.warren/'
 
+/** The processes of the sandbox's user: neither the agent, nor what the command line and the dashboard run. */
 export function parseProcesses(text: string): SandboxProcess[] {
   const rows: SandboxProcess[] = []
-  for (const line of text.split('\n')) {
+  const lines = text.split('\n')
+  const tools = new Set(lines.flatMap((line) => /^\/proc\/(\d+)\/environ$/.exec(line)?.[1] ?? []))
+  for (const line of lines) {
     const match = /^\s*(\d+)\s+(\S+)\s+([\d.]+)\s+(\d+)\s+(\d+)\s+(.*)$/.exec(line)
     if (!match) continue
     const [, pid, user, cpu, kilobytes, seconds, command] = match
+    if (tools.has(pid!) || command === listing || command!.startsWith(agentFolder)) continue
     rows.push({
       pid: Number(pid),
       user: user!,

@@ -11,13 +11,10 @@ import { tellDone } from '../../parts/toasts.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
 const everyMs = 4000
-/** Without its agent a sandbox ends. */
-const agentFolder = '/.warren/'
 
 async function readProcesses(client: Sandbox): Promise<SandboxProcess[]> {
   const { stdout } = await client.commands.run(listProcesses, { ...unlogged, user: 'root' })
-  // The listing itself is no process of the sandbox.
-  return parseProcesses(stdout).filter(({ command }) => !command.includes(listProcesses))
+  return parseProcesses(stdout)
 }
 
 export function ProcessesTab({ detail }: SandboxTabProps) {
@@ -56,16 +53,15 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
                 {
                   name: '',
                   end: true,
-                  cell: (row) =>
-                    !row.command.startsWith(agentFolder) && (
-                      <Button
-                        kind="quiet"
-                        small
-                        icon="x"
-                        label={`End process ${row.pid}`}
-                        onPress={() => end(row)}
-                      />
-                    ),
+                  cell: (row) => (
+                    <Button
+                      kind="quiet"
+                      small
+                      icon="x"
+                      label={`End process ${row.pid}`}
+                      onPress={() => end(row)}
+                    />
+                  ),
                 },
               ]}
             />
