@@ -4,8 +4,11 @@ import type { IncomingMessage } from 'node:http'
 import { constants } from 'node:os'
 import type { Readable, Writable } from 'node:stream'
 import { AppError, isAppError } from '../lib/app-error.ts'
+import { systemClock } from '../lib/clock.ts'
 import { connectFrame, connectFramesIn } from '../lib/connect-frames.ts'
+import { CommandFailure } from './command-failure.ts'
 import { plainLines } from './output.ts'
+import { explainEnd } from './sandbox-end.ts'
 import type { AgentAccess, TeamClient } from './team-client.ts'
 
 /** The person's side: keyboard, screen and screen size. */
@@ -49,19 +52,7 @@ type Handlers = {
 const largestFrame = 256 * 1024
 /** The byte that a shell reads as the end of its input. */
 const endOfInput = Buffer.from([4])
-
-/**
- * The command has no exit code of its own. As with `docker run`, 125 means that its sandbox failed, 126 that it
- * could not be started, and 127 that there is no such program.
- */
-export class CommandFailure extends AppError {
-  readonly exitCode: 125 | 126 | 127
-
-  constructor(message: string, exitCode: 125 | 126 | 127, options: { cause?: unknown } = {}) {
-    super('unavailable', message, options)
-    this.exitCode = exitCode
-  }
-}
+const repeatEndEveryMs = 1000
 
 /** Runs commands in one sandbox. An aborted `signal` asks a process with pipes to end, and rejects. */
 export class RemoteProcesses {
@@ -77,20 +68,26 @@ export class RemoteProcesses {
   async runInTerminal(command: RemoteCommand, terminal: UserTerminal, signal?: AbortSignal): Promise<number> {
     const stream = await this.#start({ process: command, pty: { size: terminal.size() } }, signal)
     let giveBack = () => {}
+    let stopRepeating = () => {}
     try {
       return await follow(stream, {
         start: (pid) => {
           const keys = new KeyQueue((bytes) => this.#send(pid, { pty: bytes.toString('base64') }))
-          giveBack = terminal.takeKeys(
-            (typed) => keys.push(typed),
-            () => keys.push(endOfInput),
-          )
+          // A terminal forgets an end of input when its program changes the mode, as shells do when they start.
+          const endInput = () => {
+            keys.push(endOfInput)
+            stopRepeating = systemClock.after(repeatEndEveryMs, endInput)
+          }
+          giveBack = terminal.takeKeys((typed) => keys.push(typed), endInput)
           const resize = () => this.#call('Update', { process: { pid }, pty: { size: terminal.size() } })
           terminal.onResize(() => void resize().catch(() => {}))
         },
         data: (bytes) => terminal.write(bytes),
       })
+    } catch (error) {
+      throw await this.#explained(error, signal)
     } finally {
+      stopRepeating()
       giveBack()
     }
   }
@@ -119,10 +116,17 @@ export class RemoteProcesses {
     } catch (error) {
       const terminate = { process: { pid: started }, signal: 'SIGNAL_SIGTERM' }
       if (signal?.aborted && started !== undefined) await this.#call('SendSignal', terminate).catch(() => {})
-      throw error
+      throw await this.#explained(error, signal)
     } finally {
       input?.destroy()
     }
+  }
+
+  /** If the sandbox has ended or was paused, that is the error. */
+  async #explained(error: unknown, signal: AbortSignal | undefined): Promise<unknown> {
+    if (signal?.aborted || error instanceof CommandFailure) return error
+    const isBroken = error instanceof AppError && error.message === brokeOff
+    return (await explainEnd(this.#client, this.#agent.sandboxID, isBroken)) ?? error
   }
 
   async #sendAll(pid: number, input: Readable): Promise<void> {
@@ -164,7 +168,7 @@ const connectHeaders = { 'connect-protocol-version': '1' }
 async function follow(stream: IncomingMessage, { start: onStart, data: onData }: Handlers): Promise<number> {
   let isStarted = false
   try {
-    for await (const { isLast, message } of connectFramesIn<ProcessMessage>(stream, largestFrame)) {
+    for await (const { isLast, message } of connectFramesIn<ProcessMessage>(unbroken(stream), largestFrame)) {
       if (isLast) throw endedEarly(message.error?.message, isStarted)
       const { start, data, end } = message.event ?? {}
       if (start) {
@@ -181,6 +185,15 @@ async function follow(stream: IncomingMessage, { start: onStart, data: onData }:
   }
 }
 
+/** An error of the connection itself becomes one with words for people; one of ours stays. */
+async function* unbroken(stream: IncomingMessage): AsyncGenerator<Buffer> {
+  try {
+    yield* stream
+  } catch (error) {
+    throw isAppError(error) ? error : new AppError('unavailable', brokeOff, { cause: error })
+  }
+}
+
 function endedEarly(message: string | undefined, isStarted: boolean): AppError {
   if (message === undefined) return new AppError('unavailable', brokeOff)
   const text = plainLines(message)
@@ -188,8 +201,7 @@ function endedEarly(message: string | undefined, isStarted: boolean): AppError {
   return new CommandFailure(text, /no such (?:program|file)/i.test(text) ? 127 : 126)
 }
 
-const brokeOff =
-  'The connection to the sandbox broke off. The sandbox may have been killed or paused, or its timeout is over.'
+const brokeOff = 'The connection to the sandbox broke off.'
 
 /** A process that a signal ended has the exit code that a shell gives it. */
 function exitCodeOf({ exitCode = 0, status = '' }: EndFields): number {

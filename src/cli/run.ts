@@ -4,6 +4,7 @@ import type { SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { type Clock, sleep } from '../lib/clock.ts'
 import { namedValues, UsageError } from './arguments.ts'
+import { CommandFailure } from './command-failure.ts'
 import {
   createSandbox,
   defaultTimeoutSeconds,
@@ -12,7 +13,8 @@ import {
   sandboxOptionsHelp,
 } from './new-sandbox.ts'
 import { duration } from './output.ts'
-import { CommandFailure, type RemoteCommand, RemoteProcesses, type UserTerminal } from './remote-process.ts'
+import { type RemoteCommand, RemoteProcesses, type UserTerminal } from './remote-process.ts'
+import { SandboxEnded } from './sandbox-end.ts'
 import type { StopSignals } from './stop-signals.ts'
 import { type AgentAccess, type TeamClient, whichServer } from './team-client.ts'
 import type { Given, SingleCommand } from './verbs.ts'
@@ -71,11 +73,12 @@ ${whichServer}`,
 async function run(given: Given, parts: RunParts): Promise<number> {
   const { flags, values } = given
   const wanted = newSandboxOf(given, 'warren run')
-  const remote = remoteCommandOf(given, 'warren run')
+  const remote = remoteCommandOf(given, parts, 'warren run')
   const client = await parts.connect()
   using stop = parts.listenForStop()
   const { sandboxID, envdAccessToken } = await createSandbox(client, wanted)
   const ended = new AbortController()
+  let isPaused = false
   try {
     stop.signal.throwIfAborted()
     if (values.timeout === undefined) void keepRunning(client, sandboxID, parts.clock, ended.signal)
@@ -83,16 +86,24 @@ async function run(given: Given, parts: RunParts): Promise<number> {
     return await execute(client, agent, remote, given, parts, stop.signal)
   } catch (error) {
     if (stop.signal.aborted) return stop.exitCode()
-    throw error
+    // Who paused it wants it kept.
+    isPaused = error instanceof SandboxEnded && error.isPaused
+    throw withTimeout(error, values.timeout)
   } finally {
     ended.abort()
-    if (flags.has('keep')) {
+    if (flags.has('keep') && !isPaused) {
       const time = duration((wanted.timeout ?? defaultTimeoutSeconds) * 1000)
       parts.say(
         `The sandbox ${sandboxID} goes on for ${time}. Use it: warren sandbox exec ${sandboxID} -- COMMAND`,
       )
-    } else await killAfterwards(client, sandboxID, parts.say)
+    } else if (!isPaused) await killAfterwards(client, sandboxID, parts.say)
   }
+}
+
+/** Names the option that ended the sandbox. */
+function withTimeout(error: unknown, seconds: string | undefined): unknown {
+  if (!(error instanceof SandboxEnded) || error.reason !== 'timeout' || seconds === undefined) return error
+  return new CommandFailure(`The sandbox ended after ${seconds} s (--timeout).`, 125, { cause: error })
 }
 
 async function killAfterwards(
@@ -124,7 +135,7 @@ async function keepRunning(
 export async function execCommand(given: Given, parts: RunParts): Promise<number> {
   const { words, values } = given
   const [sandboxID] = words
-  const remote = remoteCommandOf(given, 'warren sandbox')
+  const remote = remoteCommandOf(given, parts, 'warren sandbox')
   const client = await parts.connect()
   using stop = parts.listenForStop()
   try {
@@ -160,10 +171,22 @@ export const loginShell = (cwd: string | undefined): RemoteCommand => ({
   ...(cwd !== undefined && { cwd }),
 })
 
-function remoteCommandOf({ commandLine = [], values, lists, flags }: Given, command: string): RemoteCommand {
+/** A shell on an input that is no terminal could never be typed into. */
+export function requireTerminal({ input }: Pick<RunParts, 'input'>, option: string, command: string): void {
+  if (input.isTTY) return
+  const how = option === '' ? 'pipe commands into `exec` instead' : 'leave out -t to pipe the input on'
+  throw new UsageError(`The input is not a terminal, which ${option || 'a shell'} needs: ${how}.`, command)
+}
+
+function remoteCommandOf(
+  { commandLine = [], values, lists, flags }: Given,
+  parts: Pick<RunParts, 'input'>,
+  command: string,
+): RemoteCommand {
   const [cmd, ...args] = commandLine
   const { cwd } = values
   const isTerminal = flags.has('tty')
+  if (isTerminal && flags.has('interactive')) requireTerminal(parts, '-it', command)
   if (cmd === undefined && isTerminal) return loginShell(cwd)
   if (cmd === undefined)
     throw new UsageError('A command is missing: write it after `--`, such as `-- echo hello`.', command)
@@ -188,7 +211,7 @@ function execute(
   return processes.runWithPipes(remote, { input: passesInput ? input : undefined, output, errors }, signal)
 }
 
-function rethrow(error: unknown): never {
+export function rethrow(error: unknown): never {
   if (!(error instanceof AppError) || error instanceof UsageError || error instanceof CommandFailure)
     throw error
   throw new CommandFailure(error.message, 125, { cause: error })

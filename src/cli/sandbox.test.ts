@@ -25,6 +25,7 @@ import { runVerb } from './verbs.ts'
 import { webhookVerbs } from './webhook.ts'
 
 const run = (...args: string[]) => runVerb(sandboxVerbs, args, fakeSides().parts)
+const onTerminal = (...args: string[]) => runVerb(sandboxVerbs, args, fakeSides('', { isTTY: true }).parts)
 
 test('list shows every page as a table to people and as JSON to programs', async () => {
   const shown = String(await run('list'))
@@ -190,7 +191,7 @@ test('cp of a folder says that tar is missing on this machine', async (context) 
 test('a shell shows the output of the sandbox, sends keys in their order, and ends with its exit code', async () => {
   const { terminal, written, type, resize, isGivenBack } = fakeTerminal()
   const code = runVerb(sandboxVerbs, ['shell', 'ione', '--user', 'root', '--cwd', '/tmp'], {
-    ...fakeSides().parts,
+    ...fakeSides('', { isTTY: true }).parts,
     terminal,
   })
   const [start] = await until('/process.Process/Start')
@@ -218,11 +219,11 @@ test('a shell shows the output of the sandbox, sends keys in their order, and en
 })
 
 test('a shell that breaks off is reported, and a paused sandbox gets no shell', async () => {
-  const code = run('shell', 'ione')
+  const code = onTerminal('shell', 'ione')
   while (shells.length === 0) await new Promise(setImmediate)
   shells.shift()!.end()
   await assert.rejects(code, /broke off/)
-  await assert.rejects(run('shell', 'itwo'), /is paused\. Run `warren sandbox resume itwo` first/)
+  await assert.rejects(onTerminal('shell', 'itwo'), /is paused\. Run `warren sandbox resume itwo` first/)
 })
 
 test('port gives the URL of a port, or the headers that name it', async () => {

@@ -16,6 +16,8 @@ import {
   processOptions,
   processOptionsHelp,
   type RunParts,
+  requireTerminal,
+  rethrow,
 } from './run.ts'
 import { whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
@@ -225,11 +227,12 @@ function lineOf({ timestamp, level, message }: SandboxLogEntry): string {
 
 async function shell(
   { words: [sandboxID], values }: Given,
-  { connect, terminal }: SandboxCommandParts,
+  { connect, terminal, input }: SandboxCommandParts,
 ): Promise<number> {
+  requireTerminal({ input }, '', command)
   const client = await connect()
   const agent = await agentOf(client, sandboxID!, values.user)
-  return new RemoteProcesses(client, agent).runInTerminal(loginShell(values.cwd), terminal)
+  return new RemoteProcesses(client, agent).runInTerminal(loginShell(values.cwd), terminal).catch(rethrow)
 }
 
 async function pause(

@@ -128,7 +128,7 @@ export function fakeTerminal() {
 }
 
 /** The person's side of a command without a terminal; `stop` stands for Ctrl-C. */
-export function fakeSides(input = '') {
+export function fakeSides(input = '', { isTTY = false } = {}) {
   const written = { output: '', errors: '', said: [] as string[] }
   const sink = (name: 'output' | 'errors') =>
     new Writable({
@@ -144,7 +144,7 @@ export function fakeSides(input = '') {
     connect,
     print: () => {},
     terminal: fakeTerminal().terminal,
-    input: Readable.from([Buffer.from(input)]),
+    input: Object.assign(Readable.from([Buffer.from(input)]), { isTTY }),
     output: sink('output'),
     errors: sink('errors'),
     listenForStop: () => ({ signal: abort.signal, exitCode: () => 130, [Symbol.dispose]: () => {} }),

@@ -1,5 +1,4 @@
 /** Messages of a Connect stream with JSON: a byte of flags, four of length, then the message. */
-import type { Readable } from 'node:stream'
 import { AppError } from './app-error.ts'
 
 const headBytes = 5
@@ -16,12 +15,12 @@ export function connectFrame(message: unknown): Buffer {
 
 /** Rejects a message that says of itself that it is larger than `maxBytes`. */
 export async function* connectFramesIn<Message>(
-  stream: Readable,
+  stream: AsyncIterable<Uint8Array>,
   maxBytes: number,
 ): AsyncGenerator<ConnectFrame<Message>> {
   let rest = Buffer.alloc(0)
   for await (const chunk of stream) {
-    rest = Buffer.concat([rest, chunk as Buffer])
+    rest = Buffer.concat([rest, chunk])
     while (rest.length >= headBytes) {
       const length = rest.readUInt32BE(1)
       if (length > maxBytes) {
