@@ -57,7 +57,7 @@ export function presentDetail(
   parts: PresentParts,
   request: FastifyRequest,
 ): wire.SandboxDetail {
-  const { options } = sandbox
+  const { options, snapshot } = sandbox
   const envdAccessToken = parts.tokens.agentOf(sandbox)
   return {
     ...presentListed(sandbox, parts),
@@ -65,7 +65,9 @@ export function presentDetail(
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
     ...(options.network && { network: shownNetwork(options.network) }),
-    ...(sandbox.state === 'paused' && { pauseMode: sandbox.snapshot?.memory ? 'full' : 'filesystem' }),
+    ...(sandbox.state === 'paused' && { pauseMode: snapshot?.memory ? 'full' : 'filesystem' }),
+    ...(isPaused(sandbox) &&
+      snapshot?.timeLeftMs !== undefined && { timeLeft: Math.ceil(snapshot.timeLeftMs / 1000) }),
     lifecycle: { autoResume: options.autoResume, onTimeout: options.autoPause ? 'pause' : 'kill' },
   }
 }

@@ -77,7 +77,7 @@ const commands: readonly Command[] = [
     print: (line, aside) => (aside ? printAside : print)(line),
   })),
   withVerbs(snapshotVerbs, () => connectTeam),
-  withVerbs(volumeVerbs, () => connect),
+  withVerbs(volumeVerbs, () => ({ connect: connectTeam, connectAdmin: connect })),
   withVerbs(secretVerbs, () => ({ connect: connectTeam, input: process.stdin })),
   withVerbs(webhookVerbs, () => connectTeam),
   withVerbs(teamVerbs, () => connect),

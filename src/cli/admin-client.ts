@@ -70,6 +70,10 @@ export class AdminClient {
     return this.#call('GET', '/volumes', { teamID })
   }
 
+  createVolume(teamID: string, name: string): Promise<Volume> {
+    return this.#call('POST', '/volumes', { teamID, body: { name } })
+  }
+
   deleteVolume(teamID: string, volumeID: string): Promise<void> {
     return this.#call('DELETE', `/volumes/${encodeURIComponent(volumeID)}`, { teamID })
   }

@@ -53,6 +53,8 @@ const lostVolume = (name: string, foundAt: string | null) => ({
   foundAt,
 })
 
+const volume = { volumeID: 'id-v', name: 'data', sizeMB: 64, createdAt: '2026-01-02T03:04:05.000Z' }
+
 const node = (id: string, address: string) => ({
   id,
   address,
@@ -92,7 +94,8 @@ const answers: Record<string, [number, unknown?]> = {
   ],
   'POST /nodes/0a24': [204],
   'POST /nodes/8be1': [204],
-  'GET /volumes': [200, [{ volumeID: 'id-v', name: 'data' }]],
+  'GET /volumes': [200, [volume]],
+  'POST /volumes': [201, { ...volume, token: 't' }],
   'DELETE /volumes/id-v': [204],
   'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
 }
@@ -117,7 +120,13 @@ beforeEach(() => {
 
 const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 const connect = async () => new AdminClient({ url, adminToken: 'secret' })
+const volumeParts = {
+  connect: async (): Promise<never> => assert.fail('a team was asked'),
+  connectAdmin: connect,
+}
 const neverConnect = async (): Promise<AdminClient> => assert.fail('the command was sent')
+
+const neverVolumes = { ...volumeParts, connectAdmin: neverConnect }
 
 test('team list shows a table to people and JSON to programs', async () => {
   assert.match(
@@ -247,7 +256,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
     ['key', (args: string[]) => runVerb(keyVerbs, args, neverConnect)],
     ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
     ['recover', (args: string[]) => recoverCommand(args, neverConnect)],
-    ['volume', (args: string[]) => runVerb(volumeVerbs, args, neverConnect)],
+    ['volume', (args: string[]) => runVerb(volumeVerbs, args, neverVolumes)],
     ['env', (args: string[]) => envCommand(args, find)],
   ] as const) {
     for (const args of [['--help'], ['-h'], ['list', 'x', '--help']]) {
@@ -319,15 +328,15 @@ test('characters that change the direction of a text are shown as question marks
 })
 
 test('volume lists the volumes that were lost with nodes, and gives one back by its name or id', async () => {
-  const listed = await runVerb(volumeVerbs, ['lost'], connect)
+  const listed = await runVerb(volumeVerbs, ['lost'], volumeParts)
   assert.match(listed, /data +id-of-data +id-1 +2026-01-02 03:04 +not there; was on node 0a24/)
   assert.match(listed, /models +id-of-models +id-1 +2026-01-02 03:04 +on node 0a24$/)
   for (const word of ['models', 'id-of-models']) {
-    const told = await runVerb(volumeVerbs, ['recover', word, '--name', 'new'], connect)
+    const told = await runVerb(volumeVerbs, ['recover', word, '--name', 'new'], volumeParts)
     assert.equal(told, 'The volume models is back; it belongs to team id-1.')
     assert.deepEqual(asked.at(-1)?.body, { name: 'new' })
   }
-  await assert.rejects(runVerb(volumeVerbs, ['recover'], neverConnect), UsageError)
+  await assert.rejects(runVerb(volumeVerbs, ['recover'], neverVolumes), UsageError)
 })
 
 test('recover lists what is in quarantine, gives a sandbox back, or deletes its snapshot', async () => {
@@ -354,17 +363,16 @@ test('prune reports the bytes that it freed, or would free', async () => {
   for (const bad of [['now'], ['--force']]) await assert.rejects(pruneCommand(bad, neverConnect), UsageError)
 })
 
-test('volumes of a team are listed, and deleted by name or id', async () => {
-  assert.match(await runVerb(volumeVerbs, ['list', team.slug], connect), /^VOLUME +ID\ndata +id-v$/)
+test('volumes of another team are made, listed, and deleted by name or id', async () => {
+  const forTeam = (...args: string[]) => runVerb(volumeVerbs, [...args, '--team', team.slug], volumeParts)
+  assert.match(await forTeam('list'), /^VOLUME +ID +SIZE +CREATED\ndata +id-v +64 MiB +2026-01-02$/)
+  assert.match(await forTeam('create', 'data'), /^The volume data is ready\. .*--volume data:\/data/)
+  assert.deepEqual(asked.at(-1)?.body, { name: 'data' })
   for (const word of ['data', 'id-v']) {
-    assert.equal(
-      await runVerb(volumeVerbs, ['delete', team.slug, word], connect),
-      'The volume data is deleted.',
-    )
+    assert.equal(await forTeam('delete', word), 'The volume data is deleted.')
     assert.equal(asked.at(-1)?.path, '/volumes/id-v')
   }
-  await assert.rejects(runVerb(volumeVerbs, ['delete', team.slug, 'x'], connect), /has no volume 'x'/)
-  for (const bad of [[], ['nix'], ['list'], ['delete', 'one']]) {
-    await assert.rejects(runVerb(volumeVerbs, bad, neverConnect), UsageError)
-  }
+  await assert.rejects(forTeam('delete', 'x'), /no volume 'x'\. `warren volume list` shows/)
+  for (const bad of [['list', 'x'], ['delete'], ['create'], []])
+    await assert.rejects(runVerb(volumeVerbs, bad, neverVolumes), UsageError)
 })

@@ -44,7 +44,10 @@ export function newSandboxOf({ values, lists, flags }: Given, command: string): 
 export async function createSandbox(client: TeamClient, wanted: NewSandbox): Promise<Sandbox> {
   return client.createSandbox(wanted).catch((error) => {
     if (!isAppError(error, 'not_found')) throw error
-    const hint = '`warren template list` shows the templates of the team, `warren template add` makes others.'
+    const isVolume = /^Volume /.test(error.message)
+    const hint = isVolume
+      ? '`warren volume create NAME` makes one, `warren volume list` shows them.'
+      : '`warren template list` shows the templates of the team, `warren template add` makes others.'
     throw new AppError('not_found', `${error.message.replace(/\.$/, '')}. ${hint}`, { cause: error })
   })
 }

@@ -5,7 +5,13 @@ import { AppError, isAppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
 import { copyCommand } from './copy.ts'
-import { createSandbox, newSandboxOf, sandboxOptions, sandboxOptionsHelp } from './new-sandbox.ts'
+import {
+  createSandbox,
+  defaultTimeoutSeconds,
+  newSandboxOf,
+  sandboxOptions,
+  sandboxOptionsHelp,
+} from './new-sandbox.ts'
 import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
 import { RemoteProcesses } from './remote-process.ts'
 import {
@@ -23,8 +29,6 @@ import { whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren sandbox'
-/** Default timeout of a resumed sandbox, in seconds. */
-const resumeSeconds = '300'
 const followEveryMs = 1000
 const maxLogEntries = 1000
 /** How much later than its time an entry may be written. */
@@ -247,9 +251,21 @@ async function resume(
   { words: [sandboxID], values, json }: Given,
   { connect }: SandboxCommandParts,
 ): Promise<string> {
-  const timeout = positiveNumber('timeout', values.timeout ?? resumeSeconds, command)
-  await (await connect()).resume(sandboxID!, timeout)
-  return json ? asJson({ sandboxID, state: 'running' }) : `The sandbox ${sandboxID} runs.`
+  const wanted = timeoutOf(values)
+  const client = await connect()
+  const timeout = wanted ?? secondsLeft(await client.getSandbox(sandboxID!))
+  await client.resume(sandboxID!, timeout)
+  const time = duration(timeout * 1000)
+  return json ? asJson({ sandboxID, state: 'running' }) : `The sandbox ${sandboxID} runs for ${time}.`
+}
+
+const timeoutOf = ({ timeout }: Given['values']): number | undefined =>
+  timeout === undefined ? undefined : positiveNumber('timeout', timeout, command)
+
+/** What a running sandbox has left of its timeout, or a paused one had; the usual timeout where that was over. */
+function secondsLeft({ state, endAt, timeLeft }: SandboxDetail): number {
+  const left = state === 'paused' ? timeLeft : Math.ceil((Date.parse(endAt) - systemClock.now()) / 1000)
+  return left === undefined || left < 1 ? defaultTimeoutSeconds : left
 }
 
 async function fork(
@@ -257,10 +273,10 @@ async function fork(
   { connect }: SandboxCommandParts,
 ): Promise<string> {
   const count = positiveNumber('count', values.count ?? '1', command)
-  const timeout =
-    values.timeout === undefined ? undefined : positiveNumber('timeout', values.timeout, command)
+  const wanted = timeoutOf(values)
   const client = await connect()
-  const results = await client.fork(sandboxID!, { count, ...(timeout !== undefined && { timeout }) })
+  const timeout = wanted ?? secondsLeft(await client.getSandbox(sandboxID!))
+  const results = await client.fork(sandboxID!, { count, timeout })
   if (json) return asJson(results)
   const failed = results.find(({ error }) => error !== undefined)
   const made = results.flatMap(({ sandbox }) => sandbox?.sandboxID ?? [])

@@ -8,6 +8,7 @@ import type { SandboxLogEntry } from '../contract/rest/logs.ts'
 import type { ListedSandbox, NewSandbox, Sandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import type { Secret } from '../contract/rest/secret.ts'
 import type { Template } from '../contract/rest/template.ts'
+import type { Volume } from '../contract/rest/volume.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
 import { requestServer } from '../lib/server-request.ts'
@@ -124,6 +125,18 @@ export class TeamClient {
 
   deleteTemplate(template: string): Promise<void> {
     return this.#call({ method: 'DELETE', target: `/templates/${encodeURIComponent(template)}` })
+  }
+
+  listVolumes(): Promise<Volume[]> {
+    return this.#call({ method: 'GET', target: '/volumes' })
+  }
+
+  createVolume(name: string): Promise<Volume> {
+    return this.#call({ method: 'POST', target: '/volumes', body: { json: { name } } })
+  }
+
+  deleteVolume(volumeID: string): Promise<void> {
+    return this.#call({ method: 'DELETE', target: `/volumes/${encodeURIComponent(volumeID)}` })
   }
 
   listWebhooks(): Promise<Webhook[]> {

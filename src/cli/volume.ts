@@ -3,47 +3,77 @@ import type { Volume } from '../contract/rest/volume.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { AdminClient } from './admin-client.ts'
 import { asJson, table } from './output.ts'
+import { type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
-type Connect = () => Promise<AdminClient>
+type VolumeCommandParts = {
+  connect: () => Promise<TeamClient>
+  connectAdmin: () => Promise<AdminClient>
+}
 
-export const volumeVerbs: VerbTable<Connect> = {
+/** What a team does with its volumes, and the operator for it. */
+type TeamVolumes = Pick<TeamClient, 'listVolumes' | 'createVolume' | 'deleteVolume'>
+
+const forTeam = { team: 'TEAM' }
+
+export const volumeVerbs: VerbTable<VolumeCommandParts> = {
   name: 'volume',
   does: 'volumes of a team',
-  notes: `TEAM is a team's slug, id or name, VOLUME a volume's name or id. A volume is deleted with all it holds, unless
-sandboxes have it mounted.
+  notes: `VOLUME is a volume's name or id. A volume is deleted with all it holds, unless sandboxes have it mounted.
+
+--team   the operator's way to the volumes of another team: TEAM is its slug, id or name
 lost     lists the volumes that were lost when a node was forgotten, and where their disks are now.
-recover  gives a lost volume whose disk is back to its team again, under its name or NAME.`,
+recover  gives a lost volume whose disk is back to its team again, under its name or NAME.
+
+${whichServer}`,
   verbs: {
-    list: { words: ['TEAM'], run: list },
-    delete: { words: ['TEAM', 'VOLUME'], run: remove },
-    lost: { run: async ({ json }, connect) => showLost(await (await connect()).listLostVolumes(), json) },
+    create: { words: ['NAME'], texts: forTeam, run: create },
+    list: { texts: forTeam, run: list },
+    delete: { words: ['VOLUME'], texts: forTeam, run: remove },
+    lost: {
+      run: async ({ json }, parts) => showLost(await (await parts.connectAdmin()).listLostVolumes(), json),
+    },
     recover: { words: ['VOLUME'], texts: { name: 'NAME' }, run: recover },
   },
 }
 
-async function list({ words: [team], json }: Given, connect: Connect): Promise<string> {
-  const client = await connect()
-  return show(await client.listVolumes((await client.findTeam(team!)).teamID), json)
+async function volumesOf({ team }: Given['values'], parts: VolumeCommandParts): Promise<TeamVolumes> {
+  if (team === undefined) return parts.connect()
+  const admin = await parts.connectAdmin()
+  const { teamID } = await admin.findTeam(team)
+  return {
+    listVolumes: () => admin.listVolumes(teamID),
+    createVolume: (name) => admin.createVolume(teamID, name),
+    deleteVolume: (volumeID) => admin.deleteVolume(teamID, volumeID),
+  }
 }
 
-async function remove({ words: [team, word], json }: Given, connect: Connect): Promise<string> {
-  const client = await connect()
-  const { teamID, slug } = await client.findTeam(team!)
-  const volumes = await client.listVolumes(teamID)
+async function create({ words: [name], values, json }: Given, parts: VolumeCommandParts): Promise<string> {
+  const { volumeID, sizeMB, createdAt } = await (await volumesOf(values, parts)).createVolume(name!)
+  if (json) return asJson({ volumeID, name, createdAt, sizeMB })
+  return `The volume ${name} is ready. Use it: warren run --volume ${name}:/data -- ls /data`
+}
+
+async function list({ values, json }: Given, parts: VolumeCommandParts): Promise<string> {
+  return show(await (await volumesOf(values, parts)).listVolumes(), json)
+}
+
+async function remove({ words: [word], values, json }: Given, parts: VolumeCommandParts): Promise<string> {
+  const client = await volumesOf(values, parts)
+  const volumes = await client.listVolumes()
   const found = volumes.find(({ volumeID }) => volumeID === word) ?? volumes.find(({ name }) => name === word)
   if (!found) {
-    throw new AppError(
-      'not_found',
-      `The team ${slug} has no volume '${word}'. Run \`warren volume list ${slug}\`.`,
-    )
+    throw new AppError('not_found', `There is no volume '${word}'. \`warren volume list\` shows them.`)
   }
-  await client.deleteVolume(teamID, found.volumeID)
+  await client.deleteVolume(found.volumeID)
   return json ? asJson({ ...found, deleted: true }) : `The volume ${found.name} is deleted.`
 }
 
-async function recover({ words: [word], values, json }: Given, connect: Connect): Promise<string> {
-  const client = await connect()
+async function recover(
+  { words: [word], values, json }: Given,
+  { connectAdmin }: VolumeCommandParts,
+): Promise<string> {
+  const client = await connectAdmin()
   const named = (await client.listLostVolumes()).filter(({ name }) => name === word)
   if (named.length > 1) {
     throw new AppError(
@@ -68,9 +98,14 @@ function showLost(volumes: LostVolumeEntry[], json: boolean): string {
 
 function show(volumes: Volume[], json: boolean): string {
   if (json) return asJson(volumes)
-  if (volumes.length === 0) return 'The team has no volumes.'
+  if (volumes.length === 0) return 'There are no volumes.'
   return table(
-    ['VOLUME', 'ID'],
-    volumes.map(({ name, volumeID }) => [name, volumeID]),
+    ['VOLUME', 'ID', 'SIZE', 'CREATED'],
+    volumes.map(({ name, volumeID, sizeMB, createdAt }) => [
+      name,
+      volumeID,
+      `${sizeMB} MiB`,
+      createdAt.slice(0, 10),
+    ]),
   )
 }

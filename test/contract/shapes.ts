@@ -42,7 +42,7 @@ export const listedSandbox = [
 
 export const sandboxDetail = [
   listedSandbox,
-  'envdAccessToken allowInternetAccess domain pauseMode lifecycle lifecycle.autoResume* lifecycle.onTimeout*',
+  'envdAccessToken allowInternetAccess domain pauseMode timeLeft lifecycle lifecycle.autoResume* lifecycle.onTimeout*',
   `network ${under('network.', `${shownEgress} ${inbound}`)}`,
 ].join(' ')
 

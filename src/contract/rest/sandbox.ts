@@ -132,6 +132,11 @@ export const SandboxDetail = Type.Object({
       description: 'What a paused sandbox kept: memory and files, or its files alone',
     }),
   ),
+  timeLeft: Type.Optional(
+    Type.Integer({
+      description: 'What a paused sandbox had left of its timeout, in seconds; an addition of Warren',
+    }),
+  ),
   lifecycle: Type.Optional(
     Type.Object({
       autoResume: Type.Boolean(),

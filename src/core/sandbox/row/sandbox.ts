@@ -103,6 +103,8 @@ export type SandboxSnapshot = {
   frozen: boolean
   /** The agent did not answer when the sandbox was paused with its memory. */
   agentUnresponsive: boolean
+  /** What was left of the sandbox's timeout when it was paused; missing if that was over. */
+  timeLeftMs?: number
   /**
    * Set from the move to `resuming` until all memory has arrived from the object store. Until then the object store keeps
    * the snapshot, and the row returns to it if the sandbox is gone.

@@ -166,10 +166,13 @@ export class Pauser {
     return false
   }
 
-  async #markPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn> {
+  async #markPaused(row: SandboxInTurn, taken: SandboxSnapshot): Promise<SandboxInTurn> {
     const { turns, clock, appendLog, onSnapshotTaken, log } = this.#parts
     const { sandboxID } = row
-    const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt: clock.now() }
+    const endAt = clock.now()
+    const timeLeftMs = row.endAt - endAt
+    const snapshot = timeLeftMs > 0 ? { ...taken, timeLeftMs } : taken
+    const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt }
     const paused = await turns.move(row, 'paused', changes).catch((cause) => {
       throw errors.pauseNotRecorded(sandboxID, cause)
     })
