@@ -6,6 +6,19 @@ const host = { file: 'test/security/promises/host.test.ts', isolation: 'gvisor' 
 
 export const hostBreaks: Break[] = [
   {
+    name: 'groups that outlive their sandbox',
+    fault: 'The group of the processes of a sandbox stays when the sandbox ends.',
+    edits: [
+      {
+        file: 'src/drivers/oci/lifecycle/dismantle.ts',
+        from: '      cgroups.remove(layout.cgroup(sandboxID)),\n',
+        to: '',
+      },
+    ],
+    file: 'test/security/promises/host-lives.test.ts',
+    title: 'is as it was after … random lives and kills of Warren',
+  },
+  {
     name: 'data folder that everybody may pass',
     fault: 'Other users of the machine may pass through the data folder.',
     edits: [

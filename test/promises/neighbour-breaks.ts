@@ -32,6 +32,19 @@ export const neighbourBreaks: Break[] = [
     ...usedUp,
   },
   {
+    name: 'build that pays with its memory',
+    fault: 'The guard ends builds that grow, whatever their team uses.',
+    edits: [
+      {
+        file: memoryGuard,
+        from: 'if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || this.#endUnowned',
+        to: 'if (held.has(sandboxID) || this.#endUnowned',
+      },
+    ],
+    file: 'src/core/sandbox/capacity/machine-memory-guard-teams.test.ts',
+    title: 'ends no build of another team, and that of a team above its share first',
+  },
+  {
     name: 'neighbour that pays with its memory',
     fault: 'The guard takes memory back from the largest sandbox of all teams.',
     edits: [noTeams],

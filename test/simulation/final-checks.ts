@@ -114,6 +114,8 @@ function checkToldEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, 
 function checkMoved(simulation: Simulation, row: WatchedSandbox, { movesUntil }: LedgerEntry, say: Say) {
   const isFull = simulation.teams.some(({ limits }) => limits.maxSandboxes < 50)
   if (movesUntil === undefined || isFull || row.state !== 'paused') return
+  // Its only copy is on a machine that does not come back.
+  if (simulation.ownerOf(row.sandboxID).isGone && !row.isStored) return
   const leftMs = movesUntil - simulation.time.now()
   if (leftMs > 0)
     say('drain', `${shortID(row.sandboxID)} is paused since a drain, ${leftMs} ms before its time is over`)

@@ -126,16 +126,21 @@ describe('memory between teams', () => {
 
   it('ends no build of another team, and that of a team above its share first', async () => {
     await using machine = await openTeams()
-    const { build } = (await machine.catalog.resolve(machine.team, 'base'))!
+    const { service, team, catalog } = machine
+    const { snapshotID } = await service.snapshot(team, machine.small, { memory: false })
+    const { build } = (await catalog.resolve(team, snapshotID))!
     const own = await machine.buildSandboxes.open(build, new AbortController().signal)
     machine.take(machine.hogs[0]!, 1500)
     machine.memory.otherMB = 1700
-    await machine.looks(10, () => {
-      machine.take(machine.hogs[0]!, 50)
-      machine.take(own.sandboxID, 20)
-    })
-    assert.ok(machine.driver.world.sandboxes.has(own.sandboxID))
-    await own.close()
+    try {
+      await machine.looks(10, () => {
+        machine.take(machine.hogs[0]!, 50)
+        machine.take(own.sandboxID, 30)
+      })
+      assert.ok(machine.driver.world.sandboxes.has(own.sandboxID))
+    } finally {
+      await own.close()
+    }
   })
 
   it('acts against nobody whose team is not known, and finds it out without waiting for the database', async () => {
