@@ -5,6 +5,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { Sandbox } from 'e2b'
+import { internet, Outside, port } from '../../../src/drivers/oci/suite/outside.ts'
 import type { Isolation, Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { echo } from '../contenders/warren.ts'
@@ -14,6 +15,7 @@ import type { Report } from '../report.ts'
 const burst = 8
 const commandsAtOnce = 40
 const requests = 200
+const connections = 200
 const fileBytes = 4 * 1024 * 1024
 const servicePort = 8000
 
@@ -22,10 +24,16 @@ export type CommitsOptions = { rounds: number; before: string | undefined }
 export async function commits(machine: BenchMachine, { rounds, before }: CommitsOptions): Promise<Report> {
   const program = launcherOf(before)
   const rows: Row[] = []
-  for (const isolation of machine.isolations) {
-    const contenders = await contendersFor(machine, isolation, program)
-    const onRound = (done: number) => machine.say(`  ${isolation}: round ${done} of ${rounds}`)
-    rows.push(...(await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs: 800, onRound })))
+  const outside = new Outside('bench')
+  await outside.open()
+  try {
+    for (const isolation of machine.isolations) {
+      const contenders = await contendersFor(machine, isolation, program)
+      const onRound = (done: number) => machine.say(`  ${isolation}: round ${done} of ${rounds}`)
+      rows.push(...(await takeTurns(contenders, { rounds, signal: machine.signal, pauseMs: 800, onRound })))
+    }
+  } finally {
+    await outside.close()
   }
   return {
     title: `This commit beside another: ${rounds} rounds, one try of each per round`,
@@ -85,6 +93,7 @@ async function warmLife({ client, isolation }: Warren): Promise<Record<string, n
     const [write] = await timed(() => sandbox.files.write('/tmp/file', data))
     const [read] = await timed(() => sandbox.files.read('/tmp/file'))
     const edge = await throughTheEdge(sandbox, client.sandboxUrl)
+    const out = await connectionsOut(sandbox)
     const pauses = isolation === 'gvisor' ? await pauseAndResume(sandbox) : {}
     const [kill] = await timed(() => sandbox.kill())
     return {
@@ -93,6 +102,7 @@ async function warmLife({ client, isolation }: Warren): Promise<Record<string, n
       'write 4 MiB': write,
       'read 4 MiB': read,
       [`${requests} requests through the edge`]: edge,
+      [`${connections} connections out`]: out,
       ...pauses,
       kill,
     }
@@ -115,6 +125,18 @@ async function throughTheEdge(sandbox: Sandbox, url: string): Promise<number> {
     }
   })
   return ms
+}
+
+/** To a server in a namespace of this machine, one after the other, as the sandbox measures them. */
+async function connectionsOut(sandbox: Sandbox): Promise<number> {
+  const program = `import socket, time
+began = time.monotonic()
+for _ in range(${connections}):
+    with socket.create_connection(('${internet}', ${port})) as client:
+        while client.recv(1000): pass
+print((time.monotonic() - began) * 1000)`
+  await sandbox.files.write('/tmp/out.py', program)
+  return Number((await sandbox.commands.run('python3 /tmp/out.py')).stdout)
 }
 
 async function pauseAndResume(sandbox: Sandbox): Promise<Record<string, number>> {
