@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
-import { isMoving } from '../core/cluster/request-router.ts'
+import { isMigrating } from '../core/cluster/request-router.ts'
 import { sandboxNotFound } from '../core/sandbox/row/errors.ts'
 import { type AppError, isAppError } from '../lib/app-error.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
@@ -70,7 +70,7 @@ export function passOnToOwners(
     })
     if (isSettled) return
     const forwarded = await forwarder.forward(what, exchangeOf(request, reply))
-    if (forwarded === 'absent') throw isMoving(what)
+    if (forwarded === 'absent') throw isMigrating(what)
     if (forwarded === 'answered') reply.hijack()
   })
   // The request's options are known only here.
@@ -80,7 +80,7 @@ export function passOnToOwners(
     if (wantsMemory(request)) throw misfit.error
     const { sandboxID } = misfit
     if (!(await forwarder.takeOver(sandboxID, { memory: false })))
-      throw isMoving({ kind: 'sandbox', id: sandboxID })
+      throw isMigrating({ kind: 'sandbox', id: sandboxID })
   })
 }
 

@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { envdPort } from '../contract/constants.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
-import { isMoving } from '../core/cluster/request-router.ts'
+import { isMigrating } from '../core/cluster/request-router.ts'
 import type { FindDemand } from '../core/sandbox/network/resumable-route.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
@@ -49,7 +49,7 @@ export class PeerTraffic {
       if (rejection) return rejection
       if (!forwarder.takeOver || (await forwarder.takeOver(sandboxID, { memory: true }))) return false
       forwarded = await forwarder.forward(what, exchange)
-      if (forwarded === 'absent') throw isMoving(what)
+      if (forwarded === 'absent') throw isMigrating(what)
       return forwarded === 'answered'
     } catch (error) {
       log.debug({ error, sandboxID }, 'could not reach the node of a sandbox')

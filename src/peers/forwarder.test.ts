@@ -200,8 +200,8 @@ test('a body that the owner rejects after the door has looked it up is not sent 
     if (++reads === 2) peers.owners.set('a', owned('third'))
   }
   const long = { method: 'POST', body: Buffer.alloc(500_000) }
-  const moving = await fetch(`${one!.publicURL}/sandboxes/a`, long)
-  assert.deepEqual([moving.status, moving.headers.get('retry-after')], [503, '1'])
+  const migrating = await fetch(`${one!.publicURL}/sandboxes/a`, long)
+  assert.deepEqual([migrating.status, migrating.headers.get('retry-after')], [503, '1'])
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`, long)).text(), 'third')
 })
 

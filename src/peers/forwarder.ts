@@ -5,7 +5,7 @@ import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '..
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
-import { isMoving, NodeIsAway, type RequestRouter } from '../core/cluster/request-router.ts'
+import { isMigrating, NodeIsAway, type RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
@@ -160,7 +160,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     const node = await this.#parts.router.routeAgain(what)
     const isAnswered =
       kept !== 'stream' && (await this.#carry(node, exchange, attemptWith(kept))) === undefined
-    if (!isAnswered) throw isMoving(what)
+    if (!isAnswered) throw isMigrating(what)
   }
 
   /** A request of which the node has seen nothing, or that changes nothing, can be sent again. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, test } from 'node:test'
 import { Kysely, sql } from 'kysely'
 import { postgresForTests } from '../../test/support/postgres.ts'
-import { legalMoves, type SandboxState } from '../core/sandbox/row/sandbox.ts'
+import { legalTransitions, type SandboxState } from '../core/sandbox/row/sandbox.ts'
 import { defaultTeamLimits } from '../core/team/team.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { commitsLater } from './database/commits-later.ts'
@@ -64,7 +64,7 @@ test('two servers over one database together stay within a limit', options, asyn
     both[index % 2]!.sandboxes.insertWithinLimits(aSandbox(team.teamID), tenOnly),
   )
   assert.equal((await Promise.all(creates)).filter(({ inserted }) => inserted).length, 10)
-  const states = Object.keys(legalMoves) as SandboxState[]
+  const states = Object.keys(legalTransitions) as SandboxState[]
   assert.equal(await both[1].sandboxes.count({ teamID: team.teamID, states }), 10)
   await Promise.all(both.map((stores) => stores.close()))
 })

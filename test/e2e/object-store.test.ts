@@ -177,13 +177,13 @@ suite('two Warrens with an object store', () => {
       // Requests under way may be reset or told to come again; those after them find the sandbox.
       await Promise.all(loads.map((load) => load.stop()))
     }
-    const moved = await Sandbox.connect(sandboxID, door(1).client)
-    assert.equal(await sayIn(moved, 'cat /dev/shm/mark mark'), 'in memory\non disk\n')
+    const migrated = await Sandbox.connect(sandboxID, door(1).client)
+    assert.equal(await sayIn(migrated, 'cat /dev/shm/mark mark'), 'in memory\non disk\n')
     // The process itself went on, with what only its memory has.
-    const now = await readCount(moved)
+    const now = await readCount(migrated)
     assert.deepEqual([now.pid, now.secret], [before!.pid, before!.secret])
     assert.ok(now.count >= before!.count)
-    await eventually(async () => assert.ok((await readCount(moved)).count > now.count))
+    await eventually(async () => assert.ok((await readCount(migrated)).count > now.count))
     await setStatus(drained!, 'ready')
   })
 

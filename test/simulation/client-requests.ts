@@ -165,7 +165,7 @@ function begin({ simulation: { ledger }, ask, askedAtStep }: Asked): void {
   if (!entry) return
   if (ask.verb === 'kill') ledger.killAsked.add(entry.sandboxID)
   // From now on it is the client who wants it paused.
-  if (ask.verb === 'pause') entry.movesUntil = undefined
+  if (ask.verb === 'pause') entry.migratesUntil = undefined
   if (ask.verb === 'set-timeout') entry.shortenedAtStep = askedAtStep
   if (ask.verb === 'set-network') entry.closed = undefined
   else if (ask.verb !== 'set-timeout') return

@@ -53,8 +53,8 @@ export async function startDueSoon(
     const egress = { allow: [], deny: [], toGate: 'none' } as const
     const spec = { sandboxID, runID, rootFolder, agent: noAgent, cpuCount, memoryMB, diskMB, egress }
     const handle = await driver.start(spec)
-    const named = { moveID: newUUID(), at: now }
-    await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', { handle }, named)
+    const named = { transitionID: newUUID(), at: now }
+    await sandboxes.transition({ sandboxID, runID, from: ['creating'] }, 'running', { handle }, named)
   }
   await driver.close()
 }

@@ -20,9 +20,9 @@ export function noteChange(
     if (allowInternetAccess !== null) entry.closed = !allowInternetAccess
   }
   if (after.state === 'pausing' && before?.state === 'running')
-    entry.movesUntil = isPausedByDrain(simulation, after) ? before.endAt : undefined
+    entry.migratesUntil = isPausedByDrain(simulation, after) ? before.endAt : undefined
   if (after.state === 'paused' && before?.state !== 'paused') forgetToldEnds(simulation, entry)
-  if (after.state === 'running') entry.movesUntil = undefined
+  if (after.state === 'running') entry.migratesUntil = undefined
   followContent(simulation, before, after, entry)
   if (after.state === 'running' && before?.state === 'creating') checkHandedOver(simulation, after)
   if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
@@ -40,8 +40,8 @@ const isFork = ({ ledger, watch }: Simulation, { metadata, sandboxID }: WatchedS
 
 /** What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when. */
 function forgetToldEnds({ nodes }: Simulation, entry: LedgerEntry): void {
-  const isMoved = entry.movesUntil !== undefined && nodes.every(({ wall }) => wall.skewMs === 0)
-  if (!isMoved) entry.toldEnds = []
+  const isMigrating = entry.migratesUntil !== undefined && nodes.every(({ wall }) => wall.skewMs === 0)
+  if (!isMigrating) entry.toldEnds = []
 }
 
 /** No client asked for it, and its time is not over: only a drain can have done it. */
@@ -95,7 +95,7 @@ export function noteCall(
   method: string,
   args: readonly unknown[],
 ): void {
-  if (name !== 'sandboxes' || method !== 'move' || args[1] !== 'killing') return
+  if (name !== 'sandboxes' || method !== 'transition' || args[1] !== 'killing') return
   const { runID } = args[0] as { runID: string }
   if (!ledger.endDecided.has(runID)) ledger.endDecided.set(runID, step)
 }
@@ -109,7 +109,7 @@ export function wasExitTold(simulation: Simulation, runID: string, sandboxID: st
 }
 
 /** Somebody who may asks for it, or its node is being emptied; and no volume ties it to its node. */
-export function mayMove({ ledger, faults, report }: Simulation, row: WatchedSandbox): void {
+export function mayMigrate({ ledger, faults, report }: Simulation, row: WatchedSandbox): void {
   const { sandboxID, teamID, options } = row
   if (options.volumeMounts?.length)
     report(new Violation('volume needed', `${shortID(sandboxID)} leaves the node that has its volume`))

@@ -64,16 +64,16 @@ const visible = ['running', 'pausing', 'paused', 'snapshotting', 'resuming']
 
 function expectedOf(before: WatchedSandbox, after: WatchedSandbox): Expectation | undefined {
   const must = (type: string) => ({ types: [type], isOptional: false })
-  const move = `${before.state} ${after.state}`
-  if (move === 'creating running') return must('created')
+  const transition = `${before.state} ${after.state}`
+  if (transition === 'creating running') return must('created')
   const isBack = ['running', 'snapshotting', 'pausing', 'ended'].includes(before.state)
   if (isBack && after.state === 'paused') return must('paused')
-  if (move === 'resuming running') return must('resumed')
+  if (transition === 'resuming running') return must('resumed')
   // A sandbox of a forgotten node ends at once.
   const hasEnd = after.state === 'killing' || after.state === 'ended'
   if (visible.includes(before.state) && hasEnd) return must('killed')
-  if (move === 'snapshotting running') return { types: ['checkpointed'], isOptional: true }
-  if (move !== 'running running') return undefined
+  if (transition === 'snapshotting running') return { types: ['checkpointed'], isOptional: true }
+  if (transition !== 'running running') return undefined
   const isChanged =
     before.endAt !== after.endAt || JSON.stringify(before.options) !== JSON.stringify(after.options)
   // An end or a network that is set to what it was is a change as well; a saved handle is none.

@@ -37,7 +37,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
   const name = shortID(row.sandboxID)
   const there = node.world.sandboxes.get(row.sandboxID)
   const { madeBy } = entry
-  checkMoved(simulation, row, entry, say)
+  checkMigrated(simulation, row, entry, say)
   if (node.isGone && node.isForgotten && !['paused', 'ended'].includes(row.state))
     say('rest', `${name} is ${row.state} on a node that was forgotten`)
   // Nobody can tell what became of it.
@@ -111,12 +111,17 @@ function checkToldEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, 
 }
 
 /** What a drain paused runs again, here or elsewhere, as long as its time is not over. */
-function checkMoved(simulation: Simulation, row: WatchedSandbox, { movesUntil }: LedgerEntry, say: Say) {
+function checkMigrated(
+  simulation: Simulation,
+  row: WatchedSandbox,
+  { migratesUntil }: LedgerEntry,
+  say: Say,
+) {
   const isFull = simulation.teams.some(({ limits }) => limits.maxSandboxes < 50)
-  if (movesUntil === undefined || isFull || row.state !== 'paused') return
+  if (migratesUntil === undefined || isFull || row.state !== 'paused') return
   // Its only copy is on a machine that does not come back.
   if (simulation.ownerOf(row.sandboxID).isGone && !row.isStored) return
-  const leftMs = movesUntil - simulation.time.now()
+  const leftMs = migratesUntil - simulation.time.now()
   if (leftMs > 0)
     say('drain', `${shortID(row.sandboxID)} is paused since a drain, ${leftMs} ms before its time is over`)
 }

@@ -1,6 +1,6 @@
 /** How nodes of a history reach each other: as src/peers carries requests, but without a wire. */
 import type { AskWhyUnfit, HandOver } from '../../src/core/cluster/hand-over.ts'
-import { isMoving } from '../../src/core/cluster/request-router.ts'
+import { isMigrating } from '../../src/core/cluster/request-router.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import type { Ask } from './ledger.ts'
 import type { Core, SimulatedNode } from './simulated-node.ts'
@@ -23,14 +23,14 @@ export async function findAnswerer(
     await refuseStranger()
     if (await router.takeOver(what.id, { memory: true })) return door
     first = await router.route(what, { isFromPeer: false })
-    if (first === 'absent') throw isMoving(what)
+    if (first === 'absent') throw isMigrating(what)
   }
   if (first === 'here' || first === 'misdirected') return door
   const peer = await offer(first.nodeID)
   if (peer) return peer
   const again = await offer((await door.core.router.routeAgain(what)).nodeID)
   if (again) return again
-  throw isMoving(what)
+  throw isMigrating(what)
 
   /** Undefined: that node is no owner. */
   async function offer(nodeID: string): Promise<Door | undefined> {

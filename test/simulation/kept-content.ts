@@ -33,20 +33,20 @@ export function followContent(
   after: WatchedSandbox,
   entry: LedgerEntry,
 ): void {
-  const move = `${before?.state} ${after.state}`
+  const transition = `${before?.state} ${after.state}`
   if (after.isStored) simulation.ledger.storedRuns.add(sandboxKey(after))
-  if (move === 'creating running') adoptContent(simulation, after, entry)
-  if (move === 'ended paused') forgetContent(entry)
-  if (move === 'running pausing') {
+  if (transition === 'creating running') adoptContent(simulation, after, entry)
+  if (transition === 'ended paused') forgetContent(entry)
+  if (transition === 'running pausing') {
     entry.pauseDropsMemory = asksFor(simulation, after, 'pause').some(({ memory }) => !memory)
     if (before?.snapshot?.arrivesFrom) noteUnexpected(simulation, after, entry)
   }
-  if (move === 'pausing paused') notePaused(simulation, before!, entry)
-  if (move === 'paused resuming') entry.resume = begunResume(simulation, before!, entry)
-  if (move === 'resuming running') noteRunning(simulation, after, entry)
+  if (transition === 'pausing paused') notePaused(simulation, before!, entry)
+  if (transition === 'paused resuming') entry.resume = begunResume(simulation, before!, entry)
+  if (transition === 'resuming running') noteRunning(simulation, after, entry)
   const arrivedFrom = before?.snapshot?.arrivesFrom
   const isBack = arrivedFrom !== undefined && after.runID === arrivedFrom.runID
-  if (isBack || move === 'resuming paused')
+  if (isBack || transition === 'resuming paused')
     goBack(entry, { isReturned: isBack, isDead: simulation.ledger.died.has(before!.startedRunID) })
   else if (arrivedFrom && !after.snapshot?.arrivesFrom && after.state === 'running')
     checkArrived(simulation, after, entry)

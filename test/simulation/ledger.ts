@@ -52,7 +52,7 @@ export type LedgerEntry = {
   /** What may leave it, as the last request that was answered well set it; undefined where that is not certain. */
   closed: boolean | undefined
   /** A drain paused it, and it is to run on until then; undefined: none did, or it runs again. */
-  movesUntil: number | undefined
+  migratesUntil: number | undefined
 }
 
 /** A volume that clients can name. */
@@ -119,7 +119,7 @@ export class Ledger {
       toldEnds: [],
       shortenedAtStep: -1,
       closed: undefined,
-      movesUntil: undefined,
+      migratesUntil: undefined,
     }
     this.entries.set(sandboxID, entry)
     return entry

@@ -219,7 +219,7 @@ const verbs: Partial<Record<Verb, number>> = {
 }
 
 /** Only what is paused moves, and only a resume shows whether it moved well. */
-const movingVerbs = { pause: 30, connect: 30, resume: 10, wake: 5, write: 20 }
+const migrationVerbs = { pause: 30, connect: 30, resume: 10, wake: 5, write: 20 }
 /** Most live on through a move. */
 const clusterTimeouts = [20_000, 300_000, 300_000, 300_000]
 
@@ -243,7 +243,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
   const clients = random.between(1, 5)
   const nodes = options.nodes ?? (random.chance(0.15) ? 2 : 1)
   const isCluster = options.isCluster ?? (options.nodes ?? 1) > 1
-  if (isCluster) Object.assign(weights, movingVerbs)
+  if (isCluster) Object.assign(weights, migrationVerbs)
   const possible = isCluster ? [...mishaps, ...clusterMishaps] : mishaps
   const requests = Array.from({ length: isCluster ? random.between(10, 40) : random.between(4, 26) }, () => {
     const request = planRequest(random, random.weighted(weights), random.below(clients))

@@ -1,7 +1,7 @@
 /** Checks every change of every row, by any statement, against the rules that must always hold. */
 import {
   activeStates,
-  legalMoves,
+  legalTransitions,
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
@@ -63,7 +63,7 @@ export type WatchParts = {
   /** The operator asks to delete the snapshot from the quarantine. */
   isDiscarded: (snapshotName: string) => boolean
   /** Checks whether it may go to another node. */
-  mayMove: (row: WatchedSandbox) => void
+  mayMigrate: (row: WatchedSandbox) => void
   onChange: (before: WatchedSandbox | undefined, after: WatchedSandbox) => void
   note: Note
   report: (violation: Violation) => void
@@ -171,7 +171,7 @@ export class RowWatch {
     const before = beforeRow && this.sandboxes.get(String(beforeRow.id))
     if (!afterRow) {
       if (before && before.state !== 'ended')
-        report(new Violation('legal moves', `the row of ${name(before)} was deleted`))
+        report(new Violation('legal transitions', `the row of ${name(before)} was deleted`))
       return
     }
     const after = watched(afterRow)
@@ -184,7 +184,7 @@ export class RowWatch {
       )
     } else if (before && before.endAt !== after.endAt)
       note(() => `row ${shortID(after.sandboxID)}: ends at ${after.endAt}`)
-    this.#checkMove(before, after)
+    this.#checkTransition(before, after)
     this.events.seeSandbox(before, after)
     if (before && before.state !== after.state) this.#checkLifetime(before, after)
     this.#checkLimits(after)
@@ -200,11 +200,11 @@ export class RowWatch {
     this.events.seeEvent(after)
   }
 
-  #checkMove(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
+  #checkTransition(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
     const { report } = this.#parts
     if (!before) {
       if (after.state !== 'creating')
-        report(new Violation('legal moves', `${name(after)} began as ${after.state}`))
+        report(new Violation('legal transitions', `${name(after)} began as ${after.state}`))
       return
     }
     const isForgotten = after.state === 'ended' && this.#parts.isForgotten(before.nodeID)
@@ -217,13 +217,13 @@ export class RowWatch {
     // The door of a create gives it up if the answer of its node is lost.
     const isGivenUp = before.state === 'creating' && after.endReason === 'create_failed'
     const isLegal =
-      before.state === after.state || legalMoves[before.state].includes(after.state) || isGivenUp
+      before.state === after.state || legalTransitions[before.state].includes(after.state) || isGivenUp
     if (!isLegal || before.state === 'ended') {
-      report(new Violation('legal moves', `${name(after)} went from ${before.state} to ${after.state}`))
+      report(new Violation('legal transitions', `${name(after)} went from ${before.state} to ${after.state}`))
     }
     const isTaken = before.nodeID !== after.nodeID
     if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
-    if (isTaken) this.#parts.mayMove(after)
+    if (isTaken) this.#parts.mayMigrate(after)
     if (isTaken) this.onTaken(after)
     if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isStored)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
@@ -233,7 +233,7 @@ export class RowWatch {
       report(new Violation('pack needed', `${name(after)} is marked, and the object store does not have it`))
     }
     if (before.runID !== after.runID && after.state !== 'resuming' && !isReturned(before, after)) {
-      report(new Violation('legal moves', `${name(after)} changed its run while ${after.state}`))
+      report(new Violation('legal transitions', `${name(after)} changed its run while ${after.state}`))
     }
   }
 
@@ -245,7 +245,7 @@ export class RowWatch {
       report(new Violation('pack needed', `${name(after)} arrives from what the object store does not have`))
     const mustReturn = ['running', 'snapshotting'].includes(before.state) && after.state === 'paused'
     if (mustReturn && !isReturned(before, after))
-      report(new Violation('legal moves', `${name(after)} was ${before.state} and is paused at once`))
+      report(new Violation('legal transitions', `${name(after)} was ${before.state} and is paused at once`))
   }
 
   /** Forgetting a node ends only sandboxes that no other node can have. */

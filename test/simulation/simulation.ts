@@ -7,7 +7,7 @@ import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
 import { startDueSoon } from './due-soon.ts'
-import { mayMove, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
+import { mayMigrate, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
 import { askWhyUnfitFrom, handOverFrom } from './hops.ts'
 import { writeEarly } from './kept-content.ts'
 import { type Ask, Ledger } from './ledger.ts'
@@ -299,7 +299,7 @@ export class Simulation {
       wasExitTold: (runID, sandboxID) => wasExitTold(this, runID, sandboxID),
       isRecovered: (sandboxID) => ledger.isAsked(sandboxID, 'recover a snapshot'),
       isDiscarded: (name) => ledger.isDiscarding(name),
-      mayMove: (row) => mayMove(this, row),
+      mayMigrate: (row) => mayMigrate(this, row),
       note,
       report,
     })

@@ -15,7 +15,7 @@ export class Violation extends Error {
 }
 
 export const rules = [
-  'legal moves',
+  'legal transitions',
   'limits',
   'reason told',
   'lifetime',

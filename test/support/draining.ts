@@ -48,7 +48,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
       {
         ...other.stores,
         rows: other.stores.storedBytes,
-        mover: other.objectStorage!.mover,
+        migrator: other.objectStorage!.migrator,
         clock,
         ...partsOf(other),
       },

@@ -5,9 +5,9 @@ export async function loseSandbox({ service, team, stores, quarantine }: Fixture
   const { sandboxID } = await service.create(team, request())
   await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
   const { snapshot, runID } = (await stores.sandboxes.find(sandboxID))!
-  await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
   const ended = { endedAt: 1, endReason: 'lost' as const, snapshot: null }
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
   await quarantine.add(snapshot!.name, 'No row names it.')
   return { sandboxID, snapshotName: snapshot!.name }
 }

@@ -30,14 +30,14 @@ export class StoreFaults<Store extends object = SandboxStore> {
 export const connectionLost = () => new AppError('unavailable', 'The database cannot be reached; try again.')
 
 /** A hook that fails moves to this state, `times` times. */
-export function failMoves(
+export function failTransitions(
   to: string,
   times = Number.POSITIVE_INFINITY,
   error: () => Error = connectionLost,
 ): Hook<SandboxStore> {
   let left = times
   return (method, args) => {
-    if (method === 'move' && args[1] === to && left-- > 0) throw error()
+    if (method === 'transition' && args[1] === to && left-- > 0) throw error()
   }
 }
 

@@ -49,7 +49,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
       upkeep,
       clock,
       log,
-      mover: objectStorage.mover,
+      migrator: objectStorage.migrator,
       handOver,
       askWhyUnfit,
       readNeeds: async ({ handle }) =>
@@ -60,7 +60,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const router = new RequestRouter({
     membership,
     owners: new Owners(stores.owners, membership.nodeID),
-    takeOver: async (sandboxID, options) => (await objectStorage?.mover.take(sandboxID, options)) ?? false,
+    takeOver: async (sandboxID, options) => (await objectStorage?.migrator.take(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
   return {
@@ -77,7 +77,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
           sandboxes: stores.sandboxes,
           teams: stores.teams,
           rows: stores.storedBytes,
-          mover: objectStorage.mover,
+          migrator: objectStorage.migrator,
           upkeep,
           clock,
           log,

@@ -165,7 +165,11 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
 /** The builds of a forgotten node fail with it. Its base template is still there, and no start registers it again. */
 async function restoreBase({ base, stores, clock }: OpenedPorts): Promise<void> {
   const [updatedAt, finishedAt] = [clock.now(), clock.now()]
-  await stores.templates.moveBuild(base.buildID, ['error'], 'ready', { reason: null, updatedAt, finishedAt })
+  await stores.templates.transitionBuild(base.buildID, ['error'], 'ready', {
+    reason: null,
+    updatedAt,
+    finishedAt,
+  })
 }
 
 function startForgetting({ config, ports }: ClusterParts, membership: Membership, closers: Closers): void {

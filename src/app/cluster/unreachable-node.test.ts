@@ -154,7 +154,7 @@ test('a create whose answer is lost after the sandbox ran is answered with that 
   let made: ApiNode | undefined
   for (const node of others) {
     node.fixture.faults.after = (method, [, to]) => {
-      if (made || method !== 'move' || to !== 'running') return
+      if (made || method !== 'transition' || to !== 'running') return
       made = node
       node.dropPeers()
     }
@@ -186,7 +186,7 @@ test('a create whose only node breaks off after the sandbox ran is answered with
   const { one, other } = opened
   let isDropped = false
   other.fixture.faults.after = (method, [, to]) => {
-    if (isDropped || method !== 'move' || to !== 'running') return
+    if (isDropped || method !== 'transition' || to !== 'running') return
     isDropped = true
     other.dropPeers()
   }

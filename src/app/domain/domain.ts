@@ -9,7 +9,7 @@ import { Pruner } from '../../core/disk-space/pruner.ts'
 import { BuildsAtHand } from '../../core/object-storage/builds-at-hand.ts'
 import { BytesFetcher } from '../../core/object-storage/bytes-fetcher.ts'
 import { LogCarrier } from '../../core/object-storage/log-carrier.ts'
-import { SandboxMover } from '../../core/object-storage/mover.ts'
+import { SandboxMigrator } from '../../core/object-storage/migrator.ts'
 import { StoredSnapshots } from '../../core/object-storage/stored-snapshots.ts'
 import { ObjectSweeper } from '../../core/object-storage/sweeper.ts'
 import { Uploader } from '../../core/object-storage/uploader.ts'
@@ -291,7 +291,7 @@ function joinObjectStorage(
     fetcher,
     uploader: new Uploader(parts),
     buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
-    mover: new SandboxMover({ rows, turns, fetcher, nodeID, log }),
+    migrator: new SandboxMigrator({ rows, turns, fetcher, nodeID, log }),
     sweeper: new ObjectSweeper({ objects, rows, leases: stores.leases, clock, log }),
   }
 }

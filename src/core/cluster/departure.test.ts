@@ -8,7 +8,7 @@ import {
   openDraining,
   startRunning,
 } from '../../../test/support/draining.ts'
-import { failMoves } from '../../../test/support/store-faults.ts'
+import { failTransitions } from '../../../test/support/store-faults.ts'
 import { AppError } from '../../lib/app-error.ts'
 
 /** Running for an hour, then paused by a drain of its node, whose process ended right after that. */
@@ -67,7 +67,7 @@ test('a node that took a sandbox and could not resume it does so later by itself
 test('a pause that could not be recorded is finished later, and the sandbox resumes on another node', async (t) => {
   const { one, other, drainer, clock } = await openDraining(t)
   const sandboxID = await startRunning(one)
-  one.faults.before = failMoves('paused')
+  one.faults.before = failTransitions('paused')
   await turning(clock, drainer.run())
   assert.equal((await one.stores.sandboxes.find(sandboxID))?.state, 'pausing')
   one.faults.before = () => {}
@@ -80,10 +80,10 @@ test('a pause that could not be recorded is finished later, and the sandbox resu
 
 test('a sandbox that a process paused before it crashed resumes, on another node or here', async (t) => {
   const { one, other, again, membership } = await openDraining(t)
-  const moved = await departed(one)
+  const migrated = await departed(one)
   await again().run()
-  assert.equal(memoryOn(other, moved.sandboxID), 'memory')
-  assert.equal((await other.service.get(other.team, moved.sandboxID)).endAt, moved.endAt)
+  assert.equal(memoryOn(other, migrated.sandboxID), 'memory')
+  assert.equal((await other.service.get(other.team, migrated.sandboxID)).endAt, migrated.endAt)
   const kept = await departed(one)
   membership.isDraining = false
   await again().run()
@@ -94,7 +94,7 @@ test('a sandbox that a process paused before it crashed resumes, on another node
 test('if the node that took a sandbox dies before it resumes it, another node resumes it', async (t) => {
   const { one, other, drainer, newDrainer, nodes, clock, peer, open } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)
@@ -114,7 +114,7 @@ test('if the node that took a sandbox dies before it resumes it, another node re
 test('if no other node is left, a sandbox returns to the draining node', async (t) => {
   const { one, other, drainer, nodes, clock, peer } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.objectStorage!.mover.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)

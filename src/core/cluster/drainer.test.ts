@@ -18,8 +18,8 @@ test('a running sandbox of a draining node runs on another node, with its memory
   await drainer.run()
   assert.equal(memoryOn(one, sandboxID), undefined)
   assert.equal(memoryOn(other, sandboxID), 'memory')
-  const moved = await other.service.get(other.team, sandboxID)
-  assert.deepEqual([moved.state, moved.endAt], ['running', endAt])
+  const migrated = await other.service.get(other.team, sandboxID)
+  assert.deepEqual([migrated.state, migrated.endAt], ['running', endAt])
   await drainer.run()
   assert.equal(memoryOn(other, sandboxID), 'memory')
 })
@@ -68,8 +68,8 @@ test('a sandbox whose client extends a short time again and again does not hold 
   await one.service.setTimeout(one.team, sandboxID, 30_000)
   const { endAt } = await one.service.get(one.team, sandboxID)
   await drainer.run()
-  const moved = await other.service.get(other.team, sandboxID)
-  assert.deepEqual([memoryOn(other, sandboxID), moved.endAt], ['memory', endAt])
+  const migrated = await other.service.get(other.team, sandboxID)
+  assert.deepEqual([memoryOn(other, sandboxID), migrated.endAt], ['memory', endAt])
 })
 
 test('nothing is paused if no other node has capacity', async (t) => {

@@ -10,7 +10,7 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import { type Clock, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { SandboxMover } from '../object-storage/mover.ts'
+import type { SandboxMigrator } from '../object-storage/migrator.ts'
 import type { PausedSandbox, StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
 import type { Uploader } from '../object-storage/uploader.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
@@ -24,7 +24,7 @@ import { type ClusterNode, isAway } from './node.ts'
 import { rankNodes } from './rank-nodes.ts'
 
 /** A move loads the disk and the network, and its sandbox does not run meanwhile. */
-const movesAtOnce = 2
+const migrationsAtOnce = 2
 /** Delay before a sandbox is tried again after a failure, because each try interrupts it. */
 const retryAfterMs = 60_000
 /** A sandbox that ends sooner than this is not moved, unless its client extends its time meanwhile. */
@@ -41,7 +41,7 @@ export type DrainerParts = DepartureParts & {
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
   rows: Pick<StoredBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
   uploader: Pick<Uploader, 'storeSandbox'>
-  mover: Pick<SandboxMover, 'take'>
+  migrator: Pick<SandboxMigrator, 'take'>
   upkeep: Pick<SandboxUpkeep, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
   askWhyUnfit: AskWhyUnfit
@@ -65,7 +65,7 @@ type Step = { sandboxID: string; run: () => Promise<void> }
 export class Drainer {
   readonly #parts: DrainerParts
   readonly #closing = new AbortController()
-  readonly #moves = new JoinedWork<void>()
+  readonly #migrations = new JoinedWork<void>()
   /** For each sandbox the last problem that was logged, and when to try again. */
   readonly #problems = new Map<string, { text: string; retryAt: number }>()
   /** For each sandbox the processes of nodes that were offered it and cannot use its memory. */
@@ -85,17 +85,17 @@ export class Drainer {
   async run(): Promise<void> {
     const departures = await this.#departures()
     await this.#takeSteps(departures)
-    const moves = this.#goesOn() ? await this.#moveSteps() : []
-    await this.#takeSteps(moves, () => this.#goesOn())
-    const listed = new Set([...departures, ...moves].map(({ sandboxID }) => sandboxID))
+    const migrations = this.#goesOn() ? await this.#migrationSteps() : []
+    await this.#takeSteps(migrations, () => this.#goesOn())
+    const listed = new Set([...departures, ...migrations].map(({ sandboxID }) => sandboxID))
     for (const known of [this.#problems, this.#unfit, this.#firstEnds])
       for (const sandboxID of known.keys()) if (!listed.has(sandboxID)) known.delete(sandboxID)
   }
 
   /** Resolves when the sandbox is not being moved, or after `maxWaitMs`. */
   async settled(sandboxID: string): Promise<void> {
-    const move = this.#moves.get(sandboxID)?.catch(() => {})
-    if (move) await waitAtMost(this.#parts.clock, maxWaitMs, move)
+    const migration = this.#migrations.get(sandboxID)?.catch(() => {})
+    if (migration) await waitAtMost(this.#parts.clock, maxWaitMs, migration)
   }
 
   /** Cancels the moves under way. Their sandboxes continue on this node. */
@@ -115,7 +115,7 @@ export class Drainer {
         await this.#attempt(step)
       }
     }
-    await Promise.all(Array.from({ length: movesAtOnce }, work))
+    await Promise.all(Array.from({ length: migrationsAtOnce }, work))
   }
 
   async #attempt({ sandboxID, run }: Step): Promise<void> {
@@ -123,7 +123,7 @@ export class Drainer {
     const before = this.#problems.get(sandboxID)
     if (before && clock.now() < before.retryAt) return
     try {
-      await this.#moves.run(sandboxID, run)
+      await this.#migrations.run(sandboxID, run)
       this.#problems.delete(sandboxID)
     } catch (error) {
       const text = errorText(error)
@@ -137,12 +137,12 @@ export class Drainer {
   }
 
   /** Sandboxes that run or are paused on this node and are not being moved already. */
-  async #moveSteps(): Promise<Step[]> {
+  async #migrationSteps(): Promise<Step[]> {
     const rows = await this.#parts.sandboxes.listUnended(['running', 'paused'])
     const movable = rows.filter(({ options, runUntil }) => !options.volumeMounts?.length && runUntil === null)
     return movable.map((row) => ({
       sandboxID: row.sandboxID,
-      run: () => (row.state === 'running' ? this.#move(row) : this.#give(row)),
+      run: () => (row.state === 'running' ? this.#migrate(row) : this.#give(row)),
     }))
   }
 
@@ -161,7 +161,7 @@ export class Drainer {
     }))
   }
 
-  async #move(seen: Sandbox): Promise<void> {
+  async #migrate(seen: Sandbox): Promise<void> {
     const { rows, canMoveMemory, readNeeds } = this.#parts
     if (!canMoveMemory || this.#endsSoon(seen)) return
     if (!(await rows.findStoredBuild(seen.buildID))) return
@@ -199,9 +199,9 @@ export class Drainer {
     const { sandboxes, rows } = this.#parts
     const row = await sandboxes.find(sandboxID)
     if (row?.state !== 'paused' || row.runID !== runID || row.runUntil === null) return
-    const mayMove = this.#goesOn() && (await rows.findStoredBuild(row.buildID))
+    const mayMigrate = this.#goesOn() && (await rows.findStoredBuild(row.buildID))
     const needs = async () => (await rows.findPaused(sandboxID))?.stored?.needs ?? null
-    if (mayMove)
+    if (mayMigrate)
       await this.#handOver(row, async () => this.#nodeFor(row, { withRoom: true, needs: await needs() }))
     else await resumeDeparted(this.#parts, row)
   }
@@ -224,13 +224,13 @@ export class Drainer {
    * this machine cannot use its memory.
    */
   async #rescue({ sandboxID, runID, nodeID, stored }: PausedSandbox): Promise<void> {
-    const { membership, mover, log } = this.#parts
+    const { membership, migrator, log } = this.#parts
     const nodes = await membership.nodes()
     const owner = nodes.find((node) => node.nodeID === nodeID)
     if (!stored || (owner && !isAway(owner))) return
     const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
     if (membership.isDraining && isLeftToOthers) return
-    const isMine = await mover.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
+    const isMine = await migrator.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
       if (isAppError(error, 'unprocessable')) return false
       throw error
     })

@@ -1,7 +1,7 @@
 /** How a draining node offers a sandbox to another node, and how that node takes it. */
 import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
-import type { SandboxMover } from '../object-storage/mover.ts'
+import type { SandboxMigrator } from '../object-storage/migrator.ts'
 import type { StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
@@ -34,7 +34,7 @@ export type AskWhyUnfit = (
 
 type TakerParts = DepartureParts & {
   rows: Pick<StoredBytesStore, 'findPaused'>
-  mover: Pick<SandboxMover, 'take'>
+  migrator: Pick<SandboxMigrator, 'take'>
   log: Log
 }
 
@@ -44,12 +44,12 @@ type TakerParts = DepartureParts & {
  * is to run again: its owner resumes it later.
  */
 export async function takeOffered(parts: TakerParts, offered: OfferedSandbox): Promise<void> {
-  const { rows, mover, log } = parts
+  const { rows, migrator, log } = parts
   const { sandboxID, runID, nodeID } = offered
   const paused = await rows.findPaused(sandboxID)
   // The sandbox was resumed or has ended since it was offered.
   if (paused?.runID !== runID) return
-  if (!(await mover.take(sandboxID, { memory: true, from: nodeID }))) {
+  if (!(await migrator.take(sandboxID, { memory: true, from: nodeID }))) {
     throw new AppError('unavailable', `Sandbox "${sandboxID}" could not be taken over.`)
   }
   if (await resumeDeparted(parts, offered)) {

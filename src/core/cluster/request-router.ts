@@ -11,7 +11,7 @@ import type { Owned, Owner } from './owner-store.ts'
 import type { Owners } from './owners.ts'
 
 const retryAwayAfterSeconds = 5
-const retryMovedAfterSeconds = 1
+const retryMigratedAfterSeconds = 1
 
 /** The node that must answer a request cannot do so now. It may be back soon. */
 export class NodeIsAway extends AppError {
@@ -154,7 +154,7 @@ export class RequestRouter {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
     const isElsewhere = owner && owner.nodeID !== membership.nodeID
-    return isElsewhere || (owner && error instanceof SandboxNotHere) ? isMoving(what) : undefined
+    return isElsewhere || (owner && error instanceof SandboxNotHere) ? isMigrating(what) : undefined
   }
 
   /** Finds the owner after a peer reported that it is not. The owner may be this node. */
@@ -162,7 +162,7 @@ export class RequestRouter {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
     const node = await membership.find(owner?.nodeID ?? membership.nodeID)
-    if (!node || isAway(node)) throw isMoving(what)
+    if (!node || isAway(node)) throw isMigrating(what)
     return node
   }
 
@@ -224,7 +224,7 @@ export const isOutOfReach = (
     { retry: { should: false } },
   )
 
-export const isMoving = ({ kind, id }: Owned): AppError =>
+export const isMigrating = ({ kind, id }: Owned): AppError =>
   new AppError('unavailable', `The ${nouns[kind]} ${id} is moving to another node; try again in a moment.`, {
-    retry: { should: true, afterSeconds: retryMovedAfterSeconds },
+    retry: { should: true, afterSeconds: retryMigratedAfterSeconds },
   })

@@ -13,7 +13,7 @@ describe('a change whose answer from the store is lost', () => {
     const { sandboxID } = await service.create(team, request())
     let losses = 2
     faults.after = (method) => {
-      if (method === 'setEnd' || method === 'move') if (losses-- > 0) throw connectionLost()
+      if (method === 'setEnd' || method === 'transition') if (losses-- > 0) throw connectionLost()
     }
     await turning(clock, service.setTimeout(team, sandboxID, 30_000))
     losses = 1
@@ -36,7 +36,7 @@ describe('a change whose answer from the store is lost', () => {
     let losses = 1
     faults.after = async (method) => {
       if (method !== 'setEnd' || losses-- <= 0) return
-      const named = { moveID: newUUID(), at: clock.now() }
+      const named = { transitionID: newUUID(), at: clock.now() }
       await stores.sandboxes.setEnd({ sandboxID, runID }, clock.now() + 50_000, false, named)
       throw connectionLost()
     }

@@ -20,7 +20,7 @@ export type LifecycleEvent = {
 }
 
 /** The event for each change of state. Clients see no other changes of state. */
-const eventOfMoves: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>> = {
+const eventOfTransitions: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>> = {
   'creating running': 'created',
   'pausing paused': 'paused',
   // Back to its stored snapshot, because it was gone before all its memory had arrived.
@@ -35,8 +35,8 @@ const eventOfMoves: Partial<Record<`${SandboxState} ${SandboxState}`, EventType>
 }
 
 /** Undefined for a sandbox that ends while it is created: its team never saw it, so its end is no event. */
-export function eventOfMove(from: SandboxState, to: SandboxState): EventType | undefined {
-  return eventOfMoves[`${from} ${to}`]
+export function eventOfTransition(from: SandboxState, to: SandboxState): EventType | undefined {
+  return eventOfTransitions[`${from} ${to}`]
 }
 
 /** The cause of an event, in addition to the sandbox's row. */

@@ -46,20 +46,20 @@ test('an upload that comes late leaves the memory from which another node is loa
     return (await rows.findPaused(sandboxID))!
   }
   rows.listUnstored = async () => []
-  const [first, second, moved] = [await pauseOne(), await pauseOne(), await pauseOne()]
-  rows.listUnstored = async () => [first, second, moved]
+  const [first, second, migrated] = [await pauseOne(), await pauseOne(), await pauseOne()]
+  rows.listUnstored = async () => [first, second, migrated]
   // Two other uploads are under way when the third sandbox of the list is uploaded for a move.
   const round = one.objectStorage!.uploader.run()
   await until(async () => heldCount === 2)
   rows.listUnstored = list
   isHeld = false
-  await one.objectStorage!.uploader.storeSandbox(moved)
-  assert.ok(await other.objectStorage!.mover.take(moved.sandboxID, { memory: true, from: 'one' }))
+  await one.objectStorage!.uploader.storeSandbox(migrated)
+  assert.ok(await other.objectStorage!.migrator.take(migrated.sandboxID, { memory: true, from: 'one' }))
   ;(other.driver as ArrivingDriver).beforeFilled = () => memory.opened
-  await other.service.connect(other.team, moved.sandboxID, { timeoutMs: 3_600_000, memory: true })
+  await other.service.connect(other.team, migrated.sandboxID, { timeoutMs: 3_600_000, memory: true })
   uploads.open()
   await round
-  assert.ok(objects.objects.has(sandboxKey(moved)))
+  assert.ok(objects.objects.has(sandboxKey(migrated)))
   memory.open()
-  await until(async () => (await other.service.get(other.team, moved.sandboxID)).snapshot === null)
+  await until(async () => (await other.service.get(other.team, migrated.sandboxID)).snapshot === null)
 })

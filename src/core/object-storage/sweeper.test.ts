@@ -183,7 +183,7 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
   objects.isGone = false
   await one.objectStorage!.uploader.run()
   await until(async () => (await one.stores.storedBytes.findPaused(sandboxID))?.stored != null)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   let isSeen = false
   const late = new Uploader({
     packs,

@@ -22,7 +22,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), true)
   const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
@@ -47,7 +47,10 @@ test('the log of a sandbox moves with it, there and back', async (t) => {
     await add(here, sandboxID, sequence)
     await here.service.pause(here.team, sandboxID, wish)
     await storedSoon(here, sandboxID)
-    assert.equal(await there.objectStorage!.mover.take(sandboxID, { memory: true, from: here.nodeID }), true)
+    assert.equal(
+      await there.objectStorage!.migrator.take(sandboxID, { memory: true, from: here.nodeID }),
+      true,
+    )
     await there.service.connect(there.team, sandboxID, timed)
     await here.reconciler.run()
     const entries = await there.logs.newest(sandboxID, 1e6)
@@ -85,7 +88,7 @@ test('a node that finds a sandbox of its own owned by another node stops its cop
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   // As if the earlier owner had gone on with it while it could not see the rows.
   const inside = other.driver.world.sandboxes.get(sandboxID)!
@@ -104,7 +107,7 @@ test('snapshots in the quarantine of the earlier owner stay there when the sandb
   const earlier = `${sandboxID}-${newUUID()}`
   one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
   await one.quarantine.add(earlier, 'an earlier one')
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
 })
@@ -113,7 +116,7 @@ test('the copy of the earlier owner is removed even before the new owner has fet
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.equal(one.driver.world.snapshots.size, 0)
   await other.reconciler.run()
@@ -129,7 +132,10 @@ test('of several nodes that take the same sandbox at once, its own node included
     const sandboxID = await paused(one)
     await storedSoon(one, sandboxID)
     const resumes = [one, other, third].map(async (node) => {
-      if (node !== one && !(await node.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })))
+      if (
+        node !== one &&
+        !(await node.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }))
+      )
         return undefined
       return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
     })
@@ -145,7 +151,7 @@ test('a sandbox that only its own disk has cannot be taken over', async (t) => {
   objects.isGone = true
   const sandboxID = await paused(one)
   await one.objectStorage!.uploader.run()
-  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }), false)
+  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), false)
   const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
 })
@@ -203,11 +209,11 @@ test('memory of another kind of machine is rejected with the reason before the s
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await assert.rejects(
-    other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' }),
+    other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }),
     /needs the CPU usual/,
   )
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
-  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: false, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: false, from: 'one' }), true)
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
   await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
   assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
@@ -217,7 +223,7 @@ test('a store that fails during a fetch leaves the sandbox paused, and the next 
   const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   objects.isGone = true
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -230,12 +236,12 @@ test('a sandbox that moves there and back has its newest state', async (t) => {
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
   await other.service.pause(other.team, sandboxID, wish)
   await storedSoon(other, sandboxID)
-  assert.equal(await one.objectStorage!.mover.take(sandboxID, { memory: true, from: 'other' }), true)
+  assert.equal(await one.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
 })
@@ -289,7 +295,7 @@ test('a sandbox is taken over only from the node that was seen as its owner', as
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  assert.equal(await other.objectStorage!.mover.take(sandboxID, { memory: true, from: 'third' }), false)
+  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { addTeam, type Fixture, openFixture, request, turning } from '../../../test/support/domain.ts'
-import { failMoves } from '../../../test/support/store-faults.ts'
+import { failTransitions } from '../../../test/support/store-faults.ts'
 import type { DriverHandle } from '../ports/driver.ts'
 
 const pause = { memory: true, requireHealthyAgent: false }
@@ -12,8 +12,11 @@ const throughGate = () =>
 /** Ends the row of a sandbox and leaves its processes, as a node does that was forgotten while it lived. */
 async function endRow({ stores }: Fixture, sandboxID: string, endReason: 'lost' | 'killed') {
   const { runID, state } = (await stores.sandboxes.find(sandboxID))!
-  await stores.sandboxes.move({ sandboxID, runID, from: [state] }, 'killing')
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', { endedAt: 1, endReason })
+  await stores.sandboxes.transition({ sandboxID, runID, from: [state] }, 'killing')
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', {
+    endedAt: 1,
+    endReason,
+  })
 }
 
 /** Records what leads to a sandbox when its address becomes free. */
@@ -73,7 +76,7 @@ it('an end that is finished late takes nothing from the sandbox that has the add
   await using fixture = await openFixture()
   const { service, team, stores, faults, reconciler, gate, clock } = fixture
   const first = await service.create(team, throughGate())
-  faults.before = failMoves('ended')
+  faults.before = failTransitions('ended')
   await assert.rejects(turning(clock, service.kill(team, first.sandboxID)))
   faults.before = () => {}
   assert.equal((await stores.sandboxes.find(first.sandboxID))?.state, 'killing')

@@ -26,7 +26,7 @@ describe('the expiry', () => {
     const first = await service.create(team, request({ timeoutMs: second, options }))
     faults.before = (method, args) => {
       const [at, to] = args as [{ sandboxID: string } | undefined, string | undefined]
-      if (fails && method === 'move' && to === 'pausing' && at?.sandboxID === first.sandboxID)
+      if (fails && method === 'transition' && to === 'pausing' && at?.sandboxID === first.sandboxID)
         throw new Error('the row cannot be written')
     }
     await pass(clock, 5 * minute)
@@ -46,7 +46,7 @@ describe('the expiry', () => {
     const { service, team, clock, stores, faults } = fixture
     const { sandboxID } = await service.create(team, request({ timeoutMs: second }))
     faults.before = (method, args) => {
-      if (method === 'move' && args[1] === 'killing') throw new Error('the row cannot be written')
+      if (method === 'transition' && args[1] === 'killing') throw new Error('the row cannot be written')
     }
     await pass(clock, minute)
     const tries = countOf(fixture, 'could not be ended')

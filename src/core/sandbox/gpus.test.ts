@@ -35,7 +35,7 @@ describe('a sandbox with GPUs', () => {
     const { service, team, driver, stores } = fixture
     driver.gpus = two
     const build = (await stores.templates.findReadyBuild('basetemplate', 'default'))!
-    await stores.templates.moveBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
+    await stores.templates.transitionBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
     assert.equal((await service.create(team, request())).gpuCount, 1)
     assert.equal((await service.create(team, asking('0'))).gpuCount, undefined)
   })
@@ -45,7 +45,7 @@ describe('a sandbox with GPUs', () => {
     const { service, team, driver, stores } = fixture
     driver.gpus = two
     const build = (await stores.templates.findReadyBuild('basetemplate', 'default'))!
-    await stores.templates.moveBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
+    await stores.templates.transitionBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
     const countWith = async (value: string, metadata = {}) => {
       const envVars = { NVIDIA_VISIBLE_DEVICES: value }
       const sandbox = await service.create(team, request({ metadata, envVars }))
@@ -108,7 +108,7 @@ describe('a sandbox with GPUs', () => {
     const { service, team, driver, stores, clock, warm } = fixture
     driver.gpus = two
     const build = (await stores.templates.findReadyBuild('basetemplate', 'default'))!
-    await stores.templates.moveBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
+    await stores.templates.transitionBuild(build.buildID, ['ready'], 'ready', { gpuCount: 1, updatedAt: 1 })
     await service.create(team, request())
     for (let round = 0; round < 50; round++) {
       clock.advance(1000)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type Fixture, gate, openFixture, request, turning, until } from '../../../test/support/domain.ts'
-import { connectionLost, failMoves } from '../../../test/support/store-faults.ts'
+import { connectionLost, failTransitions } from '../../../test/support/store-faults.ts'
 import { noAgent } from '../../drivers/driver-fixture.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { openRules } from '../ports/egress.ts'
@@ -78,7 +78,7 @@ describe('a pause whose end could not be written', () => {
   it('is retried and succeeds if the store fails for a moment', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
-    fixture.faults.before = failMoves('paused', 3)
+    fixture.faults.before = failTransitions('paused', 3)
     await turning(fixture.clock, fixture.service.pause(fixture.team, sandboxID, pause))
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
     await resumesWithMemory(fixture, sandboxID)
@@ -87,7 +87,7 @@ describe('a pause whose end could not be written', () => {
   it('is recognized as done although its answer was lost', async () => {
     await using fixture = await openFixture()
     const sandboxID = await running(fixture)
-    fixture.faults.after = failMoves('paused', 1)
+    fixture.faults.after = failTransitions('paused', 1)
     await turning(fixture.clock, fixture.service.pause(fixture.team, sandboxID, pause))
     await resumesWithMemory(fixture, sandboxID)
   })
@@ -100,7 +100,7 @@ describe('a pause whose end could not be written', () => {
       await using fixture = await openFixture()
       const { service, team, clock, faults, reconciler } = fixture
       const sandboxID = await running(fixture)
-      faults.before = failMoves('paused', Number.POSITIVE_INFINITY, error)
+      faults.before = failTransitions('paused', Number.POSITIVE_INFINITY, error)
       await assert.rejects(turning(clock, service.pause(team, sandboxID, pause)), /Nothing is lost/)
       assert.equal(await stateOf(fixture, sandboxID), 'pausing')
       await turning(clock, reconciler.run())
@@ -115,7 +115,7 @@ describe('a pause whose end could not be written', () => {
   it('is finished by the next process when this one crashed', async () => {
     await using before = await openFixture()
     const sandboxID = await running(before)
-    before.faults.before = failMoves('paused', Number.POSITIVE_INFINITY)
+    before.faults.before = failTransitions('paused', Number.POSITIVE_INFINITY)
     await assert.rejects(turning(before.clock, before.service.pause(before.team, sandboxID, pause)))
     await using fixture = await before.again()
     await fixture.reconciler.run()
@@ -129,7 +129,7 @@ describe('a resume whose end could not be written', () => {
     await using fixture = await openFixture()
     const { service, team, clock, faults, reconciler } = fixture
     const sandboxID = await paused(fixture)
-    faults.before = failMoves('running', Number.POSITIVE_INFINITY)
+    faults.before = failTransitions('running', Number.POSITIVE_INFINITY)
     await assert.rejects(turning(clock, service.connect(team, sandboxID, connect)), /Nothing is lost/)
     assert.equal(await stateOf(fixture, sandboxID), 'resuming')
     faults.before = () => {}
@@ -204,7 +204,7 @@ describe('a sandbox that the driver cannot read', () => {
   it('keeps the snapshot of a pause that was cut off', async () => {
     await using before = await openFixture()
     const sandboxID = await running(before)
-    before.faults.before = failMoves('paused', Number.POSITIVE_INFINITY)
+    before.faults.before = failTransitions('paused', Number.POSITIVE_INFINITY)
     await assert.rejects(turning(before.clock, before.service.pause(before.team, sandboxID, pause)))
     await using fixture = await before.again()
     const [name] = fixture.driver.world.snapshots.keys()
@@ -268,7 +268,7 @@ describe('a create', () => {
       isFirst = false
       throw connectionLost()
     }
-    faults.before = failMoves('running', 2)
+    faults.before = failTransitions('running', 2)
     const sandbox = await turning(clock, service.create(team, request()))
     assert.equal(await stateOf(fixture, sandbox.sandboxID), 'running')
   })

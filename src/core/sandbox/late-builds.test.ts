@@ -84,7 +84,7 @@ it('the snapshot with the service of a build stays until it is certain how the b
   await driver.takeSnapshot(handle, name, { memory: true, afterwards: 'go-on', lasting: true })
   await reconciler.run()
   assert.ok(driver.world.snapshots.has(name), 'the build may become ready yet')
-  await stores.templates.moveBuild(build.buildID, ['building'], 'error', { updatedAt: clock.now() })
+  await stores.templates.transitionBuild(build.buildID, ['building'], 'error', { updatedAt: clock.now() })
   await reconciler.run()
   assert.equal(driver.world.snapshots.has(name), false)
 })

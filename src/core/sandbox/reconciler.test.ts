@@ -29,17 +29,20 @@ async function loseWrongly({ driver, reconciler, stores }: Fixture, sandboxID: s
 /** Ends the row of a paused sandbox as if by a fault, and leaves everything else. */
 async function forget({ stores }: Fixture, sandboxID: string) {
   const { snapshot, runID } = (await stores.sandboxes.find(sandboxID))!
-  await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
   const ended = { endedAt: 1, endReason: 'lost' as const, snapshot: null }
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
   return { snapshotName: snapshot!.name }
 }
 
 /** Ends the row of a running sandbox, and leaves its processes. */
 async function endRow({ stores }: Fixture, sandboxID: string, endReason: 'lost' | 'killed') {
   const { runID } = (await stores.sandboxes.find(sandboxID))!
-  await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing')
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', { endedAt: 1, endReason })
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'killing')
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', {
+    endedAt: 1,
+    endReason,
+  })
 }
 
 describe('the quarantine', () => {
@@ -177,15 +180,15 @@ describe('the quarantine', () => {
     await using fixture = await openFixture()
     const { service, team, quarantine, reconciler, stores } = fixture
     const sandboxID = await paused(fixture)
-    const move = stores.sandboxes.move.bind(stores.sandboxes)
+    const transition = stores.sandboxes.transition.bind(stores.sandboxes)
     let hasLooked = false
-    stores.sandboxes.move = async (at, to, changes) => {
-      const moved = await move(at, to, changes)
+    stores.sandboxes.transition = async (at, to, changes) => {
+      const transitioned = await transition(at, to, changes)
       if (to === 'running') {
         await reconciler.run()
         hasLooked = true
       }
-      return moved
+      return transitioned
     }
     await service.connect(team, sandboxID, connect)
     assert.deepEqual([hasLooked, await quarantine.list()], [true, []])
@@ -331,7 +334,7 @@ it('a problem and an exit are forgotten when their sandbox is gone', async () =>
   const { service, team, driver, reconciler, faults } = fixture
   const { sandboxID } = await service.create(team, request())
   faults.before = (method, args) => {
-    if (method === 'move' && args[1] === 'killing') throw new Error('the row cannot be written')
+    if (method === 'transition' && args[1] === 'killing') throw new Error('the row cannot be written')
   }
   driver.crash(sandboxID)
   await until(async () => reconciler.remembered.length === 2)
@@ -346,11 +349,11 @@ it('a problem and an exit are forgotten when their sandbox is gone', async () =>
 it('a create succeeds if its timeout was set before the answer of its last step came', async () => {
   await using fixture = await openFixture()
   const { service, team, stores, routes } = fixture
-  const move = stores.sandboxes.move.bind(stores.sandboxes)
+  const transition = stores.sandboxes.transition.bind(stores.sandboxes)
   let isFirst = true
-  stores.sandboxes.move = async (at, to, changes) => {
-    const moved = await move(at, to, changes)
-    if (to !== 'running' || !isFirst) return moved
+  stores.sandboxes.transition = async (at, to, changes) => {
+    const transitioned = await transition(at, to, changes)
+    if (to !== 'running' || !isFirst) return transitioned
     isFirst = false
     await service.setTimeout(team, at.sandboxID, 5000)
     return undefined

@@ -317,9 +317,9 @@ export class Reconciler {
 
   async #reconcileSnapshots(): Promise<void> {
     const { snapshots, quarantine, log } = this.#parts
-    const moved = await this.#movedAway()
+    const migrated = await this.#migratedAway()
     const removable = await quarantine.removable()
-    const inUse = async () => (await this.#namesInUse()).filter((name) => !moved.includes(name))
+    const inUse = async () => (await this.#namesInUse()).filter((name) => !migrated.includes(name))
     const worthless: string[] = []
     const judge = async (name: string) => {
       const found = await snapshots.find(name)
@@ -329,7 +329,7 @@ export class Reconciler {
       else worthless.push(name)
     }
     const { names } = await snapshots.sweep(inUse, {
-      deleted: [...moved, ...removable],
+      deleted: [...migrated, ...removable],
       onUnowned: async (unowned) => {
         for (const name of unowned) await this.#attempt(name, () => judge(name))
       },
@@ -355,7 +355,7 @@ export class Reconciler {
   }
 
   /** Snapshots of sandboxes that another node took over: that node has the row, and a copy from the object store. */
-  async #movedAway(): Promise<string[]> {
+  async #migratedAway(): Promise<string[]> {
     const { copies, snapshots, quarantine } = this.#parts
     if (!copies) return []
     // The quarantine of this node may hold the only copy of an earlier snapshot of the same sandbox.

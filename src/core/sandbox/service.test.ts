@@ -24,7 +24,7 @@ describe('creating a sandbox', () => {
     const { service, team, faults, clock } = fixture
     const told = gate()
     faults.before = async (method, [, to]) => {
-      if (method === 'move' && to === 'running') await told.opened
+      if (method === 'transition' && to === 'running') await told.opened
     }
     const first = service.create(team, request())
     await until(async () => (await fixture.driver.list()).length === 1)
@@ -89,7 +89,7 @@ describe('creating a sandbox', () => {
     const { service, team, driver, stores, faults } = fixture
     let killed: Promise<void> | undefined
     faults.before = async (method, [at, to]) => {
-      if (method !== 'move' || to !== 'running' || killed) return
+      if (method !== 'transition' || to !== 'running' || killed) return
       const { sandboxID } = at as { sandboxID: string }
       killed = service.kill(team, sandboxID)
       await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
@@ -315,7 +315,7 @@ describe('after a crash', () => {
   it('a kill that was cut off is finished', async () => {
     await using before = await openFixture()
     const { sandboxID, runID } = await before.service.create(before.team, request())
-    await before.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing')
+    await before.stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'killing')
     await using fixture = await before.again()
     await fixture.reconciler.run()
     assert.deepEqual(await fixture.driver.list(), [])

@@ -44,7 +44,7 @@ describe('a build whose store answers are lost', () => {
     warm.replace = async ({ buildID }) => void ready.push(buildID)
     const { templates } = storeFaults
     templates.after = (method, args) => {
-      if (method !== 'moveBuild' || args[2] !== 'ready') return
+      if (method !== 'transitionBuild' || args[2] !== 'ready') return
       templates.before = failCalls('findBuild', 4)
       throw connectionLost()
     }
@@ -76,7 +76,7 @@ describe('a build whose store answers are lost', () => {
     const { build } = await world.request('mine')
     const { templates } = storeFaults
     templates.before = async (method, args) => {
-      if (method !== 'moveBuild' || args[2] !== 'error') return
+      if (method !== 'transitionBuild' || args[2] !== 'error') return
       templates.before = () => {}
       await world.builds.start(team, build.templateID, build.buildID, plain)
     }

@@ -307,15 +307,15 @@ describe('a build whose database fails for a moment', () => {
       await using world = await openBuilds()
       const { clock, stores } = world.fixture
       const { templates } = stores
-      const moveBuild = templates.moveBuild.bind(templates)
+      const transitionBuild = templates.transitionBuild.bind(templates)
       const failed = new Set<string>()
-      templates.moveBuild = async (buildID, from, to, changes) => {
+      templates.transitionBuild = async (buildID, from, to, changes) => {
         const isFirst = !failed.has(to)
         failed.add(to)
         if (isFirst && !isDone) throw connectionLost()
-        const moved = await moveBuild(buildID, from, to, changes)
+        const transitioned = await transitionBuild(buildID, from, to, changes)
         if (isFirst) throw connectionLost()
-        return moved
+        return transitioned
       }
       const { buildID } = await turning(clock, world.begin('mine'))
       await turning(clock, world.ended(buildID))
@@ -328,16 +328,16 @@ describe('a build whose database fails for a moment', () => {
     await using world = await openBuilds()
     const { clock, stores, logged } = world.fixture
     const { templates } = stores
-    const moveBuild = templates.moveBuild.bind(templates)
-    templates.moveBuild = async (buildID, from, to, changes) => {
+    const transitionBuild = templates.transitionBuild.bind(templates)
+    templates.transitionBuild = async (buildID, from, to, changes) => {
       if (to !== 'building') throw connectionLost()
-      return moveBuild(buildID, from, to, changes)
+      return transitionBuild(buildID, from, to, changes)
     }
     const { buildID } = await world.begin('mine')
     const isTold = async () =>
       logged.some(({ message }) => /end of a build could not be written/.test(message))
     await turning(clock, until(isTold))
-    templates.moveBuild = moveBuild
+    templates.transitionBuild = transitionBuild
     // It counts as carried out until its log is closed, a moment after it was told.
     await until(async () => {
       await world.builds.reconcile()

@@ -133,9 +133,12 @@ export class BuildService {
     await requireSpace(team)
     const job = await this.#jobOf(team, build, request)
     if (this.#running.has(buildID)) throw notWaiting()
-    const moved = this.#move(buildID, 'waiting', 'building', { updatedAt: clock.now(), startRequest: null })
+    const transitioned = this.#transition(buildID, 'waiting', 'building', {
+      updatedAt: clock.now(),
+      startRequest: null,
+    })
     const abort = new AbortController()
-    const done = moved
+    const done = transitioned
       .then(
         (building) => building && this.#run({ ...job, build: building }, abort.signal),
         () => {},
@@ -146,7 +149,7 @@ export class BuildService {
       .finally(() => this.#running.delete(buildID))
     // Registered before the row changes: `reconcile` must not see the build as one that no process carries out.
     this.#running.set(buildID, { abort, done })
-    if (!(await moved)) throw notWaiting()
+    if (!(await transitioned)) throw notWaiting()
     for (const older of await this.#parts.templates.listSuperseded(buildID)) {
       // Nobody waits for the end of the older build: the newer one does not need its result.
       this.#running.get(older)?.abort.abort(new AppError('conflict', superseded))
@@ -174,7 +177,7 @@ export class BuildService {
           ? 'Warren was restarted, or could not reach its database, while this build was under way; start it again.'
           : 'The build was requested but never started.'
       const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
-      await this.#move(buildID, status, 'error', changes)
+      await this.#transition(buildID, status, 'error', changes)
     }
     await this.#abortDeleted()
   }
@@ -207,7 +210,7 @@ export class BuildService {
   async #cancelUnfinished(buildID: string, message: string): Promise<void> {
     const now = this.#parts.clock.now()
     const changes = { reason: { message, step: null }, updatedAt: now, finishedAt: now }
-    if (!(await this.#move(buildID, 'waiting', 'error', changes))) await this.cancel(buildID, message)
+    if (!(await this.#transition(buildID, 'waiting', 'error', changes))) await this.cancel(buildID, message)
   }
 
   async cancel(buildID: string, message: string): Promise<void> {
@@ -243,7 +246,7 @@ export class BuildService {
           const now = clock.now()
           say(`Build finished, took ${((now - startedAt) / 1000).toFixed(1)}s`)
           const changes = { ...result, updatedAt: now, finishedAt: now }
-          ready = await this.#move(buildID, 'building', 'ready', changes)
+          ready = await this.#transition(buildID, 'building', 'ready', changes)
         },
       )
     } catch (error) {
@@ -266,7 +269,7 @@ export class BuildService {
     buildLog.add(buildID, { level: 'error', message: `Build failed: ${reason.message}`, step: reason.step })
     const now = clock.now()
     const changes = { reason, updatedAt: now, finishedAt: now }
-    await this.#move(buildID, 'building', 'error', changes).catch((error) => {
+    await this.#transition(buildID, 'building', 'error', changes).catch((error) => {
       log.error(
         { buildID, err: error },
         'The end of a build could not be written; the next reconcile ends it.',
@@ -276,7 +279,7 @@ export class BuildService {
   }
 
   /** Recognizes a move whose answer was lost by its status and time. Undefined: another move came first. */
-  #move(
+  #transition(
     buildID: string,
     from: BuildStatus,
     to: BuildStatus,
@@ -284,15 +287,15 @@ export class BuildService {
   ): Promise<TemplateBuild | undefined> {
     const { templates, clock } = this.#parts
     return retryPassing(clock, async (attempt) => {
-      const moved = await templates.moveBuild(buildID, [from], to, changes)
-      if (moved || attempt === 0) return moved
-      const build = await this.#findMoved(buildID, to)
+      const transitioned = await templates.transitionBuild(buildID, [from], to, changes)
+      if (transitioned || attempt === 0) return transitioned
+      const build = await this.#findTransitioned(buildID, to)
       return build?.status === to && build.updatedAt === changes.updatedAt ? build : undefined
     })
   }
 
   /** Any node can start a waiting build, so a build in progress counts only if it belongs to this node. */
-  async #findMoved(buildID: string, to: BuildStatus): Promise<TemplateBuild | undefined> {
+  async #findTransitioned(buildID: string, to: BuildStatus): Promise<TemplateBuild | undefined> {
     const { templates } = this.#parts
     if (to !== 'building') return templates.findBuild(buildID)
     const own = await templates.listBuildsIn(['building'], Number.MAX_SAFE_INTEGER)

@@ -87,7 +87,7 @@ export interface TemplateStore {
    * The only way to change a build's status: compare and set. Undefined if the status is not in `from` any
    * more.
    */
-  moveBuild(
+  transitionBuild(
     buildID: string,
     from: readonly BuildStatus[],
     to: BuildStatus,

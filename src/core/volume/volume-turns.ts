@@ -41,13 +41,15 @@ export class VolumeTurns extends Turns<Volume> {
 
   /** Undefined if the volume is no longer being created. */
   markReady({ volumeID }: InTurn<Volume>): Promise<InTurn<Volume> | undefined> {
-    return this.#move(volumeID, 'ready', () => this.#volumes.markReady(volumeID))
+    return this.#transition(volumeID, 'ready', () => this.#volumes.markReady(volumeID))
   }
 
   /** Moves a volume whose creation failed to `deleting`. Undefined if it is no longer being created. */
   async cancelCreation({ volumeID }: InTurn<Volume>): Promise<DeletingVolume | undefined> {
-    const moved = await this.#move(volumeID, 'deleting', () => this.#volumes.cancelCreation(volumeID))
-    return moved as DeletingVolume | undefined
+    const transitioned = await this.#transition(volumeID, 'deleting', () =>
+      this.#volumes.cancelCreation(volumeID),
+    )
+    return transitioned as DeletingVolume | undefined
   }
 
   /** Undefined if the volume is no longer ready. */
@@ -55,7 +57,7 @@ export class VolumeTurns extends Turns<Volume> {
     volumeID,
   }: InTurn<Volume>): Promise<{ begun: DeletingVolume } | { usedBy: string[] } | undefined> {
     let usedBy: string[] | undefined
-    const begun = await this.#move(volumeID, 'deleting', async () => {
+    const begun = await this.#transition(volumeID, 'deleting', async () => {
       const result = await this.#volumes.beginDeletion(volumeID)
       usedBy = result && 'usedBy' in result ? result.usedBy : undefined
       return result
@@ -78,14 +80,14 @@ export class VolumeTurns extends Turns<Volume> {
     await retryPassing(this.#clock, () => this.#volumes.remove(volumeID))
   }
 
-  async #move(
+  async #transition(
     volumeID: string,
     to: VolumeState,
-    move: () => Promise<unknown>,
+    transition: () => Promise<unknown>,
   ): Promise<InTurn<Volume> | undefined> {
     return retryPassing(this.#clock, async (attempt) => {
-      const isMoved = (await move()) !== undefined
-      if (!isMoved && attempt === 0) return undefined
+      const hasTransitioned = (await transition()) !== undefined
+      if (!hasTransitioned && attempt === 0) return undefined
       const row = await this.read(volumeID)
       return row?.state === to ? row : undefined
     })

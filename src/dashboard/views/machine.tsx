@@ -74,8 +74,8 @@ function Machine() {
 }
 
 function Server({ report: { sandboxes, warmPool, creates, objectStore } }: { report: MachineReport }) {
-  const { running = 0, paused = 0, ...moving } = sandboxes
-  const others = Object.entries(moving).flatMap(([state, number]) =>
+  const { running = 0, paused = 0, ...inTransition } = sandboxes
+  const others = Object.entries(inTransition).flatMap(([state, number]) =>
     number > 0 ? [`${number} ${state}`] : [],
   )
   const time = (value: number | null) => (value === null ? '–' : shortDuration(value))

@@ -5,7 +5,7 @@
 
 import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../../core/cluster/node-store.ts'
-import { eventOfMove } from '../../core/event/event.ts'
+import { eventOfTransition } from '../../core/event/event.ts'
 import type { SandboxSnapshot } from '../../core/sandbox/row/sandbox.ts'
 import { newTakenSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../../core/secret/vault.ts'
@@ -81,7 +81,7 @@ async function loseSandboxes(
       await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
       continue
     }
-    const type = eventOfMove(state, 'killing')
+    const type = eventOfTransition(state, 'killing')
     // Its team never saw it, and may create it again with the same key.
     const isNew = state === 'creating'
     const isLost = state !== 'killing' && !isNew
@@ -90,7 +90,7 @@ async function loseSandboxes(
       // The node may still run, and may have stored the sandbox since this listed it.
       fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
       columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
-      named: { moveID: newUUID(), at },
+      named: { transitionID: newUUID(), at },
       news: type && { type },
     }
     const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
@@ -114,7 +114,7 @@ function backToStored(
   if (!stored) return undefined
   // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.
   const snapshot = arrivesFrom ? before : { ...before, name: newTakenSnapshotName({ sandboxID }) }
-  const type = eventOfMove(state, 'paused')
+  const type = eventOfTransition(state, 'paused')
   return {
     // The node may still run, and may have recorded since that all memory has arrived.
     fence: { sandboxID, nodeID, runID, from: [state], saved },
@@ -122,7 +122,7 @@ function backToStored(
       ...changedColumns({ runID: stored.runID, stored, snapshot, handle: null, endAt: at }),
       state: 'paused',
     },
-    named: { moveID: newUUID(), at },
+    named: { transitionID: newUUID(), at },
     news: type && { type },
   }
 }

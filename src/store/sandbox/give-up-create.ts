@@ -24,7 +24,7 @@ export function giveUpCreate(
       const update = {
         fence: { sandboxID, nodeID, from: ['creating'] } as const,
         columns: { state: 'ended', ended_at: at, end_reason: 'create_failed' } as const,
-        named: { moveID: newUUID(), at },
+        named: { transitionID: newUUID(), at },
         // Its team never saw it.
         news: undefined,
       }

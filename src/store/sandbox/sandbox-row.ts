@@ -52,7 +52,7 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
     alias: row.alias,
     state: row.state,
     runID: row.run_id,
-    moveID: row.move_id,
+    transitionID: row.move_id,
     handle: row.handle === null ? null : JSON.parse(row.handle),
     cpuCount: row.cpu_count,
     memoryMB: row.memory_mb,

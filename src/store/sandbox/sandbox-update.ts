@@ -2,7 +2,7 @@
  * The only update of a sandbox's row: compare and set, with the event of the change in the same transaction.
  */
 import { type Kysely, sql, type Transaction, type Updateable } from 'kysely'
-import { type EventCause, type EventType, eventOfMove } from '../../core/event/event.ts'
+import { type EventCause, type EventType, eventOfTransition } from '../../core/event/event.ts'
 import type { Sandbox, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { NamedChange, SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -72,7 +72,7 @@ export async function updateAndTell(
   const row = updated.rows[0]
   if (!row) return undefined
   const sandbox = read(row)
-  const { moveID: eventID, at } = named
+  const { transitionID: eventID, at } = named
   const cause = { ...news, eventID, at, number: row.event_count, from: fence.from[0]! }
   const inserts = insertingEvent(transaction, sandbox, cause, webhooks.rows)
   await (thenCommit ? runAndCommit : runTogether)(transaction, inserts)
@@ -86,7 +86,7 @@ function updatingRow(db: Kysely<Tables>, { fence, columns, keepsVersion, named, 
   const { sandboxID, nodeID, runID, from, endAt, endsBefore, version, saved, isUnmovable, isToRun } = fence
   let update = db
     .updateTable('sandboxes')
-    .set({ ...columns, ...(named && { move_id: named.moveID }) })
+    .set({ ...columns, ...(named && { move_id: named.transitionID }) })
     .where('id', '=', sandboxID)
     .where('state', 'in', from)
     .where('node_id', '=', nodeID)
@@ -103,13 +103,13 @@ function updatingRow(db: Kysely<Tables>, { fence, columns, keepsVersion, named, 
 }
 
 /** The event of a move. It must be the same for all of these source states. */
-export function newsOfMove(
+export function newsOfTransition(
   from: readonly SandboxState[],
   to: SandboxState,
   changes: SandboxChanges,
 ): { type: EventType } | undefined {
   if (changes.isCheckpointed) return { type: 'checkpointed' }
-  const types = new Set(from.map((state) => eventOfMove(state, to)))
+  const types = new Set(from.map((state) => eventOfTransition(state, to)))
   if (types.size > 1) {
     throw new AppError('internal', `A move to ${to} must say from which state: ${from.join(', ')}`)
   }

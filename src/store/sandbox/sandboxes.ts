@@ -45,7 +45,13 @@ import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
-import { newsOfMove, nextVersion, type RowUpdate, updateAndTell, updateSandbox } from './sandbox-update.ts'
+import {
+  newsOfTransition,
+  nextVersion,
+  type RowUpdate,
+  updateAndTell,
+  updateSandbox,
+} from './sandbox-update.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
 
@@ -132,7 +138,7 @@ export class SqlSandboxStore implements SandboxStore {
     return found.sort(byAge)
   }
 
-  async move(
+  async transition(
     at: SandboxFence,
     to: SandboxState,
     changes: SandboxChanges = {},
@@ -154,7 +160,7 @@ export class SqlSandboxStore implements SandboxStore {
       ...(forgetsDeparture.includes(to) && { run_until: null }),
       state: to,
     }
-    const news = named && newsOfMove(at.from, to, changes)
+    const news = named && newsOfTransition(at.from, to, changes)
     return this.#update({ fence: { ...at, nodeID: this.#nodeID }, columns, named, news })
   }
 
@@ -171,10 +177,10 @@ export class SqlSandboxStore implements SandboxStore {
         .where('id', '=', at.sandboxID)
         .where('node_id', '=', this.#nodeID)
         .executeTakeFirst()
-      if (!known) return { moved: undefined }
+      if (!known) return { resumed: undefined }
       await lockTeam(locked, known.team_id)
       const paused = await holdPaused(locked, { ...at, nodeID: this.#nodeID })
-      if (!paused) return { moved: undefined }
+      if (!paused) return { resumed: undefined }
       const used = usageIn(await sumOfTeam(locked, known.team_id).executeTakeFirst())
       const exceeded = await exceededLimit(locked, paused, limits, used)
       if (exceeded) return { exceeded }
@@ -186,7 +192,7 @@ export class SqlSandboxStore implements SandboxStore {
         .where('id', '=', at.sandboxID)
         .returningAll()
         .executeTakeFirstOrThrow()
-      return { moved: this.#read(row) }
+      return { resumed: this.#read(row) }
     })
   }
 

@@ -24,10 +24,10 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
     const runID = newUUID()
     const times = { startedAt: time, endAt: time + 60_000 }
     await one.sandboxes.resumeWithinLimits(paused, limits, { runID, snapshot: arriving, ...times })
-    const named = { moveID: newUUID(), at: time }
+    const named = { transitionID: newUUID(), at: time }
     const at = { sandboxID, runID, from: ['resuming'] as const }
     const handle = { driver: 'fake', version: 1, data: {} }
-    await one.sandboxes.move(at, 'running', { handle }, named)
+    await one.sandboxes.transition(at, 'running', { handle }, named)
     return { sandboxID, runID, before, snapshot }
   }
   const { sandboxID, before, snapshot } = await resume()
@@ -35,7 +35,7 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   const arrived = await resume()
   await one.sandboxes.forgetArrival((await one.sandboxes.find(arrived.sandboxID))!)
   const killed = await resume()
-  await one.sandboxes.move({ ...killed, from: ['running'] }, 'killing', { endReason: 'killed' })
+  await one.sandboxes.transition({ ...killed, from: ['running'] }, 'killing', { endReason: 'killed' })
   const bound = await resume({ options: { ...aSandbox(teamID).options, volumeMounts } })
   const node = aNode('one')
   await one.nodes.join(node)
@@ -62,10 +62,10 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
     const before = (await one.storedBytes.findPaused(paused.sandboxID))!
     const changes = { runID: newUUID(), startedAt: time, endAt: time + 60_000 }
     const result = await one.sandboxes.resumeWithinLimits(paused, limits, changes)
-    assert.ok('moved' in result && result.moved)
+    assert.ok('resumed' in result && result.resumed)
     const storedFrom = { storedFrom: { runID: paused.runID, ...stored } }
-    assert.deepEqual(result.moved.snapshot, { ...paused.snapshot, ...(isStored && storedFrom) })
-    return { before, resuming: result.moved, paused }
+    assert.deepEqual(result.resumed.snapshot, { ...paused.snapshot, ...(isStored && storedFrom) })
+    return { before, resuming: result.resumed, paused }
   }
   const runsOf = async (sandboxID: string) =>
     (await other.storedBytes.listNeeded()).runs.filter((run) => run.sandboxID === sandboxID)
@@ -80,11 +80,11 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   const { runID } = undone.resuming
   const { snapshot } = undone.paused
   const at = { sandboxID: undone.paused.sandboxID, runID }
-  await one.sandboxes.move({ ...at, from: ['resuming'] }, 'paused', { snapshot: snapshot! })
+  await one.sandboxes.transition({ ...at, from: ['resuming'] }, 'paused', { snapshot: snapshot! })
   assert.deepEqual(await runsOf(at.sandboxID), [at])
   const running = await resume(true)
   const then = { sandboxID: running.paused.sandboxID, runID: running.resuming.runID }
-  await one.sandboxes.move({ ...then, from: ['resuming'] }, 'running', { snapshot: null })
+  await one.sandboxes.transition({ ...then, from: ['resuming'] }, 'running', { snapshot: null })
   const node = aNode('one')
   await one.nodes.join(node)
   await one.nodes.leave(node)

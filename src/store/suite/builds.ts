@@ -11,7 +11,7 @@ const statuses: BuildStatus[] = ['waiting', 'building', 'ready', 'error']
 
 export function buildSuite(storeTest: StoreTest): void {
   contents(storeTest)
-  moves(storeTest)
+  transitions(storeTest)
   superseding(storeTest)
   limits(storeTest)
   listing(storeTest)
@@ -46,11 +46,13 @@ function contents(storeTest: StoreTest): void {
     const build = aBuild(templateID, { status: 'waiting', startRequest })
     await templates.insertBuild(build, [])
     assert.deepEqual(await templates.findBuild(build.buildID), build)
-    const kept = await templates.moveBuild(build.buildID, ['waiting'], 'waiting', { updatedAt: time + 1 })
+    const kept = await templates.transitionBuild(build.buildID, ['waiting'], 'waiting', {
+      updatedAt: time + 1,
+    })
     assert.deepEqual(kept?.startRequest, startRequest)
     const changes = { updatedAt: time + 2, startRequest: null }
-    const moved = await templates.moveBuild(build.buildID, ['waiting'], 'building', changes)
-    assert.equal(moved?.startRequest, null)
+    const transitioned = await templates.transitionBuild(build.buildID, ['waiting'], 'building', changes)
+    assert.equal(transitioned?.startRequest, null)
   })
 
   storeTest('a failure is stored even when its message has a NUL', async (stores) => {
@@ -59,8 +61,8 @@ function contents(storeTest: StoreTest): void {
     const build = aBuild(templateID, { status: 'building' })
     await templates.insertBuild(build, [])
     const changes = { reason: { message: 'bad\0byte\0', step: '1' } }
-    const moved = await templates.moveBuild(build.buildID, ['building'], 'error', changes)
-    assert.deepEqual(moved?.reason, { message: 'bad\uFFFDbyte\uFFFD', step: '1' })
+    const transitioned = await templates.transitionBuild(build.buildID, ['building'], 'error', changes)
+    assert.deepEqual(transitioned?.reason, { message: 'bad\uFFFDbyte\uFFFD', step: '1' })
   })
 
   storeTest('layers and reason can be set and cleared, and other updates keep them', async (stores) => {
@@ -82,7 +84,7 @@ function contents(storeTest: StoreTest): void {
   })
 }
 
-function moves(storeTest: StoreTest): void {
+function transitions(storeTest: StoreTest): void {
   storeTest('a build moves with its changes, and only from a named status', async (stores) => {
     const { templates } = stores
     const { templateID } = await insertTemplate(stores)
@@ -94,15 +96,15 @@ function moves(storeTest: StoreTest): void {
       const { buildID } = build
       const changes = { reason, finishedAt: time + 4, layers: ['sha256:a'] }
       const rest = statuses.filter((from) => from !== status)
-      assert.equal(await templates.moveBuild(buildID, rest, 'error', changes), undefined)
-      assert.equal(await templates.moveBuild(buildID, [], 'error', changes), undefined)
+      assert.equal(await templates.transitionBuild(buildID, rest, 'error', changes), undefined)
+      assert.equal(await templates.transitionBuild(buildID, [], 'error', changes), undefined)
       assert.deepEqual(await templates.findBuild(buildID), build)
-      const moved = await templates.moveBuild(buildID, ['waiting', status], 'error', changes)
-      assert.deepEqual(moved, { ...build, ...changes, status: 'error' })
-      assert.deepEqual(await templates.findBuild(buildID), moved)
+      const transitioned = await templates.transitionBuild(buildID, ['waiting', status], 'error', changes)
+      assert.deepEqual(transitioned, { ...build, ...changes, status: 'error' })
+      assert.deepEqual(await templates.findBuild(buildID), transitioned)
       assert.deepEqual(await templates.findBuild(other.buildID), other)
     }
-    assert.equal(await templates.moveBuild(newUUID(), statuses, 'error', {}), undefined)
+    assert.equal(await templates.transitionBuild(newUUID(), statuses, 'error', {}), undefined)
   })
 
   storeTest('of many that move a build at once, one succeeds', async (stores) => {
@@ -111,8 +113,10 @@ function moves(storeTest: StoreTest): void {
     const { buildID } = aBuild(templateID)
     await templates.insertBuild(aBuild(templateID, { buildID, status: 'waiting' }), ['default'])
     const targets: BuildStatus[] = ['building', 'error', 'building', 'error', 'building', 'error']
-    const moved = await Promise.all(targets.map((to) => templates.moveBuild(buildID, ['waiting'], to, {})))
-    const winners = moved.filter((build) => build !== undefined)
+    const transitioned = await Promise.all(
+      targets.map((to) => templates.transitionBuild(buildID, ['waiting'], to, {})),
+    )
+    const winners = transitioned.filter((build) => build !== undefined)
     assert.equal(winners.length, 1)
     assert.deepEqual(await templates.findBuild(buildID), winners[0])
   })

@@ -9,7 +9,7 @@ import type { Stores } from '../stores.ts'
 import { aSnapshot, insertSandbox, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
-export const namedAt = (at: number): NamedChange => ({ moveID: newUUID(), at })
+export const namedAt = (at: number): NamedChange => ({ transitionID: newUUID(), at })
 const all = { order: 'asc', offset: 0, limit: 100 } as const
 
 /** Makes moves that write events, each a second after the previous one. */
@@ -18,10 +18,15 @@ export function livesOf(stores: Stores, { sandboxID, runID }: { sandboxID: strin
   let run = runID
   const { sandboxes } = stores
   return {
-    move: async (from: SandboxState, to: SandboxState, changes: SandboxChanges = {}) => {
+    transition: async (from: SandboxState, to: SandboxState, changes: SandboxChanges = {}) => {
       at += 1000
-      const moved = await sandboxes.move({ sandboxID, runID: run, from: [from] }, to, changes, namedAt(at))
-      assert.ok(moved, `${from} to ${to}`)
+      const transitioned = await sandboxes.transition(
+        { sandboxID, runID: run, from: [from] },
+        to,
+        changes,
+        namedAt(at),
+      )
+      assert.ok(transitioned, `${from} to ${to}`)
     },
     resume: async () => {
       const changes = { runID: newUUID() }
@@ -40,22 +45,22 @@ export function eventSuite(storeTest: StoreTest): void {
       const sandbox = await insertSandbox(stores, teamID, { metadata: { a: 'b' } })
       const { sandboxID, runID } = sandbox
       const life = livesOf(stores, sandbox)
-      await life.move('creating', 'running')
+      await life.transition('creating', 'running')
       assert.ok(await stores.sandboxes.setEnd({ sandboxID, runID }, time + 5000, false, namedAt(time + 1500)))
       const row = (await stores.sandboxes.find(sandboxID))!
       await stores.sandboxes.setOptions(row, sandbox.options, namedAt(time + 1600))
-      await life.move('running', 'snapshotting')
-      await life.move('snapshotting', 'running', { isCheckpointed: true })
-      await life.move('running', 'snapshotting')
-      await life.move('snapshotting', 'running')
-      await life.move('running', 'pausing')
-      await life.move('pausing', 'running')
-      await life.move('running', 'pausing')
-      await life.move('pausing', 'paused', { snapshot: aSnapshot() })
+      await life.transition('running', 'snapshotting')
+      await life.transition('snapshotting', 'running', { isCheckpointed: true })
+      await life.transition('running', 'snapshotting')
+      await life.transition('snapshotting', 'running')
+      await life.transition('running', 'pausing')
+      await life.transition('pausing', 'running')
+      await life.transition('running', 'pausing')
+      await life.transition('pausing', 'paused', { snapshot: aSnapshot() })
       await life.resume()
-      await life.move('resuming', 'running', { snapshot: null })
-      await life.move('running', 'killing', { endReason: 'killed' })
-      await life.move('killing', 'ended', { endReason: 'killed', endedAt: time })
+      await life.transition('resuming', 'running', { snapshot: null })
+      await life.transition('running', 'killing', { endReason: 'killed' })
+      await life.transition('killing', 'ended', { endReason: 'killed', endedAt: time })
       const events = await stores.events.list({ teamID, sandboxID }, all)
       assert.deepEqual(
         events.map(({ number, type }) => [number, type]),
@@ -92,11 +97,11 @@ export function eventSuite(storeTest: StoreTest): void {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID, endAt } = await insertSandbox(stores, teamID)
     const { sandboxes, events } = stores
-    const move = (from: SandboxState, to: SandboxState) =>
-      sandboxes.move({ sandboxID, runID, from: [from] }, to, {}, namedAt(time))
-    assert.equal(await move('resuming', 'running'), undefined)
+    const transition = (from: SandboxState, to: SandboxState) =>
+      sandboxes.transition({ sandboxID, runID, from: [from] }, to, {}, namedAt(time))
+    assert.equal(await transition('resuming', 'running'), undefined)
     assert.equal(await sandboxes.setEnd({ sandboxID, runID }, endAt + 1, false, namedAt(time)), undefined)
-    assert.ok(await move('creating', 'running'))
+    assert.ok(await transition('creating', 'running'))
     assert.ok(
       await sandboxes.setEnd({ sandboxID, runID }, endAt - 1, true, namedAt(time)),
       'it ends later already',
@@ -109,8 +114,8 @@ export function eventSuite(storeTest: StoreTest): void {
   storeTest('a sandbox that ends while it is created has no events', async (stores) => {
     const { teamID } = await insertTeam(stores)
     const life = livesOf(stores, await insertSandbox(stores, teamID))
-    await life.move('creating', 'killing', { endReason: 'create_failed' })
-    await life.move('killing', 'ended', { endReason: 'create_failed', endedAt: time })
+    await life.transition('creating', 'killing', { endReason: 'create_failed' })
+    await life.transition('killing', 'ended', { endReason: 'create_failed', endedAt: time })
     assert.deepEqual(await stores.events.list({ teamID }, all), [])
   })
 
@@ -118,7 +123,7 @@ export function eventSuite(storeTest: StoreTest): void {
     const { teamID } = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandbox(stores, teamID)
     const at = { sandboxID, runID, from: ['creating', 'running'] as const }
-    await assert.rejects(stores.sandboxes.move(at, 'killing', {}, namedAt(time)), (error) =>
+    await assert.rejects(stores.sandboxes.transition(at, 'killing', {}, namedAt(time)), (error) =>
       isAppError(error, 'internal'),
     )
   })
@@ -127,7 +132,7 @@ export function eventSuite(storeTest: StoreTest): void {
     const { teamID } = await insertTeam(stores)
     const sandbox = await insertSandbox(stores, teamID)
     const { sandboxID, runID } = sandbox
-    await livesOf(stores, sandbox).move('creating', 'running')
+    await livesOf(stores, sandbox).transition('creating', 'running')
     await Promise.all(
       Array.from({ length: 10 }, (_, at) =>
         stores.sandboxes.setEnd({ sandboxID, runID }, time + at, false, namedAt(time + at)),
@@ -142,10 +147,10 @@ export function eventSuite(storeTest: StoreTest): void {
     const other = await insertTeam(stores)
     const first = await insertSandbox(stores, teamID)
     const second = await insertSandbox(stores, teamID)
-    await livesOf(stores, await insertSandbox(stores, other.teamID)).move('creating', 'running')
+    await livesOf(stores, await insertSandbox(stores, other.teamID)).transition('creating', 'running')
     const lives = [livesOf(stores, first), livesOf(stores, second)]
-    for (const life of lives) await life.move('creating', 'running')
-    for (const life of lives) await life.move('running', 'killing', { endReason: 'killed' })
+    for (const life of lives) await life.transition('creating', 'running')
+    for (const life of lives) await life.transition('running', 'killing', { endReason: 'killed' })
     const shown = async (filter: object, page: object = {}) =>
       (await stores.events.list({ teamID, ...filter }, { ...all, ...page })).map(
         ({ sandboxID, type }) => `${sandboxID === first.sandboxID ? 'first' : 'second'} ${type}`,
@@ -171,10 +176,10 @@ export function eventSuite(storeTest: StoreTest): void {
     for (const id of [teamID, other.teamID]) {
       const sandbox = await insertSandbox(stores, id)
       const life = livesOf(stores, sandbox)
-      await life.move('creating', 'running')
-      await life.move('running', 'pausing')
-      await life.move('pausing', 'paused', { snapshot: aSnapshot() })
-      if (id === teamID) await life.move('paused', 'killing')
+      await life.transition('creating', 'running')
+      await life.transition('running', 'pausing')
+      await life.transition('pausing', 'paused', { snapshot: aSnapshot() })
+      if (id === teamID) await life.transition('paused', 'killing')
     }
     const typesOf = async (id: string) =>
       (await stores.events.list({ teamID: id }, all)).map(({ type }) => type)

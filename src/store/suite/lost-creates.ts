@@ -44,7 +44,7 @@ async function lostCreatesAreGivenUp(one: Stores, other: Stores): Promise<void> 
   for (const _ of [1, 2]) assert.equal(await other.owners.giveUpCreate(lost), undefined)
   const row = await one.sandboxes.find(sandboxID)
   assert.deepEqual([row?.state, row?.endReason, row?.endedAt], ['ended', 'create_failed', time])
-  const late = await one.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', {})
+  const late = await one.sandboxes.transition({ sandboxID, runID, from: ['creating'] }, 'running', {})
   assert.equal(late, undefined, 'the node that goes on with it is told')
   assert.equal(await one.sandboxes.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
   assert.deepEqual((await beginCreate(other, teamID, nextClaim)).result, { inserted: true })
@@ -65,7 +65,7 @@ async function createdIsNotGivenUp(one: Stores, other: Stores): Promise<void> {
   const { teamID } = await insertTeam(one)
   const { sandbox } = await beginCreate(one, teamID)
   const { sandboxID, runID } = sandbox
-  await one.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running', {})
+  await one.sandboxes.transition({ sandboxID, runID, from: ['creating'] }, 'running', {})
   const earlier = { sandboxID, requestHash: 'hash' }
   assert.deepEqual(await other.owners.giveUpCreate(lostIn(teamID)), earlier)
   assert.equal((await one.sandboxes.find(sandboxID))?.state, 'running')

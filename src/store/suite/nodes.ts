@@ -205,7 +205,7 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
   const kept = await insertSandboxIn(other, teamID, 'running')
   const killed = await insertSandboxIn(one, teamID, 'running')
   const { sandboxID, runID } = killed
-  await one.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'killing', { endReason: 'timeout' })
+  await one.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'killing', { endReason: 'timeout' })
   const { templateID } = await insertTemplate(one)
   const build = aBuild(templateID)
   await one.templates.insertBuild(build, ['default'])
@@ -257,7 +257,7 @@ async function lateResumesOfForgottenNodes(one: Stores, other: Stores): Promise<
   await one.nodes.leave(node)
   await other.nodes.forget('one', time, 0)
   const late = await one.sandboxes.resumeWithinLimits(paused, team.limits, { runID: 'late' })
-  assert.deepEqual(late, { moved: undefined })
+  assert.deepEqual(late, { resumed: undefined })
   assert.equal((await one.sandboxes.find(paused.sandboxID))?.state, 'paused')
   assert.equal(await takePaused(other, paused.sandboxID, 'taken'), true)
 }

@@ -45,7 +45,7 @@ export function ownerSuite(
       'the deletion of a template by one Warren makes the other remove its snapshots',
       snapshotsAreMarked,
     )
-    pairTest('a waiting build belongs to the Warren that starts it', waitingBuildsMove)
+    pairTest('a waiting build belongs to the Warren that starts it', waitingBuildsMigrate)
     pairTest(
       'a volume is deleted by its own Warren only, but all list it and its name is taken',
       volumesAreOwned,
@@ -95,7 +95,7 @@ async function sandboxesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual(await theirs.list(filter, { order: 'asc', limit: 10 }), [mine])
   assert.equal(await theirs.count(filter), 1)
   assert.deepEqual(await theirs.listExpired(mine.endAt + 1, 'kill', 10), [])
-  assert.equal(await theirs.move({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
+  assert.equal(await theirs.transition({ sandboxID, runID, from: ['running'] }, 'killing'), undefined)
   assert.equal(await theirs.setEnd({ sandboxID, runID }, time, false), undefined)
   assert.equal(await theirs.saveHandle(sandboxID, runID, { driver: 'd', version: 1, data: {} }), false)
   assert.deepEqual(await one.sandboxes.find(sandboxID), mine)
@@ -142,7 +142,7 @@ async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {
   await one.templates.insertBuild(ready, ['default'])
   await one.templates.insertBuild(running, ['next'])
   assert.deepEqual(await other.templates.listBuildsIn(['building'], time + 1), [])
-  assert.equal(await other.templates.moveBuild(running.buildID, ['building'], 'error', {}), undefined)
+  assert.equal(await other.templates.transitionBuild(running.buildID, ['building'], 'error', {}), undefined)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
   assert.deepEqual([await other.templates.listLayers(), await other.templates.listSnapshotNames()], [[], []])
   assert.deepEqual(await one.templates.listBuildsIn(['building'], time + 1), [running])
@@ -178,13 +178,13 @@ async function snapshotsAreMarked(one: Stores, other: Stores): Promise<void> {
   assert.equal(await other.owners.ownerOf({ kind: 'quarantined', id: 'none' }), undefined)
 }
 
-async function waitingBuildsMove(one: Stores, other: Stores): Promise<void> {
+async function waitingBuildsMigrate(one: Stores, other: Stores): Promise<void> {
   const { templateID } = await insertTemplate(one)
   const { buildID } = aBuild(templateID)
   await one.templates.insertBuild(aBuild(templateID, { buildID, status: 'waiting' }), ['default'])
-  assert.ok(await other.templates.moveBuild(buildID, ['waiting'], 'building', {}))
-  assert.equal(await one.templates.moveBuild(buildID, ['building'], 'error', {}), undefined)
-  assert.ok(await other.templates.moveBuild(buildID, ['building'], 'ready', {}))
+  assert.ok(await other.templates.transitionBuild(buildID, ['waiting'], 'building', {}))
+  assert.equal(await one.templates.transitionBuild(buildID, ['building'], 'error', {}), undefined)
+  assert.ok(await other.templates.transitionBuild(buildID, ['building'], 'ready', {}))
 }
 
 async function cachesAreApart(one: Stores, other: Stores): Promise<void> {
@@ -239,12 +239,15 @@ async function departures(one: Stores, other: Stores): Promise<void> {
     const { sandboxID, runID, endAt } = await insertSandboxIn(one, teamID, 'running')
     const at = { sandboxID, runID, from: ['running'] as const }
     assert.equal(
-      await one.sandboxes.move({ ...at, endAt: endAt - 1 }, 'pausing', { runUntil: endAt }),
+      await one.sandboxes.transition({ ...at, endAt: endAt - 1 }, 'pausing', { runUntil: endAt }),
       undefined,
     )
-    await one.sandboxes.move({ ...at, endAt }, 'pausing', { runUntil: endAt })
+    await one.sandboxes.transition({ ...at, endAt }, 'pausing', { runUntil: endAt })
     const snapshot = aSnapshot()
-    await one.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot, endAt: time })
+    await one.sandboxes.transition({ sandboxID, runID, from: ['pausing'] }, 'paused', {
+      snapshot,
+      endAt: time,
+    })
     return { sandboxID, runID, endAt, snapshot }
   }
   const listed = async () => (await other.storedBytes.listDepartures()).map(({ sandboxID }) => sandboxID)
@@ -258,14 +261,16 @@ async function departures(one: Stores, other: Stores): Promise<void> {
       runID: 'next',
     })
   }
-  assert.deepEqual(await resume(endAt - 1), { moved: undefined })
-  assert.ok('moved' in (await resume(endAt)))
-  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  assert.deepEqual(await resume(endAt - 1), { resumed: undefined })
+  assert.ok('resumed' in (await resume(endAt)))
+  await one.sandboxes.transition({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
   assert.equal((await one.sandboxes.find(sandboxID))?.runUntil, endAt, 'a resume that failed is tried again')
   const again = { sandboxID, runID: 'next', version: await versionOf(sandboxID) }
   await one.sandboxes.resumeWithinLimits(again, limits, { runID: 'last' })
-  await one.sandboxes.move({ sandboxID, runID: 'last', from: ['resuming'] }, 'running')
-  await one.sandboxes.move({ ...killed, endAt: time, from: ['paused'] }, 'killing', { endReason: 'killed' })
+  await one.sandboxes.transition({ sandboxID, runID: 'last', from: ['resuming'] }, 'running')
+  await one.sandboxes.transition({ ...killed, endAt: time, from: ['paused'] }, 'killing', {
+    endReason: 'killed',
+  })
   const kept = { ...stays.snapshot, memory: false }
   const stayPaused = async () =>
     one.sandboxes.stayPaused({ ...stays, version: await versionOf(stays.sandboxID) }, kept)

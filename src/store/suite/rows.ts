@@ -141,7 +141,7 @@ const pathTo: Record<SandboxState, SandboxState[]> = {
   ended: ['killing', 'ended'],
 }
 
-/** Inserts a sandbox and brings it to a state by legal moves. */
+/** Inserts a sandbox and brings it to a state by legal transitions. */
 export async function insertSandboxIn(
   stores: Stores,
   teamID: string,
@@ -152,7 +152,7 @@ export async function insertSandboxIn(
   const { sandboxID, runID } = await insertSandbox(stores, teamID, changes)
   let from: SandboxState = 'creating'
   for (const to of pathTo[state]) {
-    await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, to === 'ended' ? ending : {})
+    await stores.sandboxes.transition({ sandboxID, runID, from: [from] }, to, to === 'ended' ? ending : {})
     from = to
   }
   const sandbox = await stores.sandboxes.find(sandboxID)
@@ -172,7 +172,9 @@ export async function insertPaused(
   changes: Partial<NewSandbox> = {},
 ): Promise<Sandbox> {
   const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'pausing', changes)
-  const paused = await stores.sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused', { snapshot })
+  const paused = await stores.sandboxes.transition({ sandboxID, runID, from: ['pausing'] }, 'paused', {
+    snapshot,
+  })
   if (!paused) throw new Error('the sandbox was not paused')
   return paused
 }

@@ -57,7 +57,7 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
     await agree(stores, teamID)
     const { sandboxID, runID } = await insertSandboxIn(stores, teamID, 'killing')
     const reason = { endedAt: time, endReason: 'killed' } as const
-    await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', reason)
+    await sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', reason)
     await sandboxes.prune(time + 1)
     await agree(stores, teamID)
   })
@@ -70,19 +70,19 @@ export function sandboxCountSuite(storeTest: StoreTest): void {
         Array.from({ length: 8 }, () => insertPaused(stores, teamID, aSnapshot(), { memoryMB: 10 })),
       )
       const there: SandboxState[] = paused.map((_, index) => (index % 2 ? 'resuming' : 'paused'))
-      const move = async ({ sandboxID, runID }: Sandbox, index: number) => {
+      const transition = async ({ sandboxID, runID }: Sandbox, index: number) => {
         const from = there[index]!
         const to = from === 'paused' ? 'resuming' : 'paused'
-        assert.ok(await stores.sandboxes.move({ sandboxID, runID, from: [from] }, to))
+        assert.ok(await stores.sandboxes.transition({ sandboxID, runID, from: [from] }, to))
         there[index] = to
       }
       for (const [index, sandbox] of paused.entries()) {
         if (there[index] === 'resuming') {
           const { sandboxID, runID } = sandbox
-          await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+          await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'resuming')
         }
       }
-      for (let round = 0; round < 20; round++) await Promise.all(paused.map(move))
+      for (let round = 0; round < 20; round++) await Promise.all(paused.map(transition))
       await agree(stores, teamID)
     },
   )

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import {
   activeStates,
-  legalMoves,
+  legalTransitions,
   returningStates,
   type SandboxState,
 } from '../../core/sandbox/row/sandbox.ts'
@@ -12,13 +12,13 @@ import { aSandbox, insertSandbox, insertSandboxIn, insertTeam, time } from './ro
 import { networkWithSecrets } from './sealing.ts'
 import type { StoreTest } from './store-test.ts'
 
-const allStates = Object.keys(legalMoves) as SandboxState[]
+const allStates = Object.keys(legalTransitions) as SandboxState[]
 const handle = { driver: 'fake', version: 1, data: { pid: 7, name: 'x', live: true } }
 
 export function sandboxLifeSuite(storeTest: StoreTest): void {
   limits(storeTest)
   claims(storeTest)
-  moves(storeTest)
+  transitions(storeTest)
   optionChanges(storeTest)
   endings(storeTest)
 }
@@ -31,12 +31,12 @@ function optionChanges(storeTest: StoreTest): void {
     const options = { ...sandbox.options, network: { denyOut: ['1.2.3.4'] }, allowInternetAccess: false }
     await stores.sandboxes.insertWithinLimits(sandbox, team.limits)
     assert.equal(await stores.sandboxes.setOptions({ ...sandbox, version: 0 }, options), undefined)
-    const running = (await stores.sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'running'))!
+    const running = (await stores.sandboxes.transition({ sandboxID, runID, from: ['creating'] }, 'running'))!
     assert.equal(await stores.sandboxes.setOptions({ ...running, runID: 'another run' }, options), undefined)
     assert.deepEqual((await stores.sandboxes.setOptions(running, options))?.options, options)
     assert.equal(await stores.sandboxes.setOptions(running, sandbox.options), undefined, 'an earlier version')
     assert.deepEqual((await stores.sandboxes.find(sandboxID))?.options, options)
-    const pausing = (await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing'))!
+    const pausing = (await stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'pausing'))!
     assert.equal(await stores.sandboxes.setOptions(pausing, sandbox.options), undefined)
   })
 }
@@ -60,7 +60,7 @@ function limits(storeTest: StoreTest): void {
     assert.deepEqual(await stores.sandboxes.insertWithinLimits(sandbox, team.limits), { inserted: true })
     const begun = {
       state: 'creating',
-      moveID: null,
+      transitionID: null,
       runUntil: null,
       handle: null,
       snapshot: null,
@@ -208,17 +208,17 @@ function claims(storeTest: StoreTest): void {
   })
 }
 
-function moves(storeTest: StoreTest): void {
-  storeTest('exactly the legal moves are made, and every other move is an internal error', async (stores) => {
+function transitions(storeTest: StoreTest): void {
+  storeTest('exactly the legal transitions are made, and all others are rejected', async (stores) => {
     const team = await insertTeam(stores)
     for (const from of allStates) {
       for (const to of allStates) {
         const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, from)
         const ending = to === 'ended' ? { endedAt: time, endReason: 'killed' as const } : {}
-        const moving = stores.sandboxes.move({ sandboxID, runID, from: [from] }, to, ending)
+        const transition = stores.sandboxes.transition({ sandboxID, runID, from: [from] }, to, ending)
         const needsStored = to === 'paused' && returningStates.includes(from)
-        if (legalMoves[from].includes(to) && !needsStored) assert.equal((await moving)?.state, to)
-        else await assert.rejects(moving, (error) => isAppError(error, 'internal'), `${from} to ${to}`)
+        if (legalTransitions[from].includes(to) && !needsStored) assert.equal((await transition)?.state, to)
+        else await assert.rejects(transition, (error) => isAppError(error, 'internal'), `${from} to ${to}`)
       }
     }
   })
@@ -228,17 +228,17 @@ function moves(storeTest: StoreTest): void {
     const { sandboxID, runID } = await insertSandbox(stores, team.teamID)
     const { sandboxes } = stores
     assert.equal(
-      await sandboxes.move({ sandboxID, runID: newUUID(), from: ['creating'] }, 'running'),
+      await sandboxes.transition({ sandboxID, runID: newUUID(), from: ['creating'] }, 'running'),
       undefined,
     )
-    assert.equal(await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'running'), undefined)
+    assert.equal(await sandboxes.transition({ sandboxID, runID, from: ['pausing'] }, 'running'), undefined)
     assert.equal(
-      await sandboxes.move({ sandboxID: 'nothing', runID, from: ['creating'] }, 'running'),
+      await sandboxes.transition({ sandboxID: 'nothing', runID, from: ['creating'] }, 'running'),
       undefined,
     )
     assert.equal((await sandboxes.find(sandboxID))?.state, 'creating')
     assert.equal(
-      (await sandboxes.move({ sandboxID, runID, from: ['pausing', 'creating'] }, 'running'))?.state,
+      (await sandboxes.transition({ sandboxID, runID, from: ['pausing', 'creating'] }, 'running'))?.state,
       'running',
     )
   })
@@ -249,18 +249,18 @@ function moves(storeTest: StoreTest): void {
     const { sandboxID, runID, endAt } = await insertSandboxIn(stores, team.teamID, 'running')
     await sandboxes.setEnd({ sandboxID, runID }, endAt + 1, false)
     const at = { sandboxID, runID, from: ['running'] as const }
-    assert.equal(await sandboxes.move({ ...at, endAt }, 'killing'), undefined)
-    const named = { moveID: 'the move', at: time }
-    const moved = await sandboxes.move({ ...at, endAt: endAt + 1 }, 'killing', {}, named)
-    assert.deepEqual([moved?.state, moved?.moveID], ['killing', 'the move'])
-    assert.equal((await sandboxes.find(sandboxID))?.moveID, 'the move')
+    assert.equal(await sandboxes.transition({ ...at, endAt }, 'killing'), undefined)
+    const named = { transitionID: 'the move', at: time }
+    const transitioned = await sandboxes.transition({ ...at, endAt: endAt + 1 }, 'killing', {}, named)
+    assert.deepEqual([transitioned?.state, transitioned?.transitionID], ['killing', 'the move'])
+    assert.equal((await sandboxes.find(sandboxID))?.transitionID, 'the move')
   })
 
   storeTest('of parallel moves from one state, one wins', async (stores) => {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'running')
     const tries = Array.from({ length: 10 }, (_, index) =>
-      stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, index % 2 ? 'killing' : 'pausing'),
+      stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, index % 2 ? 'killing' : 'pausing'),
     )
     const won = (await Promise.all(tries)).filter((sandbox) => sandbox !== undefined)
     assert.equal(won.length, 1)
@@ -272,13 +272,12 @@ function moves(storeTest: StoreTest): void {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'paused')
     const changes = { runID: newUUID(), handle, startedAt: time + 1, endAt: time + 2 }
-    const resuming = await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming', changes)
+    const resuming = await sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'resuming', changes)
     assert.deepEqual(resuming, await sandboxes.find(sandboxID))
     assert.partialDeepStrictEqual(resuming, { ...changes, state: 'resuming' })
-    assert.equal(await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'killing'), undefined)
-    const cleared = await sandboxes.move({ sandboxID, runID: changes.runID, from: ['resuming'] }, 'paused', {
-      handle: null,
-    })
+    assert.equal(await sandboxes.transition({ sandboxID, runID, from: ['resuming'] }, 'killing'), undefined)
+    const resumed = { sandboxID, runID: changes.runID, from: ['resuming'] } as const
+    const cleared = await sandboxes.transition(resumed, 'paused', { handle: null })
     assert.equal(cleared?.handle, null)
   })
 
@@ -287,11 +286,11 @@ function moves(storeTest: StoreTest): void {
     const team = await insertTeam(stores)
     const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, 'killing')
     const at = { sandboxID, runID, from: ['killing'] as const }
-    await assert.rejects(sandboxes.move(at, 'ended'), (error) => isAppError(error, 'internal'))
-    await assert.rejects(sandboxes.move(at, 'ended', { endedAt: time }), (error) =>
+    await assert.rejects(sandboxes.transition(at, 'ended'), (error) => isAppError(error, 'internal'))
+    await assert.rejects(sandboxes.transition(at, 'ended', { endedAt: time }), (error) =>
       isAppError(error, 'internal'),
     )
-    await sandboxes.move(at, 'ended', { endedAt: time + 3, endReason: 'lost' })
+    await sandboxes.transition(at, 'ended', { endedAt: time + 3, endReason: 'lost' })
     const ended = { state: 'ended', endedAt: time + 3, endReason: 'lost' }
     assert.partialDeepStrictEqual(await sandboxes.find(sandboxID), ended)
   })

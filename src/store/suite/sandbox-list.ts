@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { legalMoves, type NewSandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
+import { legalTransitions, type NewSandbox, type SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxFilter, SandboxPage } from '../../core/sandbox/row/sandbox-store.ts'
 import type { Stores } from '../stores.ts'
 import { insertSandbox, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
-const allStates = Object.keys(legalMoves) as SandboxState[]
+const allStates = Object.keys(legalTransitions) as SandboxState[]
 const wholeList: SandboxPage = { order: 'desc', limit: 100 }
 
 /** The IDs that a filter finds; list and count must agree. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import {
   activeStates,
-  legalMoves,
+  legalTransitions,
   returningStates,
   type Sandbox,
   type SandboxState,
@@ -12,7 +12,7 @@ import type { Stores } from '../stores.ts'
 import { aSandbox, aSnapshot, insertPaused, insertSandboxIn, insertTeam, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
-const allStates = Object.keys(legalMoves) as SandboxState[]
+const allStates = Object.keys(legalTransitions) as SandboxState[]
 const handle = { driver: 'fake', version: 1, data: { pid: 7 } }
 
 export function sandboxPauseSuite(storeTest: StoreTest): void {
@@ -27,7 +27,7 @@ function resume({ sandboxes }: Stores, sandbox: Sandbox, limits: Partial<TeamLim
 }
 
 type Resumed = Awaited<ReturnType<typeof resume>>
-const isMoved = (result: Resumed) => 'moved' in result && result.moved !== undefined
+const isResumed = (result: Resumed) => 'resumed' in result && result.resumed !== undefined
 
 function kept(storeTest: StoreTest): void {
   storeTest(
@@ -38,7 +38,11 @@ function kept(storeTest: StoreTest): void {
         const { sandboxID, runID } = await insertSandboxIn(stores, team.teamID, from)
         const stored = { runID: newUUID(), at: time, needs: null }
         const changes = { stored, runID: stored.runID }
-        const paused = await stores.sandboxes.move({ sandboxID, runID, from: [from] }, 'paused', changes)
+        const paused = await stores.sandboxes.transition(
+          { sandboxID, runID, from: [from] },
+          'paused',
+          changes,
+        )
         assert.deepEqual([paused?.state, paused?.runID], ['paused', stored.runID])
       }
     },
@@ -52,9 +56,9 @@ function kept(storeTest: StoreTest): void {
       const saved = aSnapshot({ memory: false, frozen: true, agentUnresponsive: true })
       const { sandboxID, runID } = await insertPaused(stores, teamID, saved)
       assert.deepEqual((await sandboxes.find(sandboxID))?.snapshot, saved)
-      const resuming = await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
+      const resuming = await sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'resuming')
       assert.deepEqual(resuming?.snapshot, saved)
-      const running = await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', {
+      const running = await sandboxes.transition({ sandboxID, runID, from: ['resuming'] }, 'running', {
         snapshot: null,
       })
       assert.equal(running?.snapshot, null)
@@ -96,10 +100,10 @@ function resumes(storeTest: StoreTest): void {
       const result = await sandboxes.resumeWithinLimits(paused, defaultTeamLimits, changes)
       const next = { state: 'resuming', version: paused.version + 1 } as const
       const resuming: Sandbox = { ...paused, ...changes, ...next }
-      assert.deepEqual(result, { moved: resuming })
+      assert.deepEqual(result, { resumed: resuming })
       assert.deepEqual(await sandboxes.find(paused.sandboxID), resuming)
       const late = { sandboxID: paused.sandboxID, runID: paused.runID, from: ['resuming'] as const }
-      assert.equal(await sandboxes.move(late, 'running'), undefined)
+      assert.equal(await sandboxes.transition(late, 'running'), undefined)
     },
   )
 
@@ -117,13 +121,13 @@ function resumes(storeTest: StoreTest): void {
       const { sandboxes } = stores
       const { teamID } = await insertTeam(stores)
       const paused = await insertPaused(stores, teamID, aSnapshot())
-      assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { moved: undefined })
-      assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { moved: undefined })
+      assert.deepEqual(await resume(stores, { ...paused, runID: newUUID() }), { resumed: undefined })
+      assert.deepEqual(await resume(stores, { ...paused, sandboxID: 'nothing' }), { resumed: undefined })
       assert.deepEqual(await sandboxes.find(paused.sandboxID), paused)
       for (const state of allStates.filter((state) => state !== 'paused')) {
         const sandbox = await insertSandboxIn(stores, teamID, state)
         // Also if no resume would be within the limits: that the row has moved on says more.
-        assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { moved: undefined }, state)
+        assert.deepEqual(await resume(stores, sandbox, { maxSandboxes: 0 }), { resumed: undefined }, state)
         assert.deepEqual(await sandboxes.find(sandbox.sandboxID), sandbox)
       }
     },
@@ -141,7 +145,7 @@ function resumes(storeTest: StoreTest): void {
       assert.deepEqual(await resume(stores, paused, { maxCPU: 4 }), { exceeded: 'maxCPU' })
       assert.deepEqual(await resume(stores, paused, { maxMemoryMB: 999 }), { exceeded: 'maxMemoryMB' })
       assert.deepEqual(await stores.sandboxes.find(paused.sandboxID), paused)
-      assert.ok(isMoved(await resume(stores, paused, { maxSandboxes: 2, maxCPU: 5, maxMemoryMB: 1000 })))
+      assert.ok(isResumed(await resume(stores, paused, { maxSandboxes: 2, maxCPU: 5, maxMemoryMB: 1000 })))
     },
   )
 }
@@ -158,11 +162,11 @@ function races(storeTest: StoreTest): void {
     // Limits below the number of connections: each resume that runs unlocked beside another would pass.
     for (const maxSandboxes of [3, 8]) {
       const results = await Promise.all(paused.map((sandbox) => resume(stores, sandbox, { maxSandboxes })))
-      for (const result of results.filter((result) => !isMoved(result))) {
+      for (const result of results.filter((result) => !isResumed(result))) {
         assert.deepEqual(result, { exceeded: 'maxSandboxes' })
       }
       assert.equal(await countActive(stores, teamID), maxSandboxes)
-      paused = paused.filter((_, index) => !isMoved(results[index]!))
+      paused = paused.filter((_, index) => !isResumed(results[index]!))
       assert.equal(paused.length, 30 - maxSandboxes)
     }
   })
@@ -172,7 +176,7 @@ function races(storeTest: StoreTest): void {
     const paused = await insertMany(stores, teamID, 20)
     const limits = { ...defaultTeamLimits, maxMemoryMB: 512 * 5 }
     const all = paused.flatMap((sandbox) => [
-      resume(stores, sandbox, limits).then(isMoved),
+      resume(stores, sandbox, limits).then(isResumed),
       stores.sandboxes.insertWithinLimits(aSandbox(teamID), limits).then(({ inserted }) => inserted),
     ])
     assert.equal((await Promise.all(all)).filter((passed) => passed).length, 5)
@@ -186,11 +190,11 @@ function races(storeTest: StoreTest): void {
       const paused = await insertPaused(stores, teamID, aSnapshot())
       const tries = Array.from({ length: 10 }, () => resume(stores, paused, { maxSandboxes: 1 }))
       const results = await Promise.all(tries)
-      const lost = results.filter((result) => !isMoved(result))
+      const lost = results.filter((result) => !isResumed(result))
       assert.equal(lost.length, 9)
-      for (const result of lost) assert.deepEqual(result, { moved: undefined })
-      const won = results.find(isMoved)
-      assert.deepEqual(won, { moved: await stores.sandboxes.find(paused.sandboxID) })
+      for (const result of lost) assert.deepEqual(result, { resumed: undefined })
+      const won = results.find(isResumed)
+      assert.deepEqual(won, { resumed: await stores.sandboxes.find(paused.sandboxID) })
     },
   )
 
@@ -201,9 +205,9 @@ function races(storeTest: StoreTest): void {
       const resuming = resume(stores, paused)
       // Each kill comes some statements later than the previous one, to fall between those of the resume.
       for (let later = 0; later < index % 10; later++) await stores.sandboxes.find(sandboxID)
-      const killed = await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+      const killed = await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
       const resumed = await resuming
-      assert.notEqual(isMoved(resumed), killed !== undefined)
+      assert.notEqual(isResumed(resumed), killed !== undefined)
       const state = (await stores.sandboxes.find(sandboxID))?.state
       assert.equal(state, killed ? 'killing' : 'resuming')
     }
@@ -216,7 +220,7 @@ function races(storeTest: StoreTest): void {
       paused.map((sandbox) => resume(stores, sandbox, { maxMemoryMB: 512 * 6 })),
     )
     assert.deepEqual(
-      results.map(isMoved),
+      results.map(isResumed),
       paused.map(() => true),
     )
   })
@@ -248,7 +252,7 @@ function frozenMemory(storeTest: StoreTest): void {
       const other = await insertPaused(stores, teamID, aSnapshot(), { memoryMB: 500 })
       const limits = { maxMemoryMB: 1000 }
       assert.deepEqual(await resume(stores, other, limits), { exceeded: 'maxMemoryMB' })
-      assert.ok(isMoved(await resume(stores, frozen, limits)))
+      assert.ok(isResumed(await resume(stores, frozen, limits)))
       assert.deepEqual(await resume(stores, other, limits), { exceeded: 'maxMemoryMB' })
     },
   )
@@ -265,18 +269,18 @@ function frozenMemory(storeTest: StoreTest): void {
     [
       'that ended with what was kept of it',
       async ({ sandboxes }, { sandboxID, runID }) => {
-        await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+        await sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
         const ending = { endedAt: time, endReason: 'killed' } as const
-        await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ending)
+        await sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ending)
       },
     ],
     [
       'that ran again and was paused with nothing kept',
       async ({ sandboxes }, { sandboxID, runID }) => {
-        await sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'resuming')
-        await sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'running', { snapshot: null })
-        await sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
-        await sandboxes.move({ sandboxID, runID, from: ['pausing'] }, 'paused')
+        await sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'resuming')
+        await sandboxes.transition({ sandboxID, runID, from: ['resuming'] }, 'running', { snapshot: null })
+        await sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'pausing')
+        await sandboxes.transition({ sandboxID, runID, from: ['pausing'] }, 'paused')
       },
     ],
   ]

@@ -42,7 +42,7 @@ export async function networksAreSealed(db: Kysely<Tables>): Promise<void> {
   await liesSealed(db, one.sandboxID)
   assert.deepEqual(one.options, options)
   const resumed = await sandboxes.resumeWithinLimits(one, team.limits, {})
-  assert.deepEqual('moved' in resumed && resumed.moved?.options, options)
+  assert.deepEqual('resumed' in resumed && resumed.resumed?.options, options)
 
   const other = await insertSandboxIn(stores, team.teamID, 'running')
   assert.deepEqual((await sandboxes.setOptions(other, options))?.options, options)

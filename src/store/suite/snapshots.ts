@@ -295,8 +295,8 @@ function deleting(storeTest: StoreTest): void {
       const { sandboxID, runID } = await insertSandboxIn(stores, teamID, state, { templateID })
       assert.deepEqual(await stores.templates.deleteUnused(templateID), { usedIn: [state] })
       const at = { sandboxID, runID }
-      if (state !== 'killing') await stores.sandboxes.move({ ...at, from: [state] }, 'killing')
-      await stores.sandboxes.move({ ...at, from: ['killing'] }, 'ended', {
+      if (state !== 'killing') await stores.sandboxes.transition({ ...at, from: [state] }, 'killing')
+      await stores.sandboxes.transition({ ...at, from: ['killing'] }, 'ended', {
         endedAt: time,
         endReason: 'killed',
       })

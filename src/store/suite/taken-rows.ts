@@ -45,21 +45,21 @@ export async function pausedIsResumedByOwner(one: Stores, other: Stores): Promis
   const paused = await insertPaused(one, team.teamID, aSnapshot())
   const resume = (stores: Stores, runID: string, version = paused.version) =>
     stores.sandboxes.resumeWithinLimits({ ...paused, version }, team.limits, { runID })
-  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined })
+  assert.deepEqual(await resume(other, 'theirs'), { resumed: undefined })
   assert.deepEqual(await one.sandboxes.find(paused.sandboxID), paused)
   await storePaused(one, paused, stored)
-  assert.deepEqual(await resume(other, 'theirs'), { moved: undefined }, 'it has to be taken over first')
+  assert.deepEqual(await resume(other, 'theirs'), { resumed: undefined }, 'it has to be taken over first')
   await takePaused(other, paused.sandboxID, taken)
-  assert.deepEqual(await resume(one, 'mine'), { moved: undefined }, 'its owner is another by now')
+  assert.deepEqual(await resume(one, 'mine'), { resumed: undefined }, 'its owner is another by now')
   assert.deepEqual(
     await resume(other, 'theirs'),
-    { moved: undefined },
+    { resumed: undefined },
     'the row is of another version by now',
   )
   const { version } = (await other.sandboxes.find(paused.sandboxID))!
   const storedFrom = { runID: paused.runID, ...stored }
   assert.deepEqual(await resume(other, 'theirs', version), {
-    moved: {
+    resumed: {
       ...paused,
       state: 'resuming',
       runID: 'theirs',
@@ -78,10 +78,10 @@ export async function rowsThatCameBack(one: Stores, other: Stores): Promise<void
   const now = (await one.sandboxes.find(seen.sandboxID))!
   assert.deepEqual([now.runID, now.state], [seen.runID, seen.state])
   const changes = { runID: newUUID() }
-  assert.deepEqual(await one.sandboxes.resumeWithinLimits(seen, team.limits, changes), { moved: undefined })
+  assert.deepEqual(await one.sandboxes.resumeWithinLimits(seen, team.limits, changes), { resumed: undefined })
   assert.equal(await one.sandboxes.setSnapshot(seen, aSnapshot({ memory: false })), undefined)
   const at = { ...seen, from: ['paused'] as const }
-  assert.equal(await one.sandboxes.move(at, 'killing', { endReason: 'lost' }), undefined)
+  assert.equal(await one.sandboxes.transition(at, 'killing', { endReason: 'lost' }), undefined)
   assert.deepEqual(await one.sandboxes.find(seen.sandboxID), now)
 }
 
@@ -92,7 +92,7 @@ export async function resumeForgets(one: Stores, other: Stores): Promise<void> {
   await storePaused(one, row, stored)
   await one.sandboxes.resumeWithinLimits(row, team.limits, { runID: 'next' })
   assert.equal(await other.storedBytes.findPaused(sandboxID), undefined, 'it is not paused')
-  await one.sandboxes.move({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
+  await one.sandboxes.transition({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
   assert.equal((await other.storedBytes.findPaused(sandboxID))?.stored, null)
   assert.equal(await takePaused(other, sandboxID, taken), false)
 }

@@ -74,9 +74,9 @@ export function teamAccessSuite(storeTest: StoreTest): void {
       const paused = await insertSandboxIn(stores, teamID, 'paused')
       assert.deepEqual(await stores.teams.deleteUnused(teamID), { sandboxes: 1, templates: 1, volumes: 0 })
       const { sandboxID, runID } = paused
-      await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+      await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
       const ending = { endedAt: time, endReason: 'killed' } as const
-      await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ending)
+      await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ending)
       await stores.templates.deleteUnused(template.templateID)
       assert.deepEqual(await stores.teams.deleteUnused(teamID), { deleted: true })
       assert.equal(await stores.teams.deleteUnused(teamID), undefined)

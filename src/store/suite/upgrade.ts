@@ -32,7 +32,7 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
   assert.deepEqual(await stores.templates.findByID(template.templateID), template)
   assert.deepEqual(await stores.templates.findReadyBuild(template.templateID, 'default'), build)
   const none = {
-    moveID: null,
+    transitionID: null,
     handle: null,
     snapshot: null,
     endedAt: null,

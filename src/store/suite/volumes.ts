@@ -31,9 +31,9 @@ function aSandboxWith(teamID: string, ...volumes: Volume[]) {
 }
 
 async function end({ sandboxes }: Stores, { sandboxID, runID }: { sandboxID: string; runID: string }) {
-  await sandboxes.move({ sandboxID, runID, from: ['creating'] }, 'killing')
+  await sandboxes.transition({ sandboxID, runID, from: ['creating'] }, 'killing')
   const changes = { endReason: 'killed', endedAt: time } as const
-  await sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
+  await sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', changes)
 }
 
 const refuses = (code: 'already_exists' | 'not_found') => (error: unknown) => isAppError(error, code)

@@ -36,7 +36,7 @@ async function insertWebhook(stores: Stores, teamID: string, changes: Partial<We
 /** Inserts a running sandbox and sets its end `updates` times. */
 async function insertRunning(stores: Stores, teamID: string, updates: number) {
   const sandbox = await insertSandbox(stores, teamID)
-  await livesOf(stores, sandbox).move('creating', 'running')
+  await livesOf(stores, sandbox).transition('creating', 'running')
   const { sandboxID, runID } = sandbox
   for (let at = 1; at <= updates; at++)
     await stores.sandboxes.setEnd({ sandboxID, runID }, time + at, false, namedAt(time + 2000 + at))
@@ -193,8 +193,8 @@ export function webhookSuite(storeTest: StoreTest): void {
     const { webhookID } = await insertWebhook(stores, teamID)
     const sandbox = await insertRunning(stores, teamID, 0)
     const life = livesOf(stores, sandbox)
-    await life.move('running', 'killing', { endReason: 'killed' })
-    await life.move('killing', 'ended', { endReason: 'killed', endedAt: time })
+    await life.transition('running', 'killing', { endReason: 'killed' })
+    await life.transition('killing', 'ended', { endReason: 'killed', endedAt: time })
     assert.deepEqual(await stores.teams.deleteUnused(teamID), { deleted: true })
     assert.deepEqual(await stores.events.list({ teamID }, { ...page, order: 'asc' }), [])
     assert.deepEqual(await stores.deliveries.list(webhookID, page), [])

@@ -23,7 +23,7 @@ import { markForRemoval } from '../snapshot/quarantine.ts'
 import { listSnapshots, type SnapshotPage } from '../snapshot/snapshots.ts'
 import { isUnended } from '../usage/sandbox-counts.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
-import { listBuildsIn, listSuperseded, moveBuild, supersede } from './build-moves.ts'
+import { listBuildsIn, listSuperseded, supersede, transitionBuild } from './build-transitions.ts'
 import { findReadyRow } from './ready-build.ts'
 import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
 import { findNamed } from './template-names.ts'
@@ -173,13 +173,13 @@ export class SqlTemplateStore implements TemplateStore {
     return listTags(this.#db, templateID)
   }
 
-  moveBuild(
+  transitionBuild(
     buildID: string,
     from: readonly BuildStatus[],
     to: BuildStatus,
     changes: Partial<TemplateBuild>,
   ): Promise<TemplateBuild | undefined> {
-    return moveBuild(this.#db, this.#nodeID, { buildID, from, to, changes })
+    return transitionBuild(this.#db, this.#nodeID, { buildID, from, to, changes })
   }
 
   supersede(

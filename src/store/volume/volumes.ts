@@ -75,7 +75,7 @@ export class SqlVolumeStore implements VolumeStore {
     // Each statement must see the commits that happened while this one waited for the volume's row.
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
-      const move = (from: 'ready' | 'deleting', to: 'ready' | 'deleting') =>
+      const transition = (from: 'ready' | 'deleting', to: 'ready' | 'deleting') =>
         locked
           .updateTable('volumes')
           .set({ state: to })
@@ -83,7 +83,7 @@ export class SqlVolumeStore implements VolumeStore {
           .where('state', '=', from)
           .where('node_id', '=', this.#nodeID)
           .executeTakeFirstOrThrow()
-      if ((await move('ready', 'deleting')).numUpdatedRows === 0n) return undefined
+      if ((await transition('ready', 'deleting')).numUpdatedRows === 0n) return undefined
       const users = await locked
         .selectFrom('sandboxes')
         .select('id')
@@ -94,7 +94,7 @@ export class SqlVolumeStore implements VolumeStore {
         .orderBy('id')
         .execute()
       if (users.length === 0) return { begun: true }
-      await move('deleting', 'ready')
+      await transition('deleting', 'ready')
       return { usedBy: users.map(({ id }) => id) }
     })
   }

@@ -30,8 +30,8 @@ export const mutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/row/retrying-store.ts',
-        from: 'move(at, to, changes) {\n',
-        to: "move(at, to, changes) {\n      if (to === 'paused') return store.move(at, to, changes, { moveID: newUUID(), at: clock.now() })\n",
+        from: 'transition(at, to, changes) {\n',
+        to: "transition(at, to, changes) {\n      if (to === 'paused') return store.transition(at, to, changes, { transitionID: newUUID(), at: clock.now() })\n",
       },
       {
         file: 'src/core/sandbox/verbs/pauser.ts',

@@ -13,7 +13,7 @@ import type { NamedChange, SandboxStore } from './sandbox-store.ts'
 export function retryingSandboxStore(store: SandboxStore, clock: Clock): SandboxStore {
   const retry = <T>(step: (attempt: number) => Promise<T>) => retryPassing(clock, step)
   return {
-    ...insertAndMove(store, retry, clock),
+    ...insertAndTransition(store, retry, clock),
     ...changesWhileRunning(store, retry, clock),
     find: (sandboxID) => retry(() => store.find(sandboxID)),
     list: (filter, page) => retry(() => store.list(filter, page)),
@@ -49,11 +49,11 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
 type Retry = <T>(step: (attempt: number) => Promise<T>) => Promise<T>
 
 /** Steps whose second attempt would fail after a first one that took effect. */
-function insertAndMove(
+function insertAndTransition(
   store: SandboxStore,
   retry: Retry,
   clock: Clock,
-): Pick<SandboxStore, 'insertWithinLimits' | 'move' | 'resumeWithinLimits' | 'reopen'> {
+): Pick<SandboxStore, 'insertWithinLimits' | 'transition' | 'resumeWithinLimits' | 'reopen'> {
   return {
     insertWithinLimits(sandbox, limits, claim) {
       const isInserted = async () => isRowOf(sandbox, await store.find(sandbox.sandboxID))
@@ -73,11 +73,11 @@ function insertAndMove(
         }
       })
     },
-    move(at, to, changes) {
+    transition(at, to, changes) {
       const names = new ChangeNames(clock)
       return retry(async (attempt) => {
-        const moved = await store.move(at, to, changes, names.next())
-        if (moved || attempt === 0) return moved
+        const transitioned = await store.transition(at, to, changes, names.next())
+        if (transitioned || attempt === 0) return transitioned
         const row = await store.find(at.sandboxID)
         return names.areOf(row) ? row : undefined
       })
@@ -85,7 +85,7 @@ function insertAndMove(
     resumeWithinLimits: (at, limits, changes) =>
       retry(async (attempt) => {
         const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
-        if (row && row.state === 'resuming' && row.runID === changes.runID) return { moved: row }
+        if (row && row.state === 'resuming' && row.runID === changes.runID) return { resumed: row }
         return store.resumeWithinLimits(at, limits, changes)
       }),
     reopen(sandboxID, changes) {
@@ -139,13 +139,13 @@ class ChangeNames {
   }
 
   next(): NamedChange {
-    const moveID = newUUID()
-    this.#given.add(moveID)
-    return { moveID, at: this.#clock.now() }
+    const transitionID = newUUID()
+    this.#given.add(transitionID)
+    return { transitionID, at: this.#clock.now() }
   }
 
   /** True if the last change of the row was one of these attempts. */
   areOf(row: Sandbox | undefined): boolean {
-    return row?.moveID != null && this.#given.has(row.moveID)
+    return row?.transitionID != null && this.#given.has(row.transitionID)
   }
 }

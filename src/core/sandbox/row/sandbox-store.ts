@@ -45,7 +45,7 @@ export type SandboxChanges = Partial<
  * change that clients can see writes an event with this ID in the same transaction. Without it no event is
  * written.
  */
-export type NamedChange = { moveID: string; at: number }
+export type NamedChange = { transitionID: string; at: number }
 
 /** The condition for a move: compare and set. */
 export type SandboxFence = {
@@ -148,7 +148,7 @@ export interface SandboxStore {
    * The only way to change a state. Undefined if the row does not match `at`. Clears `runUntil` if the
    * sandbox runs or ends.
    */
-  move(
+  transition(
     at: SandboxFence,
     to: SandboxState,
     changes?: SandboxChanges,
@@ -162,7 +162,7 @@ export interface SandboxStore {
     at: PausedFence,
     limits: TeamLimits,
     changes: SandboxChanges,
-  ): Promise<{ moved: Sandbox | undefined } | { exceeded: ExceededLimit }>
+  ): Promise<{ resumed: Sandbox | undefined } | { exceeded: ExceededLimit }>
   /**
    * Lets a sandbox that a drain has paused stay paused, with this snapshot. Undefined if it is no longer
    * paused in this run, or not to run again.

@@ -26,7 +26,7 @@ export class SandboxTurns extends Turns<Sandbox> {
    * Moves the row from its present run and state. Undefined if a kill has moved it, or, with `endAt`, if its
    * timeout has changed. Rejects if the outcome stays unknown.
    */
-  async move(
+  async transition(
     row: SandboxInTurn,
     to: SandboxState,
     changes: SandboxChanges = {},
@@ -34,15 +34,15 @@ export class SandboxTurns extends Turns<Sandbox> {
   ): Promise<SandboxInTurn | undefined> {
     const { sandboxID, runID, state, version } = row
     const at = { sandboxID, runID, from: [state], version, ...fence }
-    const moved = await this.#sandboxes.move(at, to, changes)
-    return asInTurn(moved) ?? this.#movedUnseen(row, to)
+    const transitioned = await this.#sandboxes.transition(at, to, changes)
+    return asInTurn(transitioned) ?? this.#transitionedUnseen(row, to)
   }
 
   /**
    * Detects a move that took effect although its answer was lost, and after which somebody changed the
    * timeout.
    */
-  async #movedUnseen({ sandboxID, runID }: SandboxInTurn, to: SandboxState) {
+  async #transitionedUnseen({ sandboxID, runID }: SandboxInTurn, to: SandboxState) {
     const row = await this.read(sandboxID)
     return to !== 'killing' && row?.state === to && row.runID === runID ? row : undefined
   }
@@ -68,7 +68,7 @@ export class SandboxTurns extends Turns<Sandbox> {
     const result = await this.#sandboxes.insertWithinLimits(sandbox, limits, claim)
     if (!result.inserted) return result
     const fresh = {
-      moveID: null,
+      transitionID: null,
       handle: null,
       snapshot: null,
       runUntil: null,
@@ -83,10 +83,10 @@ export class SandboxTurns extends Turns<Sandbox> {
     { sandboxID, runID, version, runUntil }: SandboxInTurn,
     limits: TeamLimits,
     changes: SandboxChanges,
-  ): Promise<{ moved: SandboxInTurn | undefined } | { exceeded: ExceededLimit }> {
+  ): Promise<{ resumed: SandboxInTurn | undefined } | { exceeded: ExceededLimit }> {
     const at = { sandboxID, runID, version, ...(runUntil !== null && { markedUntil: runUntil }) }
     const result = await this.#sandboxes.resumeWithinLimits(at, limits, changes)
-    return 'exceeded' in result ? result : { moved: asInTurn(result.moved) }
+    return 'exceeded' in result ? result : { resumed: asInTurn(result.resumed) }
   }
 
   async setOptions(row: SandboxInTurn, options: SandboxOptions): Promise<SandboxInTurn | undefined> {

@@ -13,7 +13,7 @@ export type SandboxState =
   | 'ended'
 
 /** Every legal change of state. `ended` is final: the row stays, with its reason. */
-export const legalMoves: Record<SandboxState, readonly SandboxState[]> = {
+export const legalTransitions: Record<SandboxState, readonly SandboxState[]> = {
   creating: ['running', 'killing'],
   // To `paused` only if its memory still arrives from the object store, which has the snapshot.
   running: ['pausing', 'paused', 'snapshotting', 'killing'],
@@ -30,7 +30,9 @@ export const returningStates: readonly SandboxState[] = ['running', 'snapshottin
 
 /** States from which `to` may be reached. `returns`: the row goes back to the snapshot that the object store has. */
 export function statesBefore(to: SandboxState, { returns }: { returns: boolean }): SandboxState[] {
-  const states = (Object.keys(legalMoves) as SandboxState[]).filter((from) => legalMoves[from].includes(to))
+  const states = (Object.keys(legalTransitions) as SandboxState[]).filter((from) =>
+    legalTransitions[from].includes(to),
+  )
   return to === 'paused' && !returns ? states.filter((from) => !returningStates.includes(from)) : states
 }
 
@@ -106,12 +108,12 @@ export type SandboxSnapshot = {
   /** What was left of the sandbox's timeout when it was paused; missing if that was over. */
   timeLeftMs?: number
   /**
-   * Set from the move to `resuming` until all memory has arrived from the object store. Until then the object store keeps
+   * Set from the transition to `resuming` until all memory has arrived from the object store. Until then the object store keeps
    * the snapshot, and the row returns to it if the sandbox is gone.
    */
   arrivesFrom?: StoredRun
   /**
-   * Set from the move to `resuming` until the next change of the snapshot: the object store has it, and keeps it meanwhile. A resume
+   * Set from the transition to `resuming` until the next change of the snapshot: the object store has it, and keeps it meanwhile. A resume
    * that fails returns to it if the copy on this machine has been used.
    */
   storedFrom?: StoredRun
@@ -130,7 +132,7 @@ export type Sandbox = {
   /** A new id for each start or resume, so that late work of an earlier run has no effect. */
   runID: string
   /** Id of the last change of state that had one; it shows whether a change took effect whose answer was lost. */
-  moveID: string | null
+  transitionID: string | null
   handle: DriverHandle | null
   cpuCount: number
   memoryMB: number
@@ -161,5 +163,5 @@ export type Sandbox = {
 
 export type NewSandbox = Omit<
   Sandbox,
-  'state' | 'moveID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason' | 'runUntil' | 'version'
+  'state' | 'transitionID' | 'handle' | 'snapshot' | 'endedAt' | 'endReason' | 'runUntil' | 'version'
 >

@@ -18,9 +18,9 @@ async function quarantined(fixture: Fixture): Promise<{ sandboxID: string; name:
   const { sandboxID } = await service.create(team, request())
   await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
   const { snapshot, runID } = (await stores.sandboxes.find(sandboxID))!
-  await stores.sandboxes.move({ sandboxID, runID, from: ['paused'] }, 'killing')
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['paused'] }, 'killing')
   const ended = { endedAt: fixture.clock.now(), endReason: 'lost' as const, snapshot: null }
-  await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+  await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
   await reconciler.run()
   assert.deepEqual(await quarantine.names(), [snapshot!.name])
   return { sandboxID, name: snapshot!.name }

@@ -233,7 +233,7 @@ test('a sandbox that its row went back from is stopped, and is not taken for the
   const { runID, snapshot } = await rowOf(node, sandboxID)
   const { arrivesFrom: stored, ...old } = snapshot!
   // As when the node was forgotten, although it lives.
-  await node.stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'paused', {
+  await node.stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'paused', {
     runID: before.runID,
     snapshot: old,
     handle: null,

@@ -168,7 +168,7 @@ export class MemoryArrivals {
     if (row.handle) await launcher.stop(row.handle)
     await snapshots.remove(snapshot.name)
     const at = clock.now()
-    const paused = await turns.move(row, 'paused', {
+    const paused = await turns.transition(row, 'paused', {
       runID: stored.runID,
       stored,
       snapshot,

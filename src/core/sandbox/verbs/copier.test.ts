@@ -243,7 +243,7 @@ describe('after a crash in a copy', () => {
     const { service, team, driver, stores } = fixture
     const { sandboxID, runID, handle } = await service.create(team, request())
     const kept = await service.snapshot(team, sandboxID, snapshot)
-    await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'snapshotting')
+    await stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'snapshotting')
     await driver.takeSnapshot(handle!, 'fork-x', { memory: true, afterwards: 'go-on', lasting: false })
     await driver.freeze(handle!)
     await using next = await fixture.again()

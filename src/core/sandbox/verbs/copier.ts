@@ -92,7 +92,7 @@ export class SandboxCopier {
 
   async #goOn(row: SandboxInTurn, changes: { isCheckpointed?: true }): Promise<SandboxInTurn | undefined> {
     const { turns, onRunning } = this.#parts
-    const running = await turns.move(row, 'running', changes)
+    const running = await turns.transition(row, 'running', changes)
     if (running) onRunning(running)
     return running
   }
@@ -113,7 +113,7 @@ export class SandboxCopier {
       if (why !== undefined) throw errors.standsStill(why)
       await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
       await arrivals.require(running, signal)
-      const parent = await turns.move(running, 'snapshotting')
+      const parent = await turns.transition(running, 'snapshotting')
       if (!parent) throw await turns.overtaken(running, 'copied')
       const changes: { isCheckpointed?: true } = {}
       try {

@@ -6,14 +6,14 @@ import { isAppError } from '../../../lib/app-error.ts'
 
 type Fixture = Awaited<ReturnType<typeof openFixture>>
 
-/** The database takes the move to `running`, and answers nothing from then on. */
-function outageAtLastMove(faults: Fixture['faults']): { end(): void } {
+/** The database carries out the transition to `running`, and answers nothing from then on. */
+function outageAtLastTransition(faults: Fixture['faults']): { end(): void } {
   let isAway = false
   faults.before = () => {
     if (isAway) throw connectionLost()
   }
   faults.after = (method, args) => {
-    if (method !== 'move' || args[1] !== 'running') return
+    if (method !== 'transition' || args[1] !== 'running') return
     isAway = true
     throw connectionLost()
   }
@@ -27,7 +27,7 @@ function outageAtLastMove(faults: Fixture['faults']): { end(): void } {
 test('a create whose client was told that it failed leaves nothing, although its row says that it runs', async () => {
   await using fixture = await openFixture()
   const { service, team, driver, stores, faults, clock } = fixture
-  const outage = outageAtLastMove(faults)
+  const outage = outageAtLastTransition(faults)
   await assert.rejects(turning(clock, service.create(team, request())), /cannot be reached/)
   assert.equal(driver.world.sandboxes.size, 0, 'the sandbox is gone at once')
   const [row] = await stores.sandboxes.listUnended()
@@ -44,7 +44,7 @@ test('a create whose client was told that it failed leaves nothing, although its
 test('a create whose sandbox could not be stopped does not tell its client that nothing was created', async () => {
   await using fixture = await openFixture()
   const { service, team, driver, stores, faults, clock } = fixture
-  const outage = outageAtLastMove(faults)
+  const outage = outageAtLastTransition(faults)
   const stop = driver.stop.bind(driver)
   driver.stop = () => Promise.reject(new Error('the runtime does not answer'))
   await assert.rejects(turning(clock, service.create(team, request())), (error) => {

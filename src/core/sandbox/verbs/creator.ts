@@ -216,7 +216,7 @@ export class SandboxCreator {
     })
     const startedAt = clock.now()
     const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
-    const running = await turns.move(row, 'running', changes).catch(async (error) => {
+    const running = await turns.transition(row, 'running', changes).catch(async (error) => {
       const isLeft = !options.isKeyed && !(await this.#takeBack(row, handle))
       throw isLeft ? errors.perhapsCreated(sandboxID, error) : error
     })
@@ -310,8 +310,8 @@ export class SandboxCreator {
     const endReason = 'create_failed'
     try {
       await sandboxes.releaseClaim(teamID, sandboxID)
-      const mine = await turns.move(row, 'killing', { endReason })
-      if (mine) await turns.move(mine, 'ended', { endedAt: clock.now(), endReason })
+      const mine = await turns.transition(row, 'killing', { endReason })
+      if (mine) await turns.transition(mine, 'ended', { endedAt: clock.now(), endReason })
     } catch (error) {
       log.error(
         { sandboxID, err: error },

@@ -15,7 +15,7 @@ import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
 
 type EnderParts = {
   /** A kill overtakes: only it moves rows outside their turn, and only to `killing`. */
-  sandboxes: Pick<SandboxStore, 'find' | 'move' | 'releaseClaim'>
+  sandboxes: Pick<SandboxStore, 'find' | 'transition' | 'releaseClaim'>
   turns: SandboxTurns
   launcher: SandboxLauncher
   snapshots: SnapshotStore
@@ -48,7 +48,7 @@ export class SandboxEnder {
         // Moves from the state that was read, because that state decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
         const taken =
-          row.state === 'killing' ? row : await sandboxes.move(at, 'killing', { endReason: reason })
+          row.state === 'killing' ? row : await sandboxes.transition(at, 'killing', { endReason: reason })
         if (taken) return this.#overtake(taken)
       }
     })
@@ -61,7 +61,7 @@ export class SandboxEnder {
   async beginAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
     const { sandboxes, log } = this.#parts
     const { sandboxID, runID, state, endAt } = seen
-    const taken = await sandboxes.move({ sandboxID, runID, from: [state], endAt }, 'killing', {
+    const taken = await sandboxes.transition({ sandboxID, runID, from: [state], endAt }, 'killing', {
       endReason: reason,
     })
     if (!taken) return
@@ -76,7 +76,9 @@ export class SandboxEnder {
   /** Ends a sandbox for the holder of its turn. */
   async endInTurn(row: SandboxInTurn, reason: EndReason, detail?: string): Promise<void> {
     const killing =
-      row.state === 'killing' ? row : await this.#parts.turns.move(row, 'killing', { endReason: reason })
+      row.state === 'killing'
+        ? row
+        : await this.#parts.turns.transition(row, 'killing', { endReason: reason })
     // Undefined if a kill came first, which takes its turn after this one.
     if (killing) await this.#finish(killing, detail)
   }
@@ -101,7 +103,7 @@ export class SandboxEnder {
     await this.#releaseSnapshots(row, reason)
     if (reason === 'create_failed') await sandboxes.releaseClaim(teamID, sandboxID)
     const changes = { endedAt: clock.now(), endReason: reason }
-    const ended = await turns.move(row, 'ended', changes)
+    const ended = await turns.transition(row, 'ended', changes)
     if (!ended) return
     appendLog(sandboxID, endedEntry(changes.endedAt, reason, detail))
     log.info({ sandboxID, reason, ...(detail !== undefined && { detail }) }, 'sandbox ended')

@@ -88,7 +88,7 @@ for (const snapshotMemory of [true, false]) {
       await service.pause(team, sandboxID, wish)
       const hold = gate()
       faults.before = async (method, [, to]) => {
-        if (method === 'move' && to === 'ended') await hold.opened
+        if (method === 'transition' && to === 'ended') await hold.opened
       }
       const killed = service.kill(team, sandboxID)
       await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
@@ -117,7 +117,7 @@ for (const snapshotMemory of [true, false]) {
         const { service, team, driver, stores } = fixture
         const sandboxID = await running(fixture)
         const { runID, handle } = await service.get(team, sandboxID)
-        await stores.sandboxes.move({ sandboxID, runID, from: ['running'] }, 'pausing')
+        await stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'pausing')
         if (point === 'after') {
           const afterwards = snapshotMemory ? 'end' : 'stay-frozen'
           await driver.takeSnapshot(handle!, `${sandboxID}-${runID}`, {

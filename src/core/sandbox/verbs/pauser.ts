@@ -63,7 +63,7 @@ export class Pauser {
     })
     await this.#parts.arrivals.require(row, signal)
     const fence = options.isAutomatic || options.departs ? { endAt } : {}
-    const pausing = await turns.move(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
+    const pausing = await turns.transition(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
     return (
       pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
     )
@@ -173,7 +173,7 @@ export class Pauser {
     const timeLeftMs = row.endAt - endAt
     const snapshot = timeLeftMs > 0 ? { ...taken, timeLeftMs } : taken
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt }
-    const paused = await turns.move(row, 'paused', changes).catch((cause) => {
+    const paused = await turns.transition(row, 'paused', changes).catch((cause) => {
       throw errors.pauseNotRecorded(sandboxID, cause)
     })
     // A kill came first: it waits for this and then removes the snapshot.
@@ -187,7 +187,7 @@ export class Pauser {
   /** Moves the row of a sandbox that was not paused back to `running`. */
   async #goOn(row: SandboxInTurn, changes: { endAt?: number }): Promise<void> {
     const { turns, launcher, onRunning } = this.#parts
-    const running = await turns.move(row, 'running', changes)
+    const running = await turns.transition(row, 'running', changes)
     if (!running) return
     await launcher.open(running)
     onRunning(running)

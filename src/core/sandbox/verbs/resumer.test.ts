@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
 import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
-import { failMoves } from '../../../../test/support/store-faults.ts'
+import { failTransitions } from '../../../../test/support/store-faults.ts'
 import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { openRules } from '../../ports/egress.ts'
@@ -39,8 +39,8 @@ describe('resuming', () => {
     }
     await assert.rejects(service.connect(team, sandboxID, timed), /still paused: .*the log of the server/)
     const after = await service.get(team, sandboxID)
-    const { runID, moveID, version } = before
-    assert.deepEqual({ ...after, runID, moveID, version }, before)
+    const { runID, transitionID, version } = before
+    assert.deepEqual({ ...after, runID, transitionID: transitionID, version }, before)
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
     assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
@@ -67,7 +67,7 @@ describe('resuming', () => {
     driver.beforeStarted = async () => {
       throw new Error('no memory left')
     }
-    faults.before = failMoves('paused', 1, () => new Error('the row was not changed'))
+    faults.before = failTransitions('paused', 1, () => new Error('the row was not changed'))
     const failure = await service.connect(team, sandboxID, timed).catch((error: Error) => error.message)
     assert.equal(await stateOf(fixture, sandboxID), 'resuming')
     assert.match(String(failure), /^Sandbox "\w+" could not be resumed: .*the log of the server/)
@@ -101,9 +101,9 @@ describe('a resume whose node is forgotten meanwhile', () => {
     const told = agent.initialized.length
     driver.beforeStarted = async () => {
       const { runID } = (await stores.sandboxes.find(sandboxID))!
-      await stores.sandboxes.move({ sandboxID, runID, from: ['resuming'] }, 'killing')
+      await stores.sandboxes.transition({ sandboxID, runID, from: ['resuming'] }, 'killing')
       const ended = { endedAt: 1, endReason: 'lost' as const }
-      await stores.sandboxes.move({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
+      await stores.sandboxes.transition({ sandboxID, runID, from: ['killing'] }, 'ended', ended)
     }
     await assert.rejects(service.connect(team, sandboxID, timed), /was lost while it was being resumed/)
     assert.equal(driver.world.sandboxes.size, 0)
@@ -183,7 +183,7 @@ describe('traffic', () => {
     await service.pause(team, sandboxID, wish)
     let hadRoute: Promise<boolean> | undefined
     faults.after = async (method, args) => {
-      if (method !== 'move' || args[1] !== 'running') return
+      if (method !== 'transition' || args[1] !== 'running') return
       hadRoute = findResumable(sandboxID).then(() => routes.get(sandboxID) !== undefined)
       // Time for the answer of one that does not wait.
       for (let round = 0; round < 100; round++) await new Promise((resolve) => setImmediate(resolve))

@@ -115,10 +115,10 @@ export class Resumer {
     const changes = { runID: newUUID(), startedAt, endAt, ...(snapshot && { snapshot }) }
     const result = await turns.resumeWithinLimits(paused, limits, changes)
     if ('exceeded' in result) throw errors.teamLimitReached(result.exceeded, limits)
-    if (!result.moved) return undefined
-    arrivals.begin(result.moved)
-    await this.#start(result.moved, paused, memory, signal)
-    return this.#markRunning(result.moved, memory)
+    if (!result.resumed) return undefined
+    arrivals.begin(result.resumed)
+    await this.#start(result.resumed, paused, memory, signal)
+    return this.#markRunning(result.resumed, memory)
   }
 
   /**
@@ -242,7 +242,7 @@ export class Resumer {
     const changes = { snapshot, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     // After the move no row names the snapshot, which still exists.
     const release = snapshots.hold(row.snapshot!.name)
-    const running = await turns.move(row, 'running', changes).catch((cause) => {
+    const running = await turns.transition(row, 'running', changes).catch((cause) => {
       release()
       throw errors.resumeNotRecorded(sandboxID, cause)
     })
@@ -318,7 +318,7 @@ export class Resumer {
       handle: snapshot.frozen ? row.handle : null,
       ...(stored && { stored, runID: stored.runID }),
     }
-    await this.#parts.turns.move(row, 'paused', changes)
+    await this.#parts.turns.transition(row, 'paused', changes)
   }
 
   /** What is left of the snapshot of a sandbox that is gone. Undefined: all of it. */

@@ -3,17 +3,17 @@ import type { BuildReason, BuildStatus, TemplateBuild } from '../../core/templat
 import type { Tables } from '../database/tables.ts'
 import { buildColumns, buildOf } from './template-row.ts'
 
-type BuildMove = {
+type BuildTransition = {
   buildID: string
   from: readonly BuildStatus[]
   to: BuildStatus
   changes: Partial<TemplateBuild>
 }
 
-export async function moveBuild(
+export async function transitionBuild(
   db: Kysely<Tables>,
   nodeID: string,
-  { buildID, from, to, changes }: BuildMove,
+  { buildID, from, to, changes }: BuildTransition,
 ): Promise<TemplateBuild | undefined> {
   if (from.length === 0) return undefined
   const row = await db

@@ -11,7 +11,7 @@ import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
 import type { StoredBytesStore } from './stored-bytes-store.ts'
 
-type SandboxMoverParts = {
+type SandboxMigratorParts = {
   rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
   turns: Pick<SandboxTurns, 'takeView'>
@@ -26,10 +26,10 @@ export type TakeOptions = {
   from: string
 }
 
-export class SandboxMover {
-  readonly #parts: SandboxMoverParts
+export class SandboxMigrator {
+  readonly #parts: SandboxMigratorParts
 
-  constructor(parts: SandboxMoverParts) {
+  constructor(parts: SandboxMigratorParts) {
     this.#parts = parts
   }
 
