@@ -9,7 +9,7 @@ import type {
   Images,
   PulledImage,
   PullOptions,
-  StoredLayers,
+  RemoteLayers,
   UsedLayers,
 } from '../core/ports/images.ts'
 import type { PackStore } from '../core/ports/object-store.ts'
@@ -30,7 +30,7 @@ import { openLayout } from './oci-layout.ts'
 import { pullFrom } from './pull.ts'
 import { formatReference, parseReference } from './reference.ts'
 import { RegistryClient } from './registry-client.ts'
-import { nameByBytes, PackedLayers } from './stored-layers.ts'
+import { nameByBytes, PackedLayers } from './remote-layers.ts'
 import { UnpackPool } from './unpack-pool.ts'
 
 export type ImagesOptions = {
@@ -70,7 +70,7 @@ export type ImagesOptions = {
 
 export interface ClosableImages extends Images {
   /** Undefined without an object store. */
-  readonly storedLayers: StoredLayers | undefined
+  readonly remoteLayers: RemoteLayers | undefined
   /**
    * Makes a root that is on this machine without an image a layer. The name must always mean the same files
    * here. With an object store the layer is named after its bytes, because another machine may have made
@@ -90,15 +90,15 @@ export async function createImages(options: ImagesOptions): Promise<ClosableImag
     log: options.log ?? silentLog,
     sync: async (folder) => void (await runCommand('sync', ['--file-system', folder])),
   })
-  return new StoredImages(options, mirrors, store)
+  return new LocalImages(options, mirrors, store)
 }
 
-class StoredImages implements ClosableImages {
+class LocalImages implements ClosableImages {
   readonly #options: ImagesOptions
   readonly #mirrors: Mirrors
   readonly #store: LayerStore
   readonly #pool: UnpackPool
-  readonly storedLayers: StoredLayers | undefined
+  readonly remoteLayers: RemoteLayers | undefined
   readonly #closing = new AbortController()
   #trusted: SecureContext | undefined
   #syncing: Promise<void> = Promise.resolve()
@@ -109,7 +109,7 @@ class StoredImages implements ClosableImages {
     this.#store = store
     this.#pool = new UnpackPool(options.parallelLayers ?? 3)
     const { packs, ownerShift } = options
-    this.storedLayers = packs && new PackedLayers({ store, packs, ownerShift })
+    this.remoteLayers = packs && new PackedLayers({ store, packs, ownerShift })
   }
 
   async pull(text: string, options: PullOptions): Promise<PulledImage> {
@@ -149,7 +149,7 @@ class StoredImages implements ClosableImages {
   }
 
   async adopt(name: string, rootFolder: string): Promise<string> {
-    const layer = this.storedLayers
+    const layer = this.remoteLayers
       ? await nameByBytes(rootFolder)
       : digestOf(Buffer.from(`a root of this machine: ${name}`))
     await this.#store.adopt(layer, rootFolder)

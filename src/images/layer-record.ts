@@ -7,13 +7,13 @@ import { basename, join } from 'node:path'
 import { AppError } from '../lib/app-error.ts'
 import { isMissing } from '../lib/if-present.ts'
 
-export type StoredLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
+export type LocalLayer = { bytes: number; opaqueRoot: boolean; ownerShift: number }
 
 /**
  * `unsyncedSince`: the boot of the machine in which the layer was written, if it may not have reached the
  * disk.
  */
-export type LayerRecord = StoredLayer & { unsyncedSince?: string }
+export type LayerRecord = LocalLayer & { unsyncedSince?: string }
 
 /** Undefined if the record or the root is missing. Throws if it is unknown whether they exist. */
 export function readRecord(layerFolder: string): LayerRecord | undefined {

@@ -14,7 +14,7 @@ import { ifPresent } from '../lib/if-present.ts'
 import type { Log } from '../lib/log.ts'
 import { isDigest, shortDigest } from './digest.ts'
 import { allowReader, isReader } from './layer-readers.ts'
-import { type LayerRecord, readRecord, recordFile, type StoredLayer, writeRecord } from './layer-record.ts'
+import { type LayerRecord, type LocalLayer, readRecord, recordFile, writeRecord } from './layer-record.ts'
 import type { LayerFacts } from './layer-writer.ts'
 import { SharedFetch } from './shared-fetch.ts'
 
@@ -35,13 +35,13 @@ const removingPrefix = '.removing-'
 export class LayerStore {
   readonly #options: LayerStoreOptions
   readonly #layers: string
-  readonly #fetches = new SharedFetch<StoredLayer>()
+  readonly #fetches = new SharedFetch<LocalLayer>()
   /** Layers that pulls rely on, with the number of pulls. */
   readonly #held = new Map<string, number>()
   /** When the folder of a layer was last requested for the start of a sandbox. */
   readonly #askedAt = new Map<string, number>()
   /** Layers that are complete, but whose content a crash of the machine could still destroy. */
-  readonly #unsynced = new Map<string, StoredLayer>()
+  readonly #unsynced = new Map<string, LocalLayer>()
 
   private constructor(options: LayerStoreOptions) {
     this.#options = options
@@ -87,7 +87,7 @@ export class LayerStore {
   }
 
   /** Undefined if the layer is not here, or not for this reader. Hold the layer before this call. */
-  async find(diffID: string, reader: string): Promise<StoredLayer | undefined> {
+  async find(diffID: string, reader: string): Promise<LocalLayer | undefined> {
     const isTheirs = isReader(join(this.#layers, nameOf(diffID)), reader)
     const found = isTheirs ? this.#read(nameOf(diffID)) : undefined
     const now = this.#options.clock.now() / 1000
@@ -101,7 +101,7 @@ export class LayerStore {
     reader: string,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
-  ): Promise<StoredLayer> {
+  ): Promise<LocalLayer> {
     const key = `${diffID} ${reader}`
     return this.#fetches.run(key, signal, (joined) => this.#make(diffID, reader, joined, unpack))
   }
@@ -111,12 +111,12 @@ export class LayerStore {
     diffID: string,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
-  ): Promise<StoredLayer> {
+  ): Promise<LocalLayer> {
     return this.#fetches.run(diffID, signal, (joined) => this.#make(diffID, undefined, joined, unpack))
   }
 
   /** Throws `not_found` if the layer is not here. */
-  recordOf(diffID: string): StoredLayer {
+  recordOf(diffID: string): LocalLayer {
     this.folderOf(diffID)
     return this.#read(nameOf(diffID))!
   }
@@ -132,7 +132,7 @@ export class LayerStore {
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
     await mkdir(partial, { mode: 0o700 })
     await symlink(rootFolder, join(partial, 'root'))
-    const layer: StoredLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
+    const layer: LocalLayer = { bytes: 0, opaqueRoot: false, ownerShift: this.#options.ownerShift }
     await writeRecord(partial, layer)
     // The data folder was moved, or an archive has the same name: neither is the intended root.
     await rm(folder, { recursive: true, force: true })
@@ -199,7 +199,7 @@ export class LayerStore {
     reader: string | undefined,
     signal: AbortSignal,
     unpack: (rootFolder: string, signal: AbortSignal) => Promise<LayerFacts>,
-  ): Promise<StoredLayer> {
+  ): Promise<LocalLayer> {
     const there = reader === undefined ? this.#read(nameOf(diffID)) : await this.find(diffID, reader)
     if (there) return there
     const partial = join(this.#layers, `${partialPrefix}${randomHex(8)}`)
@@ -207,7 +207,7 @@ export class LayerStore {
     await mkdir(root, { recursive: true, mode: 0o711 })
     try {
       const { bytes, opaqueRoot } = await unpack(root, signal)
-      const layer: StoredLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
+      const layer: LocalLayer = { bytes, opaqueRoot, ownerShift: this.#options.ownerShift }
       await writeRecord(partial, { ...layer, unsyncedSince: bootID() })
       if (reader !== undefined) await allowReader(partial, reader)
       signal.throwIfAborted()
@@ -223,8 +223,8 @@ export class LayerStore {
     diffID: string,
     reader: string | undefined,
     partial: string,
-    layer: StoredLayer,
-  ): Promise<StoredLayer> {
+    layer: LocalLayer,
+  ): Promise<LocalLayer> {
     const folder = join(this.#layers, nameOf(diffID))
     const isNew = await rename(partial, folder).then(
       () => true,

@@ -7,7 +7,7 @@ import { AppError } from '../lib/app-error.ts'
 import { digestOf } from './digest.ts'
 import { parseImageConfig } from './image-config.ts'
 import { blobBytes, fetchConfig, fetchDocument, type ImageSource } from './image-source.ts'
-import type { StoredLayer } from './layer-record.ts'
+import type { LocalLayer } from './layer-record.ts'
 import type { LayerStore } from './layer-store.ts'
 import {
   chooseEntry,
@@ -116,7 +116,7 @@ function tooMany(what: string, maxImageEntries: number): AppError {
 }
 
 /** Overlayfs accepts a folder only once: the highest of equal layers covers the others completely. */
-function stackOf(diffIDs: readonly string[], layers: readonly StoredLayer[]): string[] {
+function stackOf(diffIDs: readonly string[], layers: readonly LocalLayer[]): string[] {
   const fromTop: string[] = []
   for (let index = diffIDs.length - 1; index >= 0; index--) {
     if (!fromTop.includes(diffIDs[index]!)) fromTop.push(diffIDs[index]!)
@@ -142,7 +142,7 @@ class LayerPull {
     this.#parts = parts
   }
 
-  async all(layers: readonly Descriptor[], diffIDs: readonly string[]): Promise<StoredLayer[]> {
+  async all(layers: readonly Descriptor[], diffIDs: readonly string[]): Promise<LocalLayer[]> {
     const progress = new PullProgress(this.#options.onProgress, layers.length)
     const signal = AbortSignal.any([this.#options.signal, this.#failed.signal])
     const pulls = layers.map((layer, index) => this.#one(index, layer, diffIDs[index]!, progress, signal))
@@ -166,7 +166,7 @@ class LayerPull {
     diffID: string,
     progress: PullProgress,
     signal: AbortSignal,
-  ): Promise<StoredLayer> {
+  ): Promise<LocalLayer> {
     const lines = progress.layer(index, layer)
     const { store, pool, bounds, readers } = this.#parts
     const here = await store.find(diffID, this.#options.owner)

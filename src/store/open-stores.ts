@@ -19,7 +19,7 @@ import { SqlLeaseStore } from './node/leases.ts'
 import { SqlNodeStore } from './node/nodes.ts'
 import { SqlOwnerStore } from './node/owner-lookup.ts'
 import { adoptRows, soleNode } from './node/owners.ts'
-import { SqlStoredBytesStore } from './objects/stored-bytes.ts'
+import { SqlRemoteBytesStore } from './objects/remote-bytes.ts'
 import { SqlMetricStore } from './sandbox/metrics.ts'
 import { SqlSandboxStore } from './sandbox/sandboxes.ts'
 import { SqlSecretStore } from './secret/secrets.ts'
@@ -94,7 +94,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     events: new SqlEventStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),
-    storedBytes: new SqlStoredBytesStore(db, nodeID),
+    remoteBytes: new SqlRemoteBytesStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
     nodes: new SqlNodeStore(db, vault),
     owners: new SqlOwnerStore(db, vault),

@@ -9,7 +9,7 @@
 import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { OwnerStore } from '../core/cluster/owner-store.ts'
 import type { EventStore } from '../core/event/event-store.ts'
-import type { StoredBytesStore } from '../core/object-storage/stored-bytes-store.ts'
+import type { RemoteBytesStore } from '../core/object-storage/remote-bytes-store.ts'
 import type { LeaseStore } from '../core/ports/lease-store.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
@@ -39,7 +39,7 @@ export type Stores = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   leases: LeaseStore
-  storedBytes: StoredBytesStore
+  remoteBytes: RemoteBytesStore
   nodes: NodeStore
   owners: OwnerStore
   close(): Promise<void>

@@ -34,7 +34,7 @@ export function followContent(
   entry: LedgerEntry,
 ): void {
   const transition = `${before?.state} ${after.state}`
-  if (after.isStored) simulation.ledger.storedRuns.add(sandboxKey(after))
+  if (after.isStored) simulation.ledger.remoteRuns.add(sandboxKey(after))
   if (transition === 'creating running') adoptContent(simulation, after, entry)
   if (transition === 'ended paused') forgetContent(entry)
   if (transition === 'running pausing') {
@@ -82,7 +82,7 @@ function begunResume(simulation: Simulation, before: WatchedSandbox, entry: Ledg
     written,
     inMemory,
     keepsMemory,
-    isStored: ledger.storedRuns.has(key) && packs.keeps(key),
+    isStored: ledger.remoteRuns.has(key) && packs.keeps(key),
     mayDropMemory: asksFor(simulation, before, 'resume', 'connect').some(({ memory }) => !memory),
     hasStarted: false,
     wasFrozen: before.snapshot?.frozen === true,

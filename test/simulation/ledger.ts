@@ -76,7 +76,7 @@ export class Ledger {
   /** Sandboxes of which a client was told that they are killed. */
   readonly killTold = new Set<string>()
   /** Keys of snapshots of which a row ever said that the object store has them. */
-  readonly storedRuns = new Set<string>()
+  readonly remoteRuns = new Set<string>()
   /** Runs whose processes a fault took. */
   readonly died = new Set<string>()
   /** Numbers of creates that were answered with an error. */

@@ -2,10 +2,10 @@
 import {
   activeStates,
   legalTransitions,
+  type RemoteRun,
   type SandboxOptions,
   type SandboxSnapshot,
   type SandboxState,
-  type StoredRun,
 } from '../../src/core/sandbox/row/sandbox.ts'
 import { pausedSandboxOf, pauseSnapshotName } from '../../src/core/sandbox/snapshots/snapshot-names.ts'
 import type { TeamLimits } from '../../src/core/team/team.ts'
@@ -124,7 +124,7 @@ export class RowWatch {
     for (const row of this.sandboxes.values()) {
       const { sandboxID, state, snapshot } = row
       // The object store has it too, or it is another node's.
-      const isCopy = (state === 'paused' && row.isStored) || storedRunOf(row) !== undefined
+      const isCopy = (state === 'paused' && row.isStored) || remoteRunOf(row) !== undefined
       if (!isOwn(row) || (isCopy && state !== 'pausing')) continue
       const isGoingOn = state === 'resuming' && isThawed(sandboxID)
       const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
@@ -251,7 +251,7 @@ export class RowWatch {
   /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    const isKept = before.state !== 'killing' && storedRunOf(before) !== undefined
+    const isKept = before.state !== 'killing' && remoteRunOf(before) !== undefined
     const isBound = before.options.volumeMounts?.length
     if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
@@ -359,10 +359,10 @@ export class RowWatch {
 
 /** The row is what it was before a resume from the object store. */
 const isReturned = (before: WatchedSandbox, { state, runID, isStored }: WatchedSandbox): boolean =>
-  state === 'paused' && isStored && storedRunOf(before)?.runID === runID
+  state === 'paused' && isStored && remoteRunOf(before)?.runID === runID
 
 /** The run whose snapshot the object store has until the resume has ended, and all memory has arrived. */
-const storedRunOf = ({ state, snapshot }: WatchedSandbox): StoredRun | undefined =>
+const remoteRunOf = ({ state, snapshot }: WatchedSandbox): RemoteRun | undefined =>
   snapshot?.arrivesFrom ?? (state === 'resuming' ? snapshot?.storedFrom : undefined)
 
 const name = ({ sandboxID }: WatchedSandbox): string => shortID(sandboxID)

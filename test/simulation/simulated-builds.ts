@@ -1,7 +1,7 @@
 /** How templates are built in a history: one step in one sandbox, and layers that several builds share. */
 import type { BuilderTools } from '../../src/app/domain/domain-ports.ts'
 import { layerKey } from '../../src/core/object-storage/keys.ts'
-import type { StoredLayers } from '../../src/core/ports/images.ts'
+import type { RemoteLayers } from '../../src/core/ports/images.ts'
 import type { PackStore } from '../../src/core/ports/object-store.ts'
 import type { Builder, BuildResult } from '../../src/core/template/builder.ts'
 import type { StartRequest } from '../../src/core/template/start-request.ts'
@@ -52,7 +52,7 @@ export const newSimulatedBuilder = ({ buildSandboxes }: BuilderTools, onDisk: Se
 })
 
 /** Layers are put into the object store once, as `PackedLayers` does, and stay on the disk of each machine that has fetched them. */
-export const newSimulatedLayers = (packs: PackStore, onDisk: Set<string>): StoredLayers => ({
+export const newSimulatedLayers = (packs: PackStore, onDisk: Set<string>): RemoteLayers => ({
   sharedNames: async (layers) => [...layers],
   async store(layers, signal) {
     for (const layer of layers) {

@@ -1,7 +1,7 @@
 /** The object store as one life of a process uses it: guarded as the server guards it, and over parked calls. */
 
 import { guardedObjects, guardedPacks, StoreIdentity } from '../../src/core/object-storage/store-identity.ts'
-import type { StoredLayers } from '../../src/core/ports/images.ts'
+import type { RemoteLayers } from '../../src/core/ports/images.ts'
 import type { ObjectStore, PackStore } from '../../src/core/ports/object-store.ts'
 import type { Clock } from '../../src/lib/clock.ts'
 import type { Log } from '../../src/lib/log.ts'
@@ -12,7 +12,7 @@ import { type SimulatedPacks, withParkedReads } from './simulated-packs.ts'
 
 export type SimulatedStoreParts = {
   packs: SimulatedPacks
-  stores: Pick<Stores, 'nodes' | 'storedBytes'>
+  stores: Pick<Stores, 'nodes' | 'remoteBytes'>
   /** Memory arrives while its sandbox runs. */
   readsParts: boolean
   /** The layers on the disk of the node. */
@@ -25,13 +25,13 @@ export type SimulatedStoreParts = {
 export function joinSimulatedStore(parts: SimulatedStoreParts): {
   objects: ObjectStore
   packs: PackStore
-  layers: StoredLayers
+  layers: RemoteLayers
 } {
   const { packs, stores, readsParts, onDisk, wrap, clock, log } = parts
   const objects = wrap('objects', 'objects', packs, ['list'])
   const identity = new StoreIdentity({
     objects,
-    rows: stores.storedBytes,
+    rows: stores.remoteBytes,
     shared: stores.nodes,
     place: packs.place,
     clock,

@@ -217,7 +217,7 @@ export class Simulation {
     await stores.templates.insertBuild(this.#base, ['default'])
     if (this.plan.dueSoon) await startDueSoon(this, this.plan.dueSoon)
     // Every machine has its root.
-    if (this.plan.isCluster) await stores.storedBytes.markBuild(this.#base.buildID, { at: now, needs: null })
+    if (this.plan.isCluster) await stores.remoteBytes.markBuild(this.#base.buildID, { at: now, needs: null })
   }
 
   #newCalls(): ParkedCalls {

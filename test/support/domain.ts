@@ -22,7 +22,7 @@ import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import { ArrivingDriver } from '../../src/drivers/fake/arriving-driver.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
 import type { FakeWorld } from '../../src/drivers/fake/fake-world.ts'
-import { StoredBuildFiles } from '../../src/images/phases/build-files.ts'
+import { LocalBuildFiles } from '../../src/images/phases/build-files.ts'
 import { isAppError } from '../../src/lib/app-error.ts'
 import { delay, ManualClock } from '../../src/lib/clock.ts'
 import { newUUID } from '../../src/lib/ids.ts'
@@ -134,7 +134,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   const roots = { folder: '/root' }
   const told: string[] = []
   const logs = new LogFiles({ folder: join(folder, 'logs'), maxBytesPerSandbox: 1e6, maxBytesTotal: 1e7 })
-  const buildFiles = new StoredBuildFiles(join(folder, 'build-files'))
+  const buildFiles = new LocalBuildFiles(join(folder, 'build-files'))
   const domain = joinDomain(
     {
       stores: {
@@ -277,7 +277,7 @@ async function ensureTeam(stores: OpenedStores, clock: ManualClock, isStored: bo
 
 /** `isStored`: the object store has it, so that its sandboxes can move. */
 async function insertBase(
-  { templates, storedBytes }: OpenedStores,
+  { templates, remoteBytes }: OpenedStores,
   now: number,
   buildID: string,
   isStored: boolean,
@@ -308,7 +308,7 @@ async function insertBase(
     },
     ['default'],
   )
-  if (isStored) await storedBytes.markBuild(buildID, { at: now, needs: null })
+  if (isStored) await remoteBytes.markBuild(buildID, { at: now, needs: null })
 }
 
 /** A second team, for what the first must not see. */

@@ -47,7 +47,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
     takeOffered(
       {
         ...other.stores,
-        rows: other.stores.storedBytes,
+        rows: other.stores.remoteBytes,
         migrator: other.objectStorage!.migrator,
         clock,
         ...partsOf(other),
@@ -59,7 +59,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
     new Drainer({
       ...node.stores,
-      rows: node.stores.storedBytes,
+      rows: node.stores.remoteBytes,
       ...node.objectStorage!,
       ...partsOf(node),
       membership: as,
@@ -76,7 +76,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
   const drainer = newDrainer(one, membership)
   const drainerOfOther = newDrainer(other, { nodeID: 'other', isDraining: false, nodes: async () => nodes })
   const { buildID } = (await one.stores.templates.findReadyBuild('basetemplate', 'default'))!
-  await one.stores.storedBytes.markBuild(buildID, { at: 1, needs: null })
+  await one.stores.remoteBytes.markBuild(buildID, { at: 1, needs: null })
   const again = () => newDrainer(one, membership)
   const others = { drainerOfOther, newDrainer, again }
   return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, take }

@@ -1,7 +1,7 @@
-import type { StoredLayers } from '../../src/core/ports/images.ts'
+import type { RemoteLayers } from '../../src/core/ports/images.ts'
 
 /** Layers as names: which of them the object store has, and which were fetched. */
-export class FakeLayers implements StoredLayers {
+export class FakeLayers implements RemoteLayers {
   readonly stored = new Set<string>()
   readonly fetched: string[] = []
   /** A knob: shared names of layers that this machine has named after their recipe. */

@@ -58,7 +58,7 @@ export const holds = ({ driver }: Fixture, sandboxID: string) => {
 }
 
 export const storedOf = async ({ stores }: Fixture, sandboxID: string) =>
-  (await stores.storedBytes.findPaused(sandboxID))?.stored ?? null
+  (await stores.remoteBytes.findPaused(sandboxID))?.stored ?? null
 
 export const storedSoon = (node: Fixture, sandboxID: string) =>
   until(async () => (await storedOf(node, sandboxID)) !== null)

@@ -33,7 +33,7 @@ async function paused(
   const options = { ...request().options, ...changes }
   const { sandboxID } = await service.create(team, request({ options }))
   await service.pause(team, sandboxID, wish)
-  await until(async () => (await stores.storedBytes.findPaused(sandboxID))?.stored != null)
+  await until(async () => (await stores.remoteBytes.findPaused(sandboxID))?.stored != null)
   cluster.away.add('other')
   return sandboxID
 }

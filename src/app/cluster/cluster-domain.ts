@@ -44,7 +44,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
       sandboxes: stores.sandboxes,
       teams: stores.teams,
       membership,
-      rows: stores.storedBytes,
+      rows: stores.remoteBytes,
       uploader: objectStorage.uploader,
       upkeep,
       clock,
@@ -76,7 +76,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
         {
           sandboxes: stores.sandboxes,
           teams: stores.teams,
-          rows: stores.storedBytes,
+          rows: stores.remoteBytes,
           migrator: objectStorage.migrator,
           upkeep,
           clock,

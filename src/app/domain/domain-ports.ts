@@ -1,7 +1,7 @@
 /** The ports of the domain, and the operator's settings for it. */
 import type { AgentPort } from '../../core/ports/agent.ts'
 import type { Driver } from '../../core/ports/driver.ts'
-import type { Images, StoredLayers } from '../../core/ports/images.ts'
+import type { Images, RemoteLayers } from '../../core/ports/images.ts'
 import type { LogEntry, LogStore } from '../../core/ports/logs.ts'
 import type { ObjectStore, PackStore } from '../../core/ports/object-store.ts'
 import type { BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
@@ -43,7 +43,7 @@ export type DomainPorts = {
   log: Log
   machine: MachineCapacity
   /** Undefined without an object store; everything then stays on this machine's disk. */
-  objectStorage?: { objects: ObjectStore; packs: PackStore; layers: StoredLayers } | undefined
+  objectStorage?: { objects: ObjectStore; packs: PackStore; layers: RemoteLayers } | undefined
   /** Free bytes on the disk of the data folder. */
   freeBytes: () => Promise<number>
   /** Undefined if there is no reserve. */

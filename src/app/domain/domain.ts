@@ -10,7 +10,7 @@ import { BuildsAtHand } from '../../core/object-storage/builds-at-hand.ts'
 import { BytesFetcher } from '../../core/object-storage/bytes-fetcher.ts'
 import { LogCarrier } from '../../core/object-storage/log-carrier.ts'
 import { SandboxMigrator } from '../../core/object-storage/migrator.ts'
-import { StoredSnapshots } from '../../core/object-storage/stored-snapshots.ts'
+import { RemoteSnapshots } from '../../core/object-storage/remote-snapshots.ts'
 import { ObjectSweeper } from '../../core/object-storage/sweeper.ts'
 import { Uploader } from '../../core/object-storage/uploader.ts'
 import { createAutoResume, createFindDemand } from '../../core/sandbox/auto-resume.ts'
@@ -235,7 +235,7 @@ function joinSandboxes(
     held,
     copies: objectStorage && {
       listElsewhere: (sandboxIDs) =>
-        retryPassing(clock, () => ports.stores.storedBytes.listElsewhere(sandboxIDs)),
+        retryPassing(clock, () => ports.stores.remoteBytes.listElsewhere(sandboxIDs)),
     },
     clock,
     log,
@@ -275,7 +275,7 @@ function joinObjectStorage(
   if (!ports.objectStorage) return undefined
   const { stores, driver, clock, log } = ports
   const { objects, packs, layers } = ports.objectStorage
-  const rows = stores.storedBytes
+  const rows = stores.remoteBytes
   const parts = {
     rows,
     layers,
@@ -284,7 +284,7 @@ function joinObjectStorage(
     log,
     logs: new LogCarrier(ports.logs, log),
     isArrivingKept: () => stores.nodes.allKeepArriving(),
-    snapshots: new StoredSnapshots({ driver, snapshots, packs, clock, log }),
+    snapshots: new RemoteSnapshots({ driver, snapshots, packs, clock, log }),
   }
   const fetcher = new BytesFetcher(parts)
   return {

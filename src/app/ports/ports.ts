@@ -10,7 +10,7 @@ import { SecretVault } from '../../core/secret/vault.ts'
 import type { BuildFiles } from '../../core/template/builder.ts'
 import type { TemplateBuild } from '../../core/template/template.ts'
 import type { ClosableImages } from '../../images/images.ts'
-import { StoredBuildFiles } from '../../images/phases/build-files.ts'
+import { LocalBuildFiles } from '../../images/phases/build-files.ts'
 import { StepBuilder } from '../../images/phases/builder.ts'
 import { SharedBuildFiles } from '../../images/phases/shared-build-files.ts'
 import { systemClock } from '../../lib/clock.ts'
@@ -18,7 +18,7 @@ import type { Log } from '../../lib/log.ts'
 import { LogFiles } from '../../logs/log-files.ts'
 import { openStores } from '../../store/open-stores.ts'
 import type { Stores } from '../../store/stores.ts'
-import { StoredVolumes } from '../../volumes/stored-volumes.ts'
+import { LocalVolumes } from '../../volumes/local-volumes.ts'
 import type { Config } from '../config/config.ts'
 import { type DataPaths, loadSecretKey, type Node } from '../data/data-folder.ts'
 import { FileReserve, freeBytes, readDiskLevels } from '../data/disk-reserve.ts'
@@ -102,7 +102,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const buildFiles = await openBuildFiles(paths, opened, log)
   const base = await ensureBaseTemplate(config, stores, await baseLayer(images, baseRootFolder, opened, log))
   await warnOfMissingLayers(stores.templates, images, log)
-  const volumeDisks = new StoredVolumes({
+  const volumeDisks = new LocalVolumes({
     folder: paths.volumes,
     firstOwner: sandboxOwner,
     clock,
@@ -140,7 +140,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     extraCA,
     clock,
     log,
-    ...(opened && images.storedLayers && { objectStorage: { ...opened, layers: images.storedLayers } }),
+    ...(opened && images.remoteLayers && { objectStorage: { ...opened, layers: images.remoteLayers } }),
     gate: openedGate?.gate,
     authority: openedGate?.authority,
     lookup,
@@ -199,7 +199,7 @@ async function openBuildFiles(
   opened: OpenedObjects | undefined,
   log: Log,
 ): Promise<BuildFiles> {
-  const own = new StoredBuildFiles(join(paths.root, 'build-files'))
+  const own = new LocalBuildFiles(join(paths.root, 'build-files'))
   await own.sweep()
   return opened ? new SharedBuildFiles(own, opened.packs, log) : own
 }

@@ -18,7 +18,7 @@ import { answersWithinMs, type OpenedObjects, withinTime } from './open-objects.
 
 type GuardParts = {
   config: Pick<Config, 'objectStore'>
-  stores: Pick<Stores, 'nodes' | 'storedBytes'>
+  stores: Pick<Stores, 'nodes' | 'remoteBytes'>
   paths: Pick<DataPaths, 'objectStoreID'>
   clock: Clock
   log: Log
@@ -33,7 +33,7 @@ export async function guardObjects(opened: OpenedObjects, parts: GuardParts): Pr
   const { objects, packs } = opened
   const identity = new StoreIdentity({
     objects,
-    rows: stores.storedBytes,
+    rows: stores.remoteBytes,
     shared: stores.nodes,
     place: config.objectStore!,
     clock,

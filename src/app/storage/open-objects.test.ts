@@ -39,7 +39,7 @@ async function world(t: TestContext) {
   const images = await open('images-one')
   t.after(() => images.close())
   const layer = await images.adopt('base', root)
-  await images.storedLayers!.store([layer], new AbortController().signal)
+  await images.remoteLayers!.store([layer], new AbortController().signal)
   await objects.putIfAbsent(baseKey(root.slice(root.lastIndexOf('/') + 1)), Buffer.from(layer))
   return { objects, opened, make, open, root, layer }
 }

@@ -74,7 +74,7 @@ async function haveSharedBase(
   if (shared === undefined || images.missing([shared]).length === 0) return shared
   // A fetched root is that layer already.
   if ((await images.adopt(name, rootFolder)) === shared) return shared
-  await images.storedLayers!.fetch([shared], new AbortController().signal)
+  await images.remoteLayers!.fetch([shared], new AbortController().signal)
   return shared
 }
 
@@ -130,10 +130,10 @@ export async function shareBase(
   base: TemplateBuild,
   rootFolder: string,
   { objects }: Pick<OpenedObjects, 'objects'>,
-  { storedBytes }: Pick<Stores, 'storedBytes'>,
+  { remoteBytes }: Pick<Stores, 'remoteBytes'>,
 ): Promise<boolean> {
   const [layer] = base.layers ?? []
-  if (layer === undefined || !(await storedBytes.findStoredBuild(base.buildID))) return false
+  if (layer === undefined || !(await remoteBytes.findStoredBuild(base.buildID))) return false
   await objects.putIfAbsent(baseKey(basename(rootFolder)), Buffer.from(layer))
   return true
 }

@@ -3,7 +3,7 @@
  * The node that has the row does it, even one that has just started and knows nothing of the drain.
  */
 import type { Clock } from '../../lib/clock.ts'
-import type { PausedSandbox } from '../object-storage/stored-bytes-store.ts'
+import type { PausedSandbox } from '../object-storage/remote-bytes-store.ts'
 import type { SandboxStore } from '../sandbox/row/sandbox-store.ts'
 import type { SandboxUpkeep } from '../sandbox/upkeep.ts'
 import type { TeamStore } from '../team/team-store.ts'

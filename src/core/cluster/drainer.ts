@@ -11,7 +11,7 @@ import { type Clock, waitAtMost } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxMigrator } from '../object-storage/migrator.ts'
-import type { PausedSandbox, StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
+import type { PausedSandbox, RemoteBytesStore } from '../object-storage/remote-bytes-store.ts'
 import type { Uploader } from '../object-storage/uploader.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
 import type { Sandbox } from '../sandbox/row/sandbox.ts'
@@ -39,7 +39,7 @@ const lookEveryMs = 30_000
 export type DrainerParts = DepartureParts & {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
-  rows: Pick<StoredBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
+  rows: Pick<RemoteBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
   uploader: Pick<Uploader, 'storeSandbox'>
   migrator: Pick<SandboxMigrator, 'take'>
   upkeep: Pick<SandboxUpkeep, 'pauseAsSeen' | 'resumeAsSeen'>

@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Log } from '../../lib/log.ts'
 import type { SandboxMigrator } from '../object-storage/migrator.ts'
-import type { StoredBytesStore } from '../object-storage/stored-bytes-store.ts'
+import type { RemoteBytesStore } from '../object-storage/remote-bytes-store.ts'
 import type { MemoryNeeds } from '../ports/driver.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { ClusterNode } from './node.ts'
@@ -33,7 +33,7 @@ export type AskWhyUnfit = (
 ) => Promise<string | undefined>
 
 type TakerParts = DepartureParts & {
-  rows: Pick<StoredBytesStore, 'findPaused'>
+  rows: Pick<RemoteBytesStore, 'findPaused'>
   migrator: Pick<SandboxMigrator, 'take'>
   log: Log
 }

@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../../lib/clock.ts'
 import type { Images } from '../ports/images.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
 /** How long a result is reused. */
 const goodForMs = 10_000
 
 type BuildsAtHandParts = {
-  rows: Pick<StoredBytesStore, 'listForeignBuilds'>
+  rows: Pick<RemoteBytesStore, 'listForeignBuilds'>
   images: Pick<Images, 'missing'>
   snapshots: { names(): Promise<string[]> }
   clock: Clock

@@ -6,23 +6,23 @@
 import { AppError, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { StoredLayers } from '../ports/images.ts'
+import type { RemoteLayers } from '../ports/images.ts'
 import type { MemoryLoad } from '../ports/memory-load.ts'
-import type { Sandbox, SandboxSnapshot, StoredRun } from '../sandbox/row/sandbox.ts'
+import type { RemoteRun, Sandbox, SandboxSnapshot } from '../sandbox/row/sandbox.ts'
 import type { BytesSource } from '../sandbox/snapshots/bytes-source.ts'
 import type { TemplateBuild } from '../template/template.ts'
 import { buildKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { PausedSandbox, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
-import type { StoredSnapshots } from './stored-snapshots.ts'
+import type { PausedSandbox, RemoteBytes, RemoteBytesStore } from './remote-bytes-store.ts'
+import type { RemoteSnapshots } from './remote-snapshots.ts'
 
 /** The node of a build looks every minute for bytes that the object store lacks. */
 const retryAfterSeconds = 60
 
 type BytesFetcherParts = {
-  rows: StoredBytesStore
-  snapshots: StoredSnapshots
-  layers: StoredLayers
+  rows: RemoteBytesStore
+  snapshots: RemoteSnapshots
+  layers: RemoteLayers
   logs: LogCarrier
   /** False while another node may remove an object from which the memory of a running sandbox arrives. */
   isArrivingKept: () => Promise<boolean>
@@ -42,10 +42,10 @@ export class BytesFetcher implements BytesSource {
     { withSnapshot }: { withSnapshot: boolean },
     signal: AbortSignal,
   ): Promise<{ memory: boolean }> {
-    const { layers: storedLayers, snapshots, rows, clock, log } = this.#parts
+    const { layers: remoteLayers, snapshots, rows, clock, log } = this.#parts
     const { layers, snapshot, buildID } = build
     try {
-      if (layers) await storedLayers.fetch(layers, signal)
+      if (layers) await remoteLayers.fetch(layers, signal)
       if (!withSnapshot || !snapshot) return { memory: false }
       const { name, memory } = snapshot
       const index = async () => (await rows.findStoredBuild(buildID))?.index
@@ -76,9 +76,9 @@ export class BytesFetcher implements BytesSource {
 
   async fetchPaused(
     row: Sandbox,
-    { memory, stored }: { memory: boolean; stored: StoredRun },
+    { memory, stored }: { memory: boolean; stored: RemoteRun },
     signal: AbortSignal,
-  ): Promise<StoredRun | undefined> {
+  ): Promise<RemoteRun | undefined> {
     const { snapshots, logs, isArrivingKept } = this.#parts
     const { sandboxID } = row
     const { name, memory: hasMemory } = row.snapshot!
@@ -110,7 +110,7 @@ export class BytesFetcher implements BytesSource {
     runID,
     state,
     snapshot,
-  }: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<StoredRun | undefined> {
+  }: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<RemoteRun | undefined> {
     if (!snapshot || snapshot.frozen) return undefined
     if (state === 'resuming') return this.#keptOf(sandboxID, snapshot)
     const paused = await this.#parts.rows.findPaused(sandboxID)
@@ -122,7 +122,7 @@ export class BytesFetcher implements BytesSource {
   async #keptOf(
     sandboxID: string,
     { arrivesFrom, storedFrom }: SandboxSnapshot,
-  ): Promise<StoredRun | undefined> {
+  ): Promise<RemoteRun | undefined> {
     const { snapshots, isArrivingKept } = this.#parts
     if (arrivesFrom || !storedFrom || (await isArrivingKept())) return arrivesFrom ?? storedFrom
     // A node of an earlier release may have removed it.
@@ -134,7 +134,7 @@ export class BytesFetcher implements BytesSource {
    * For a sandbox whose snapshot is not on this machine. An upload may have been cut off before it marked the row: it is
    * marked now. The object appears whole or not at all, and it is of this very pause, because no resume keeps the run.
    */
-  async #storedOfPaused(paused: PausedSandbox): Promise<StoredBytes | undefined> {
+  async #storedOfPaused(paused: PausedSandbox): Promise<RemoteBytes | undefined> {
     const { rows, snapshots, clock, log } = this.#parts
     if (paused.stored) return paused.stored
     const facts = await snapshots.factsOf(sandboxKey(paused))

@@ -22,7 +22,7 @@ async function storedBuild(node: Fixture): Promise<string> {
   const build = aBuild('basetemplate', { buildID, layers: ['sha256:a'], snapshot, createdAt: clock.now() })
   await stores.templates.insertBuild(build, ['default'])
   await objectStorage!.uploader.run()
-  assert.ok(await stores.storedBytes.findStoredBuild(buildID))
+  assert.ok(await stores.remoteBytes.findStoredBuild(buildID))
   return buildID
 }
 
@@ -61,7 +61,7 @@ test('a node with another prefix does not bind a build to its builder, which may
   const buildID = await storedBuild(one)
   const astray = await openAstray(t, cluster)
   await assert.rejects(memoryOf(astray), /neither on this machine nor in the object store/)
-  assert.ok(await other.stores.storedBytes.findStoredBuild(buildID), 'other nodes find it')
+  assert.ok(await other.stores.remoteBytes.findStoredBuild(buildID), 'other nodes find it')
   const node = aNode('one')
   await one.stores.nodes.join(node)
   await one.stores.nodes.leave(node)
@@ -75,10 +75,10 @@ test('the builder uploads a build again that another node did not find, if the o
   objects.objects.delete(buildKey(buildID))
   await assert.rejects(memoryOf(other), /neither on this machine nor in the object store/)
   assert.deepEqual(
-    (await one.stores.storedBytes.listUnstoredBuilds()).map((build) => build.buildID),
+    (await one.stores.remoteBytes.listUnstoredBuilds()).map((build) => build.buildID),
     [buildID],
   )
   await one.objectStorage!.uploader.run()
   assert.equal(await memoryOf(other), 'of the template')
-  assert.deepEqual(await one.stores.storedBytes.listUnstoredBuilds(), [])
+  assert.deepEqual(await one.stores.remoteBytes.listUnstoredBuilds(), [])
 })

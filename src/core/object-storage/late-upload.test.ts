@@ -38,7 +38,7 @@ test('an upload that comes late leaves the memory from which another node is loa
     }
     rmSync(folder, { recursive: true, force: true })
   })
-  const rows = one.stores.storedBytes
+  const rows = one.stores.remoteBytes
   const list = rows.listUnstored.bind(rows)
   const pauseOne = async () => {
     const { sandboxID } = await one.service.create(one.team, request({ timeoutMs: 3_600_000 }))

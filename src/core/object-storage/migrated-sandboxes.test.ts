@@ -50,7 +50,7 @@ test('a sandbox whose template the object store lacks is not taken over', async 
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   const { buildID } = await one.service.get(one.team, sandboxID)
-  await one.stores.storedBytes.unmarkBuild(buildID)
+  await one.stores.remoteBytes.unmarkBuild(buildID)
   const isMovable = async () =>
     (await other.stores.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
   assert.equal(await isMovable(), false)
@@ -91,7 +91,7 @@ test('an object that is not the one that was stored is not taken for the snapsho
   const [mine, another] = [await paused(one), await paused(one)]
   for (const sandboxID of [mine, another]) await storedSoon(one, sandboxID)
   const [key, otherKey] = await Promise.all(
-    [mine, another].map(async (id) => sandboxKey((await one.stores.storedBytes.findPaused(id))!)),
+    [mine, another].map(async (id) => sandboxKey((await one.stores.remoteBytes.findPaused(id))!)),
   )
   const whole = objects.objects.get(key!)!
   objects.objects.set(key!, objects.objects.get(otherKey!)!)

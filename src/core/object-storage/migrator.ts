@@ -9,10 +9,10 @@ import type { Log } from '../../lib/log.ts'
 import type { SandboxTurns } from '../sandbox/row/sandbox-turns.ts'
 import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
 type SandboxMigratorParts = {
-  rows: Pick<StoredBytesStore, 'findPaused' | 'take'>
+  rows: Pick<RemoteBytesStore, 'findPaused' | 'take'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
   turns: Pick<SandboxTurns, 'takeView'>
   nodeID: string

@@ -9,7 +9,7 @@ import { newUUID } from '../../lib/ids.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import type { ObjectKey, ObjectStore, PackStore } from '../ports/object-store.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
 export const identityKey: ObjectKey = 'identity'
 /** The name of the ID in the database. */
@@ -41,7 +41,7 @@ interface SharedValues {
 
 type StoreIdentityParts = {
   objects: Pick<ObjectStore, 'putIfAbsent' | 'readEnd' | 'size'>
-  rows: Pick<StoredBytesStore, 'listSomeStored'>
+  rows: Pick<RemoteBytesStore, 'listSomeStored'>
   shared: SharedValues
   /** The place of the settings, such as `s3://bucket/prefix`. */
   place: string

@@ -14,8 +14,8 @@ import { ObjectPacks } from '../../objects/packs.ts'
 import { aBuild } from '../../store/suite/rows.ts'
 import { layerKey, sandboxKey } from './keys.ts'
 import { LogCarrier } from './log-carrier.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
-import { StoredSnapshots } from './stored-snapshots.ts'
+import type { RemoteBytesStore } from './remote-bytes-store.ts'
+import { RemoteSnapshots } from './remote-snapshots.ts'
 import { ObjectSweeper } from './sweeper.ts'
 import { Uploader } from './uploader.ts'
 
@@ -58,15 +58,15 @@ async function open(t: TestContext) {
   clock.advance(2 * hour)
   const build = aBuild('basetemplate', { layers: [layer], createdAt: clock.now() })
   const insertBuild = () => other.stores.templates.insertBuild(build, ['default'])
-  const isMarked = async () => (await one.stores.storedBytes.findStoredBuild(build.buildID)) !== undefined
+  const isMarked = async () => (await one.stores.remoteBytes.findStoredBuild(build.buildID)) !== undefined
   return { one, other, clock, objects, packs, insertBuild, isMarked, uploader: other.objectStorage!.uploader }
 }
 
 /** The store with some of its methods replaced. */
-const storeWith = (store: StoredBytesStore, changes: Partial<StoredBytesStore>): StoredBytesStore =>
+const storeWith = (store: RemoteBytesStore, changes: Partial<RemoteBytesStore>): RemoteBytesStore =>
   new Proxy(store, {
     get: (target, name) => {
-      const method = name as keyof StoredBytesStore
+      const method = name as keyof RemoteBytesStore
       return changes[method] ?? (target[method] as (...args: never[]) => unknown).bind(target)
     },
   })
@@ -75,14 +75,14 @@ const storeWith = (store: StoredBytesStore, changes: Partial<StoredBytesStore>):
 const slowSweeper = (
   { stores, clock }: Fixture,
   objects: MemoryObjectStore,
-  changes: Partial<StoredBytesStore> = {},
+  changes: Partial<RemoteBytesStore> = {},
 ) =>
   new ObjectSweeper({
     objects,
     clock,
     log: silentLog,
     leases: { take: async () => true, release: async () => {} },
-    rows: storeWith(stores.storedBytes, changes),
+    rows: storeWith(stores.remoteBytes, changes),
   })
 
 test('a layer that a build needs while it is being removed does not count as stored', async (t) => {
@@ -102,16 +102,16 @@ test('a layer that a build needs while it is being removed does not count as sto
 
 test('a layer that a build needs before its removal is decided stays', async (t) => {
   const { one, objects, insertBuild, isMarked, uploader } = await open(t)
-  const rows: Partial<StoredBytesStore> = {
+  const rows: Partial<RemoteBytesStore> = {
     async condemn(keys, at) {
       await insertBuild()
       await uploader.run()
-      await one.stores.storedBytes.condemn(keys, at)
+      await one.stores.remoteBytes.condemn(keys, at)
     },
   }
   await slowSweeper(one, objects, rows).run()
   assert.deepEqual([await isMarked(), objects.objects.has(key)], [true, true])
-  assert.deepEqual(await one.stores.storedBytes.findCondemned([key]), [])
+  assert.deepEqual(await one.stores.remoteBytes.findCondemned([key]), [])
 })
 
 test('while the outcome of a removal is unknown, nobody relies on the object', async (t) => {
@@ -160,7 +160,7 @@ test('later sweeps wait for a sweep that outlives its lease', async (t) => {
 
 test('removals that a node had begun before it crashed are finished by that node alone', async (t) => {
   const { one, other, clock, objects } = await open(t)
-  const [mine, theirs] = [one.stores.storedBytes, other.stores.storedBytes]
+  const [mine, theirs] = [one.stores.remoteBytes, other.stores.remoteBytes]
   await mine.condemn([key], clock.now())
   clock.advance(2 * hour)
   await other.objectStorage!.sweeper.run()
@@ -179,10 +179,10 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
   objects.isGone = true
   await one.service.pause(one.team, sandboxID, { memory: true, requireHealthyAgent: false })
   await one.objectStorage!.uploader.run()
-  const [seen] = await one.stores.storedBytes.listUnstored()
+  const [seen] = await one.stores.remoteBytes.listUnstored()
   objects.isGone = false
   await one.objectStorage!.uploader.run()
-  await until(async () => (await one.stores.storedBytes.findPaused(sandboxID))?.stored != null)
+  await until(async () => (await one.stores.remoteBytes.findPaused(sandboxID))?.stored != null)
   await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
   let isSeen = false
   const late = new Uploader({
@@ -190,15 +190,15 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
     clock,
     log: silentLog,
     logs: new LogCarrier(one.logs, silentLog),
-    rows: storeWith(one.stores.storedBytes, {
+    rows: storeWith(one.stores.remoteBytes, {
       findPaused: async (id) => {
-        const row = isSeen ? await one.stores.storedBytes.findPaused(id) : seen
+        const row = isSeen ? await one.stores.remoteBytes.findPaused(id) : seen
         isSeen = true
         return row
       },
     }),
     layers: new FakeLayers(),
-    snapshots: new StoredSnapshots({
+    snapshots: new RemoteSnapshots({
       driver: one.driver,
       snapshots: one.snapshots,
       packs,

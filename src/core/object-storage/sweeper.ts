@@ -18,11 +18,11 @@ import {
   sandboxKey,
   sandboxPrefix,
 } from './keys.ts'
-import type { StoredBytesStore } from './stored-bytes-store.ts'
+import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
 type ObjectSweeperParts = {
   objects: ObjectStore
-  rows: StoredBytesStore
+  rows: RemoteBytesStore
   leases: LeaseStore
   clock: Clock
   log: Log

@@ -196,7 +196,7 @@ test('a crash between the upload and the row costs nothing: the next round finds
   const sandboxID = await paused(one)
   await one.objectStorage!.uploader.run()
   objects.isGone = false
-  const row = (await one.stores.storedBytes.findPaused(sandboxID))!
+  const row = (await one.stores.remoteBytes.findPaused(sandboxID))!
   const portable = (await one.driver.exportSnapshot(row.snapshotName))!
   await new ObjectPacks(objects).store(sandboxKey(row), portable.files, portable.note)
   await one.objectStorage!.uploader.run()
@@ -286,7 +286,7 @@ test('a build of one node starts on another once the object store has its layers
   assert.equal(other.driver.world.sandboxes.get(started.sandboxID)?.memory.get('m'), 'of the template')
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), true, 'it is kept for the next one')
-  await other.stores.storedBytes.unmarkBuild(name)
+  await other.stores.remoteBytes.unmarkBuild(name)
   await other.reconciler.run()
   assert.equal(other.driver.world.snapshots.has(name), false, 'a copy needs no quarantine')
 })
@@ -306,7 +306,7 @@ test('a build from before the object store is stored by names that mean the same
   layers.shared.set('by recipe', 'by bytes')
   await one.objectStorage!.uploader.run()
   assert.deepEqual([...layers.stored], ['by bytes', 'b'])
-  assert.ok(await other.stores.storedBytes.findStoredBuild(build.buildID))
+  assert.ok(await other.stores.remoteBytes.findStoredBuild(build.buildID))
   assert.deepEqual((await other.stores.templates.findBuild(build.buildID))?.layers, ['by bytes', 'b'])
 })
 

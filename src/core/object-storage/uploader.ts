@@ -7,17 +7,17 @@ import { AppError, errorText, isAppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
-import type { StoredLayers } from '../ports/images.ts'
+import type { RemoteLayers } from '../ports/images.ts'
 import type { ObjectKey, PackStore } from '../ports/object-store.ts'
 import { buildKey, layerKey, sandboxKey } from './keys.ts'
 import type { LogCarrier } from './log-carrier.ts'
-import type { PausedSandbox, StorableBuild, StoredBytes, StoredBytesStore } from './stored-bytes-store.ts'
-import type { StoredSnapshots } from './stored-snapshots.ts'
+import type { PausedSandbox, RemoteBytes, RemoteBytesStore, StorableBuild } from './remote-bytes-store.ts'
+import type { RemoteSnapshots } from './remote-snapshots.ts'
 
 type UploaderParts = {
-  rows: StoredBytesStore
-  snapshots: StoredSnapshots
-  layers: StoredLayers
+  rows: RemoteBytesStore
+  snapshots: RemoteSnapshots
+  layers: RemoteLayers
   logs: LogCarrier
   packs: PackStore
   clock: Clock
@@ -130,14 +130,14 @@ export class Uploader {
   }
 
   #uploadOfBuild({ buildID, layers, snapshotName, isDoubted }: StorableBuild): Upload {
-    const { rows, layers: storedLayers, snapshots, clock } = this.#parts
+    const { rows, layers: remoteLayers, snapshots, clock } = this.#parts
     const { signal } = this.#closing
     const run = async () => {
       // Only this node has the bytes to mend it, so only what it sees itself counts.
       const isMissing =
         isDoubted && snapshotName !== null && !(await snapshots.factsOf(buildKey(snapshotName)))
       if (isMissing) await rows.unmarkBuild(buildID)
-      const shared = await storedLayers.sharedNames(layers)
+      const shared = await remoteLayers.sharedNames(layers)
       const isRenamed = shared.join() !== layers.join()
       // The row names them first, so that no sweep removes what is about to be uploaded.
       if (isRenamed && !(await rows.renameLayers(buildID, layers, shared))) return
@@ -145,8 +145,8 @@ export class Uploader {
         ...shared.map(layerKey),
         ...(snapshotName === null ? [] : [buildKey(snapshotName)]),
       ])
-      await storedLayers.store(shared, signal)
-      const result: Omit<StoredBytes, 'at'> | undefined =
+      await remoteLayers.store(shared, signal)
+      const result: Omit<RemoteBytes, 'at'> | undefined =
         snapshotName === null
           ? { needs: null }
           : await snapshots.store(snapshotName, buildKey(snapshotName), signal)
@@ -225,7 +225,7 @@ export class Uploader {
   }
 }
 
-const storedFacts = ({ needs, index }: Omit<StoredBytes, 'at'>) => ({
+const storedFacts = ({ needs, index }: Omit<RemoteBytes, 'at'>) => ({
   needs,
   ...(index !== undefined && { index }),
 })

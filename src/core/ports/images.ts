@@ -60,7 +60,7 @@ export interface Images {
 }
 
 /** Stores layers in the object store for all machines. */
-export interface StoredLayers {
+export interface RemoteLayers {
   /**
    * The names by which all machines know these layers. A root that was made on this machine before it had an object store is named
    * after its recipe, and other machines may have other files under that name: it gets a further name here, after its bytes.

@@ -6,7 +6,7 @@ import { Readable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { failsWith } from '../../../test/support/domain.ts'
 import { tarOf } from '../archive-fixture.ts'
-import { StoredBuildFiles } from './build-files.ts'
+import { LocalBuildFiles } from './build-files.ts'
 
 const hash = 'ab'.repeat(32)
 const packed = (content: string) => tarOf([{ name: 'file', content }])
@@ -19,7 +19,7 @@ const textOf = (content: string) => packed(content).toString()
 
 function openFiles() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-files-'))
-  const files = new StoredBuildFiles(folder)
+  const files = new LocalBuildFiles(folder)
   return {
     folder,
     files,
@@ -138,7 +138,7 @@ describe('uploaded files', () => {
   })
 
   it('can be looked up before their folder exists', async () => {
-    const files = new StoredBuildFiles(join(tmpdir(), 'warren-files-that-are-not-there'))
+    const files = new LocalBuildFiles(join(tmpdir(), 'warren-files-that-are-not-there'))
     assert.equal(await files.has('a', hash), false)
     await files.sweep()
     assert.deepEqual(await files.list(), [])

@@ -27,7 +27,7 @@ const inUseMs = 3_600_000
  */
 const usedAtOf = ({ mtimeMs }: Stats): number => Math.ceil(mtimeMs)
 
-export class StoredBuildFiles implements BuildFiles {
+export class LocalBuildFiles implements BuildFiles {
   readonly #folder: string
   readonly #maxFiles: number
   readonly #checks = new UploadChecks()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
 import { silentLog } from '../../lib/log.ts'
 import { FakePacks } from '../fake-packs.ts'
-import { StoredBuildFiles } from './build-files.ts'
+import { LocalBuildFiles } from './build-files.ts'
 import { SharedBuildFiles } from './shared-build-files.ts'
 
 const hash = 'ab'.repeat(32)
@@ -21,7 +21,7 @@ function world(t: TestContext) {
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const packs = new FakePacks()
   const node = (name: string) =>
-    new SharedBuildFiles(new StoredBuildFiles(join(folder, name)), packs, silentLog)
+    new SharedBuildFiles(new LocalBuildFiles(join(folder, name)), packs, silentLog)
   return { packs, one: node('one'), other: node('other') }
 }
 

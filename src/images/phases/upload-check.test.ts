@@ -9,7 +9,7 @@ import { setImmediate } from 'node:timers/promises'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { failsWith } from '../../../test/support/domain.ts'
 import { headerOf, paxOf, tarOf } from '../archive-fixture.ts'
-import { StoredBuildFiles } from './build-files.ts'
+import { LocalBuildFiles } from './build-files.ts'
 import { UploadCheck } from './upload-check.ts'
 
 const maxBytes = 2 ** 20
@@ -152,7 +152,7 @@ describe('an upload', () => {
   it('is aborted when its sender leaves, and others are accepted meanwhile', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
     try {
-      const files = new StoredBuildFiles(folder)
+      const files = new LocalBuildFiles(folder)
       const [head, zeros] = zerosInParts(2 ** 31)
       const gone = new AbortController()
       const bomb = async function* () {
@@ -179,7 +179,7 @@ describe('an upload', () => {
   it('leaves nothing on the disk if it is rejected, and its sender is not read to the end', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'warren-upload-'))
     try {
-      const files = new StoredBuildFiles(folder)
+      const files = new LocalBuildFiles(folder)
       let sent = 0
       const endless = async function* () {
         for (;;) {

@@ -3,7 +3,7 @@ import { type Compilable, type ExpressionBuilder, sql, type Transaction } from '
 import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
 import type { ExpiryKind, PausedFence, SandboxFilter } from '../../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { type StoredColumns, storedColumnNames } from '../database/stored-columns.ts'
+import { type RemoteColumns, remoteColumnNames } from '../database/remote-columns.ts'
 import type { SandboxRow, Tables } from '../database/tables.ts'
 import type { LimitedSizes } from '../usage/limits.ts'
 import { pairHashes } from './sandbox-row.ts'
@@ -20,7 +20,7 @@ const maxTerms = 10
 export async function holdPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
-): Promise<(LimitedSizes & { stored: Pick<SandboxRow, 'saved'> & StoredColumns }) | undefined> {
+): Promise<(LimitedSizes & { stored: Pick<SandboxRow, 'saved'> & RemoteColumns }) | undefined> {
   let query = transaction
     .updateTable('sandboxes')
     .set((set) => ({ state: set.ref('state') }))
@@ -32,7 +32,7 @@ export async function holdPaused(
   if (at.markedUntil !== undefined) query = query.where('run_until', '=', at.markedUntil)
   const row = await query
     .returning(['team_id', 'cpu_count', 'memory_mb', 'gpu_count', 'is_frozen'])
-    .returning(['saved', ...storedColumnNames])
+    .returning(['saved', ...remoteColumnNames])
     .executeTakeFirst()
   if (!row) return undefined
   const { team_id, cpu_count, memory_mb, gpu_count, is_frozen, ...stored } = row

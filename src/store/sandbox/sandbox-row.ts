@@ -3,7 +3,7 @@ import type { Updateable } from 'kysely'
 import type { NewSandbox, Sandbox, SandboxSnapshot } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import type { SecretVault } from '../../core/secret/vault.ts'
-import { nothingStored, type StoredColumns, storedColumns, storedIn } from '../database/stored-columns.ts'
+import { nothingStored, type RemoteColumns, remoteColumns, storedIn } from '../database/remote-columns.ts'
 import type { SandboxRow } from '../database/tables.ts'
 import { optionColumns, optionsOf } from './sandbox-options.ts'
 
@@ -75,9 +75,9 @@ export function sandboxOf(row: SandboxRow, vault: SecretVault): Sandbox {
 }
 
 /** The columns of a row whose stored snapshot is from now on that of an earlier run. */
-export function withStoredRun(
+export function withRemoteRun(
   runID: string,
-  { saved, ...columns }: Pick<SandboxRow, 'saved'> & StoredColumns,
+  { saved, ...columns }: Pick<SandboxRow, 'saved'> & RemoteColumns,
 ): Updateable<SandboxRow> {
   const stored = storedIn(columns)
   if (saved === null || !stored) return nothingStored
@@ -98,7 +98,7 @@ export function changedColumns(changes: SandboxChanges): Updateable<SandboxRow> 
     ended_at: changes.endedAt,
     end_reason: changes.endReason,
     run_until: changes.runUntil,
-    ...(changes.stored && storedColumns(changes.stored)),
+    ...(changes.stored && remoteColumns(changes.stored)),
   }
   return Object.fromEntries(Object.entries(columns).filter(([, value]) => value !== undefined))
 }

@@ -26,7 +26,7 @@ import { pauseSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.t
 import type { SecretVault } from '../../core/secret/vault.ts'
 import type { TeamLimits } from '../../core/team/team.ts'
 import { AppError } from '../../lib/app-error.ts'
-import { nothingStored } from '../database/stored-columns.ts'
+import { nothingStored } from '../database/remote-columns.ts'
 import type { SandboxRow, Tables } from '../database/tables.ts'
 import { holdQuarantined } from '../snapshot/quarantine.ts'
 import { exceededLimit, lockTeam } from '../usage/limits.ts'
@@ -44,7 +44,7 @@ import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
 import { endsBy, holdPaused, isEnded, isRunning, matches } from './sandbox-queries.ts'
-import { changedColumns, newSandboxRow, sandboxOf, withStoredRun } from './sandbox-row.ts'
+import { changedColumns, newSandboxRow, sandboxOf, withRemoteRun } from './sandbox-row.ts'
 import {
   newsOfTransition,
   nextVersion,
@@ -187,7 +187,7 @@ export class SqlSandboxStore implements SandboxStore {
       const row = await locked
         .updateTable('sandboxes')
         // The stored snapshot is from before this run.
-        .set({ ...withStoredRun(at.runID, paused.stored), ...changedColumns(changes), state: 'resuming' })
+        .set({ ...withRemoteRun(at.runID, paused.stored), ...changedColumns(changes), state: 'resuming' })
         .set(nextVersion)
         .where('id', '=', at.sandboxID)
         .returningAll()

@@ -19,7 +19,7 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
     const paused = await insertPaused(one, teamID, aSnapshot(), changes)
     const { sandboxID, snapshot } = paused
     await storePaused(one, paused, stored)
-    const before = (await one.storedBytes.findPaused(sandboxID))!
+    const before = (await one.remoteBytes.findPaused(sandboxID))!
     const arriving = { ...snapshot!, arrivesFrom: { runID: paused.runID, ...stored } }
     const runID = newUUID()
     const times = { startedAt: time, endAt: time + 60_000 }
@@ -43,7 +43,7 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.deepEqual(await other.nodes.forget('one', time, 0), { sandboxes: 2, builds: 0, volumes: 1 })
   for (const ended of [arrived, killed, bound])
     assert.equal((await one.sandboxes.find(ended.sandboxID))?.state, 'ended')
-  const found = (await other.storedBytes.findPaused(sandboxID))!
+  const found = (await other.remoteBytes.findPaused(sandboxID))!
   assert.deepEqual(found, { ...before, version: found.version })
   assert.ok(found.version > running.version)
   const row = (await one.sandboxes.find(sandboxID))!
@@ -59,7 +59,7 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   const resume = async (isStored: boolean) => {
     const paused = await insertPaused(one, teamID, aSnapshot())
     if (isStored) await storePaused(one, paused, stored)
-    const before = (await one.storedBytes.findPaused(paused.sandboxID))!
+    const before = (await one.remoteBytes.findPaused(paused.sandboxID))!
     const changes = { runID: newUUID(), startedAt: time, endAt: time + 60_000 }
     const result = await one.sandboxes.resumeWithinLimits(paused, limits, changes)
     assert.ok('resumed' in result && result.resumed)
@@ -68,7 +68,7 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
     return { before, resuming: result.resumed, paused }
   }
   const runsOf = async (sandboxID: string) =>
-    (await other.storedBytes.listNeeded()).runs.filter((run) => run.sandboxID === sandboxID)
+    (await other.remoteBytes.listNeeded()).runs.filter((run) => run.sandboxID === sandboxID)
   const returned = await resume(true)
   const { sandboxID } = returned.paused
   assert.deepEqual(
@@ -95,7 +95,7 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   // The node may come back with what the resume left of its copy.
   assert.notEqual(name, returned.paused.snapshot!.name)
   assert.deepEqual({ ...rest, name: returned.paused.snapshot!.name }, returned.paused.snapshot)
-  const found = await other.storedBytes.findPaused(sandboxID)
+  const found = await other.remoteBytes.findPaused(sandboxID)
   assert.deepEqual(found, { ...returned.before, snapshotName: name, version: found!.version })
   assert.equal(await takePaused(other, sandboxID, 'taken'), true)
 }

@@ -250,7 +250,7 @@ async function departures(one: Stores, other: Stores): Promise<void> {
     })
     return { sandboxID, runID, endAt, snapshot }
   }
-  const listed = async () => (await other.storedBytes.listDepartures()).map(({ sandboxID }) => sandboxID)
+  const listed = async () => (await other.remoteBytes.listDepartures()).map(({ sandboxID }) => sandboxID)
   const [resumed, killed, stays] = [await depart(), await depart(), await depart()]
   assert.deepEqual((await listed()).sort(), [resumed, killed, stays].map(({ sandboxID }) => sandboxID).sort())
   const { sandboxID, runID, endAt } = resumed
@@ -287,41 +287,41 @@ async function storedBuildsAreShared(one: Stores, other: Stores): Promise<void> 
   const build = aBuild(templateID, { layers: ['sha256:a'], snapshot })
   const { buildID } = build
   await one.templates.insertBuild(build, ['default'])
-  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [
+  assert.deepEqual(await one.remoteBytes.listUnstoredBuilds(), [
     { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
   ])
-  assert.deepEqual(await other.storedBytes.listUnstoredBuilds(), [])
-  assert.equal(await one.storedBytes.markBuild(buildID, stored), true)
-  assert.deepEqual(await other.storedBytes.findStoredBuild(buildID), stored)
+  assert.deepEqual(await other.remoteBytes.listUnstoredBuilds(), [])
+  assert.equal(await one.remoteBytes.markBuild(buildID, stored), true)
+  assert.deepEqual(await other.remoteBytes.findStoredBuild(buildID), stored)
   assert.deepEqual(await other.templates.findReadyBuild(templateID, 'default'), build)
   assert.deepEqual(await other.templates.listSnapshotNames(), ['kept'])
-  assert.deepEqual(await other.storedBytes.listNeeded(), {
+  assert.deepEqual(await other.remoteBytes.listNeeded(), {
     runs: [],
     layers: ['sha256:a'],
     snapshotNames: ['kept'],
   })
-  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [])
-  assert.deepEqual(await one.storedBytes.listForeignBuilds(), [])
-  assert.deepEqual(await other.storedBytes.listForeignBuilds(), [
+  assert.deepEqual(await one.remoteBytes.listUnstoredBuilds(), [])
+  assert.deepEqual(await one.remoteBytes.listForeignBuilds(), [])
+  assert.deepEqual(await other.remoteBytes.listForeignBuilds(), [
     { buildID, layers: ['sha256:a'], snapshotName: 'kept' },
   ])
-  await other.storedBytes.doubtBuild(buildID, time)
-  assert.equal((await other.storedBytes.listForeignBuilds()).length, 1)
+  await other.remoteBytes.doubtBuild(buildID, time)
+  assert.equal((await other.remoteBytes.listForeignBuilds()).length, 1)
   assert.deepEqual(
-    (await one.storedBytes.listUnstoredBuilds()).map(({ isDoubted }) => isDoubted),
+    (await one.remoteBytes.listUnstoredBuilds()).map(({ isDoubted }) => isDoubted),
     [true],
   )
-  await one.storedBytes.markBuild(buildID, stored)
-  assert.deepEqual(await one.storedBytes.listUnstoredBuilds(), [])
-  await one.storedBytes.unmarkBuild(buildID)
-  assert.deepEqual(await other.storedBytes.listForeignBuilds(), [])
-  assert.equal((await one.storedBytes.listUnstoredBuilds()).length, 1)
+  await one.remoteBytes.markBuild(buildID, stored)
+  assert.deepEqual(await one.remoteBytes.listUnstoredBuilds(), [])
+  await one.remoteBytes.unmarkBuild(buildID)
+  assert.deepEqual(await other.remoteBytes.listForeignBuilds(), [])
+  assert.equal((await one.remoteBytes.listUnstoredBuilds()).length, 1)
   assert.equal(await other.templates.findReadyBuild(templateID, 'default'), undefined)
 }
 
 async function condemnedByEach(
-  { storedBytes: one, ...stores }: Stores,
-  { storedBytes: other, nodes }: Stores,
+  { remoteBytes: one, ...stores }: Stores,
+  { remoteBytes: other, nodes }: Stores,
 ): Promise<void> {
   await one.condemn(['a', 'b'], time)
   await other.condemn(['b', 'c'], time + 1)

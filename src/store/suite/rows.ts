@@ -1,5 +1,5 @@
 /** Test data for the store suite; each call changes only what its test is about. */
-import type { PausedSandbox, StoredBytes } from '../../core/object-storage/stored-bytes-store.ts'
+import type { PausedSandbox, RemoteBytes } from '../../core/object-storage/remote-bytes-store.ts'
 import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
@@ -183,25 +183,25 @@ export async function insertPaused(
 export async function storePaused(
   stores: Stores,
   { sandboxID, runID, templateID, buildID }: Sandbox,
-  stored: StoredBytes,
+  stored: RemoteBytes,
 ): Promise<void> {
   const build = aBuild(templateID, { buildID, layers: ['sha256:a'] })
   if (!(await stores.templates.findBuild(buildID))) await stores.templates.insertBuild(build, [])
-  await stores.storedBytes.markBuild(buildID, stored)
-  await stores.storedBytes.markSandbox({ sandboxID, runID }, stored)
+  await stores.remoteBytes.markBuild(buildID, stored)
+  await stores.remoteBytes.markSandbox({ sandboxID, runID }, stored)
 }
 
 /** Takes a paused sandbox over, in its turn. `seen` replaces what the turn has read. */
 export function takePaused(
-  { storedBytes }: Stores,
+  { remoteBytes }: Stores,
   sandboxID: string,
   snapshotName: string,
   seen: Partial<PausedSandbox> = {},
 ): Promise<boolean> {
-  const turns = new Turns((id) => storedBytes.findPaused(id))
+  const turns = new Turns((id) => remoteBytes.findPaused(id))
   return turns.take(
     sandboxID,
-    async ({ row }) => row !== undefined && storedBytes.take({ ...row, ...seen }, snapshotName),
+    async ({ row }) => row !== undefined && remoteBytes.take({ ...row, ...seen }, snapshotName),
   )
 }
 

@@ -14,22 +14,22 @@ export async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   const frozen = await insertPaused(one, teamID, aSnapshot({ frozen: true }))
   const paused = await insertPaused(one, teamID, aSnapshot())
   const { sandboxID, runID, snapshot, version } = paused
-  const [known] = await one.storedBytes.listUnstored()
+  const [known] = await one.remoteBytes.listUnstored()
   const unstored = { snapshotName: snapshot!.name, nodeID: 'one', stored: null }
   assert.deepEqual(known, { sandboxID, runID, version, ...unstored })
-  assert.deepEqual(await other.storedBytes.listUnstored(), [])
+  assert.deepEqual(await other.remoteBytes.listUnstored(), [])
   const at = { sandboxID, runID, nodeID: 'one' }
   const take = (seen = {}) => takePaused(other, sandboxID, taken, seen)
   assert.equal(await take(), false, 'the object store does not have it')
-  assert.equal(await other.storedBytes.markSandbox(at, stored), false, 'it is not theirs')
-  assert.equal(await one.storedBytes.markSandbox({ sandboxID, runID: 'an earlier run' }, stored), false)
-  assert.equal(await one.storedBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
-  assert.equal(await one.storedBytes.markSandbox(at, stored), true)
+  assert.equal(await other.remoteBytes.markSandbox(at, stored), false, 'it is not theirs')
+  assert.equal(await one.remoteBytes.markSandbox({ sandboxID, runID: 'an earlier run' }, stored), false)
+  assert.equal(await one.remoteBytes.markSandbox(frozen, stored), false, 'its processes are in memory')
+  assert.equal(await one.remoteBytes.markSandbox(at, stored), true)
   assert.equal(await take(), false, 'the object store does not have its template')
-  assert.deepEqual(await other.storedBytes.listSomeStored(), [sandboxKey(at)])
+  assert.deepEqual(await other.remoteBytes.listSomeStored(), [sandboxKey(at)])
   await storePaused(one, paused, stored)
-  assert.deepEqual(await other.storedBytes.listSomeStored(), [sandboxKey(at), layerKey('sha256:a')])
-  assert.deepEqual((await other.storedBytes.findPaused(sandboxID))?.stored, stored)
+  assert.deepEqual(await other.remoteBytes.listSomeStored(), [sandboxKey(at), layerKey('sha256:a')])
+  assert.deepEqual((await other.remoteBytes.findPaused(sandboxID))?.stored, stored)
   assert.equal(await take({ runID: 'an earlier run' }), false)
   assert.equal(await take({ version: version - 1 }), false, 'an earlier version of the row')
   assert.equal(await take(), true)
@@ -37,7 +37,7 @@ export async function pausedIsTaken(one: Stores, other: Stores): Promise<void> {
   const theirs = (await other.sandboxes.find(sandboxID))!
   assert.deepEqual([theirs.state, theirs.snapshot], ['paused', { ...snapshot, name: taken }])
   assert.equal(await one.sandboxes.find(sandboxID), undefined)
-  assert.deepEqual(await one.storedBytes.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
+  assert.deepEqual(await one.remoteBytes.listElsewhere([sandboxID, frozen.sandboxID, 'unknown']), [sandboxID])
 }
 
 export async function pausedIsResumedByOwner(one: Stores, other: Stores): Promise<void> {
@@ -91,8 +91,8 @@ export async function resumeForgets(one: Stores, other: Stores): Promise<void> {
   const { sandboxID } = row
   await storePaused(one, row, stored)
   await one.sandboxes.resumeWithinLimits(row, team.limits, { runID: 'next' })
-  assert.equal(await other.storedBytes.findPaused(sandboxID), undefined, 'it is not paused')
+  assert.equal(await other.remoteBytes.findPaused(sandboxID), undefined, 'it is not paused')
   await one.sandboxes.transition({ sandboxID, runID: 'next', from: ['resuming'] }, 'paused')
-  assert.equal((await other.storedBytes.findPaused(sandboxID))?.stored, null)
+  assert.equal((await other.remoteBytes.findPaused(sandboxID))?.stored, null)
   assert.equal(await takePaused(other, sandboxID, taken), false)
 }

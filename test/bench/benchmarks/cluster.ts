@@ -58,7 +58,7 @@ const titleOf = ({ nodes, sandboxes }: Sizes): string =>
 /** Makes the tables, too, and a base template whose bytes every node has. */
 async function makeTeams(url: string): Promise<Team[]> {
   await using fixture = await openFixture({ url, nodeID: 'node-0' })
-  await fixture.stores.storedBytes.markBuild(baseBuildID, { at: 0, needs: null })
+  await fixture.stores.remoteBytes.markBuild(baseBuildID, { at: 0, needs: null })
   const teams: Team[] = []
   for (let number = 0; number < teamCount; number++) teams.push(await addTeam(fixture, `team${number}`))
   return teams.map((team) => ({ ...team, limits: { ...team.limits, ...unlimited } }))

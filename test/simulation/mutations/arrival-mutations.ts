@@ -9,7 +9,7 @@ export const arrivalMutations: Mutation[] = [
     fault: 'The sweep of the object store removes a pack from which memory still arrives.',
     edits: [
       {
-        file: 'src/store/objects/stored-bytes.ts',
+        file: 'src/store/objects/remote-bytes.ts',
         from: 'for (const from of [arrivesFrom, storedFrom])',
         to: 'for (const from of [storedFrom, arrivesFrom].slice(0, 1))',
       },

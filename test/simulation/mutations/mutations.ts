@@ -89,7 +89,7 @@ export const mutations: Mutation[] = [
     fault: 'A node takes over a sandbox that its owner, back again, or another node has resumed meanwhile.',
     edits: [
       {
-        file: 'src/store/objects/stored-bytes.ts',
+        file: 'src/store/objects/remote-bytes.ts',
         from: `      .where('run_id', '=', at.runID)
       .where('node_id', '=', at.nodeID)
       .where('version', '=', at.version)

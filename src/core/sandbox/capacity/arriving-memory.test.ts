@@ -48,7 +48,7 @@ async function openMachine() {
     async createArriving() {
       const sandboxID = await create()
       await service.pause(team, sandboxID, { memory: true, requireHealthyAgent: false })
-      await until(async () => ((await stores.storedBytes.findPaused(sandboxID))?.stored ?? null) !== null)
+      await until(async () => ((await stores.remoteBytes.findPaused(sandboxID))?.stored ?? null) !== null)
       driver.world.snapshots.clear()
       ;(driver as ArrivingDriver).beforeFilled = untilAborted
       await service.connect(team, sandboxID, timed)
@@ -97,5 +97,5 @@ it('a sandbox whose memory still arrives goes back to its stored snapshot when m
   for (let time = 0; time < 4; time++) await machine.look()
   await until(async () => (await machine.stateOf(arriving)) !== 'running')
   assert.equal(await machine.stateOf(arriving), 'paused')
-  assert.ok((await fixture.stores.storedBytes.findPaused(arriving))?.stored)
+  assert.ok((await fixture.stores.remoteBytes.findPaused(arriving))?.stored)
 })

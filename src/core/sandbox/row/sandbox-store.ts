@@ -6,11 +6,11 @@ import type { DriverHandle } from '../../ports/driver.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type {
   NewSandbox,
+  RemoteRun,
   Sandbox,
   SandboxOptions,
   SandboxSnapshot,
   SandboxState,
-  StoredRun,
 } from './sandbox.ts'
 
 export type SandboxFilter = {
@@ -37,7 +37,7 @@ export type SandboxChanges = Partial<
   /** A snapshot of the sandbox was taken, which is an event. */
   isCheckpointed?: true
   /** The object store has the snapshot. */
-  stored?: StoredRun
+  stored?: RemoteRun
 }
 
 /**

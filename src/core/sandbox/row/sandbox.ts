@@ -111,16 +111,16 @@ export type SandboxSnapshot = {
    * Set from the transition to `resuming` until all memory has arrived from the object store. Until then the object store keeps
    * the snapshot, and the row returns to it if the sandbox is gone.
    */
-  arrivesFrom?: StoredRun
+  arrivesFrom?: RemoteRun
   /**
    * Set from the transition to `resuming` until the next change of the snapshot: the object store has it, and keeps it meanwhile. A resume
    * that fails returns to it if the copy on this machine has been used.
    */
-  storedFrom?: StoredRun
+  storedFrom?: RemoteRun
 }
 
 /** The run whose snapshot the object store has, with what its row said about that. */
-export type StoredRun = { runID: string; at: number; needs: MemoryNeeds | null; index?: string }
+export type RemoteRun = { runID: string; at: number; needs: MemoryNeeds | null; index?: string }
 
 export type Sandbox = {
   sandboxID: string

@@ -1,6 +1,6 @@
 import type { MemoryLoad } from '../../ports/memory-load.ts'
 import type { TemplateBuild } from '../../template/template.ts'
-import type { Sandbox, StoredRun } from '../row/sandbox.ts'
+import type { RemoteRun, Sandbox } from '../row/sandbox.ts'
 
 /**
  * Brings the files that a start needs to this machine's disk, unless they are there. core/object-storage fetches
@@ -23,14 +23,14 @@ export interface BytesSource {
    */
   fetchPaused(
     row: Sandbox,
-    options: { memory: boolean; stored: StoredRun },
+    options: { memory: boolean; stored: RemoteRun },
     signal: AbortSignal,
-  ): Promise<StoredRun | undefined>
+  ): Promise<RemoteRun | undefined>
   /**
    * Loads the memory that a row says `arrivesFrom` the object store. Resolves when the sandbox reads no more of it.
    * While the object store fails, it tries again; rejects if that lasts for minutes.
    */
   loadMemory(row: Sandbox, load: MemoryLoad): Promise<void>
   /** What the object store has of a paused sandbox, or of one that is being resumed. Undefined: nothing, for certain. */
-  storedOf(row: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<StoredRun | undefined>
+  storedOf(row: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<RemoteRun | undefined>
 }

@@ -2,7 +2,7 @@
  * Answers from what a paused sandbox can start on this machine. A name says nothing about the files under it, so the files themselves are
  * asked what they hold and whether a sandbox has run on them, and the row what the object store has.
  */
-import type { Sandbox, StoredRun } from '../row/sandbox.ts'
+import type { RemoteRun, Sandbox } from '../row/sandbox.ts'
 import type { BytesSource } from './bytes-source.ts'
 import type { SnapshotStore } from './snapshot-store.ts'
 
@@ -13,7 +13,7 @@ type SnapshotSource =
    */
   | { kind: 'disk'; memory: boolean; isWhole: boolean }
   /** The object store has it, and the disk has nothing, or less than is wanted. */
-  | { kind: 'store'; stored: StoredRun }
+  | { kind: 'store'; stored: RemoteRun }
   | { kind: 'none' }
 
 type SnapshotSourcesParts = {

@@ -12,7 +12,7 @@ import { ObjectPacks } from '../../../objects/packs.ts'
 import { aNode } from '../../../store/suite/nodes.ts'
 import { sandboxKey } from '../../object-storage/keys.ts'
 import { patienceMs } from '../../object-storage/patience.ts'
-import type { PausedSandbox } from '../../object-storage/stored-bytes-store.ts'
+import type { PausedSandbox } from '../../object-storage/remote-bytes-store.ts'
 import type { AdmissionSettings } from '../capacity/admission.ts'
 
 const wish = { memory: true, requireHealthyAgent: false }
@@ -52,9 +52,9 @@ async function stored(node: Fixture, autoPause = false) {
   const { sandboxID } = await service.create(team, request({ timeoutMs: 3_600_000, options }))
   driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
   await service.pause(team, sandboxID, wish)
-  await until(async () => ((await stores.storedBytes.findPaused(sandboxID))?.stored ?? null) !== null)
+  await until(async () => ((await stores.remoteBytes.findPaused(sandboxID))?.stored ?? null) !== null)
   driver.world.snapshots.clear()
-  return { sandboxID, before: (await stores.storedBytes.findPaused(sandboxID))! }
+  return { sandboxID, before: (await stores.remoteBytes.findPaused(sandboxID))! }
 }
 
 /** The same, resumed, while its memory is held back. */
@@ -100,7 +100,7 @@ test('a pause and a fork wait for the memory', async (t) => {
 
 /** The row says the same of its snapshot; each change has given it another version. */
 async function isAsBefore({ stores }: Fixture, sandboxID: string, before: PausedSandbox): Promise<void> {
-  const { version, ...after } = (await stores.storedBytes.findPaused(sandboxID))!
+  const { version, ...after } = (await stores.remoteBytes.findPaused(sandboxID))!
   assert.deepEqual({ ...after, version: before.version }, before)
 }
 
@@ -257,18 +257,18 @@ test('a sandbox that its row went back from is stopped, and is not taken for the
 test('a paused sandbox whose upload was cut off before it was recorded comes back from the object store', async (t) => {
   const { node, objects } = await world(t)
   const { service, team, driver, stores } = node
-  const { storedBytes } = stores
-  const mark = storedBytes.markSandbox.bind(storedBytes)
-  storedBytes.markSandbox = () => Promise.reject(new Error('the database is away'))
+  const { remoteBytes } = stores
+  const mark = remoteBytes.markSandbox.bind(remoteBytes)
+  remoteBytes.markSandbox = () => Promise.reject(new Error('the database is away'))
   const { sandboxID, runID } = await service.create(team, request({ timeoutMs: 3_600_000 }))
   driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'memory')
   await service.pause(team, sandboxID, wish)
   await until(async () => objects.objects.has(sandboxKey({ sandboxID, runID })))
   await node.objectStorage!.uploader.run()
   driver.world.snapshots.clear()
-  storedBytes.markSandbox = mark
+  remoteBytes.markSandbox = mark
   await node.reconciler.run()
-  const paused = await storedBytes.findPaused(sandboxID)
+  const paused = await remoteBytes.findPaused(sandboxID)
   assert.deepEqual(paused?.stored?.needs, { cpu: 'usual' }, 'it did not end as lost')
   await service.connect(team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')

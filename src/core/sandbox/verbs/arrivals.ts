@@ -11,7 +11,7 @@ import type { LogEntry } from '../../ports/logs.ts'
 import type { SandboxLauncher } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { returnedEntry } from '../row/life-entries.ts'
-import type { Sandbox, StoredRun } from '../row/sandbox.ts'
+import type { RemoteRun, Sandbox } from '../row/sandbox.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import type { SnapshotStore } from '../snapshots/snapshot-store.ts'
@@ -159,7 +159,7 @@ export class MemoryArrivals {
   }
 
   /** Stops the sandbox and makes its row what it was before the resume: paused, with its snapshot in the object store. */
-  async returnToStored(row: SandboxInTurn, stored: StoredRun, why: string): Promise<void> {
+  async returnToStored(row: SandboxInTurn, stored: RemoteRun, why: string): Promise<void> {
     const { turns, launcher, snapshots, clock, appendLog, log } = this.#parts
     const { arrivesFrom, storedFrom, ...snapshot } = row.snapshot!
     const { sandboxID } = row

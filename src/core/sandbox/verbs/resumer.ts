@@ -15,7 +15,7 @@ import { LaunchLeftover } from '../launch/launch-failure.ts'
 import type { SnapshotRef } from '../launch/launcher.ts'
 import * as errors from '../row/errors.ts'
 import { memoryLostEntry, resumedEntry } from '../row/life-entries.ts'
-import type { Sandbox, SandboxSnapshot, StoredRun } from '../row/sandbox.ts'
+import type { RemoteRun, Sandbox, SandboxSnapshot } from '../row/sandbox.ts'
 import type { SandboxInTurn } from '../row/sandbox-turns.ts'
 import type { BytesSource } from '../snapshots/bytes-source.ts'
 import { SnapshotSources } from '../snapshots/snapshot-sources.ts'
@@ -38,7 +38,7 @@ type ResumeOptions = {
 type Times = Pick<Sandbox, 'startedAt' | 'endAt'>
 
 /** Where the memory comes from that had not arrived when the sandbox was fetched. Undefined: nothing is missing. */
-type FindRest = () => Promise<StoredRun | undefined>
+type FindRest = () => Promise<RemoteRun | undefined>
 
 const nothingArrives: FindRest = async () => undefined
 
@@ -308,7 +308,7 @@ export class Resumer {
     row: SandboxInTurn,
     snapshot: SandboxSnapshot,
     { startedAt, endAt }: Times,
-    stored?: StoredRun,
+    stored?: RemoteRun,
   ): Promise<void> {
     const { storedFrom, arrivesFrom, ...kept } = snapshot
     const changes = {

@@ -111,7 +111,7 @@ export class Records {
    * nothing. Rejects if a record exists and cannot be read.
    */
   async read(sandboxID: string): Promise<SandboxRecord | undefined> {
-    const stored = await readVersioned<StoredRecord>(this.#path(sandboxID), recordVersion)
+    const stored = await readVersioned<WrittenRecord>(this.#path(sandboxID), recordVersion)
     return stored && withEgress(stored)
   }
 
@@ -147,8 +147,8 @@ export class Records {
 }
 
 /** Records of earlier versions say only whether the sandbox has internet access. */
-type StoredRecord = Omit<SandboxRecord, 'egress'> & { egress?: AddressRules; internet?: boolean }
+type WrittenRecord = Omit<SandboxRecord, 'egress'> & { egress?: AddressRules; internet?: boolean }
 
-function withEgress({ internet, egress, ...record }: StoredRecord): SandboxRecord {
+function withEgress({ internet, egress, ...record }: WrittenRecord): SandboxRecord {
   return { ...record, egress: egress ?? { ...openRules, deny: internet === true ? [] : [closedToAll] } }
 }

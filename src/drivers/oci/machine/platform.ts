@@ -29,7 +29,7 @@ import { execArguments } from '../runtime/runtime-commands.ts'
 type Trial = { startCpuMs: number; idleCpuMs: number; workCpuMs: number } | { failure: string }
 type Trials = Partial<Record<SyscallPlatform, Trial>>
 type PlatformChoice = { platform: SyscallPlatform; why: string }
-type StoredChoice = PlatformChoice & { machine: string }
+type LocalChoice = PlatformChoice & { machine: string }
 
 const settleMs = 1000
 const watchMs = 1000
@@ -75,7 +75,7 @@ export async function choosePlatform(context: OciContext): Promise<SyscallPlatfo
   const choice = choose(Object.fromEntries(tried) as Trials)
   const file = platformChoiceFile(data)
   const machine = await describeMachine(context.runtime.binary)
-  await writeFile(`${file}.new`, JSON.stringify({ machine, ...choice } satisfies StoredChoice))
+  await writeFile(`${file}.new`, JSON.stringify({ machine, ...choice } satisfies LocalChoice))
   await rename(`${file}.new`, file)
   return choice.platform
 }
@@ -161,9 +161,9 @@ async function describeMachine(binary: string): Promise<string> {
   return `${trialVersion} ${release()} ${binary} ${size} ${Math.round(mtimeMs)} ${hasKvm()}`
 }
 
-async function readChoice(file: string): Promise<StoredChoice | undefined> {
+async function readChoice(file: string): Promise<LocalChoice | undefined> {
   try {
-    return JSON.parse(await readFile(file, 'utf8')) as StoredChoice
+    return JSON.parse(await readFile(file, 'utf8')) as LocalChoice
   } catch {
     // The stored choice only saves time: the choice is made again.
     return undefined

@@ -8,7 +8,7 @@ import type { MemoryNeeds } from '../ports/driver.ts'
 import type { ObjectKey } from '../ports/object-store.ts'
 import type { CopyFinder } from '../sandbox/row/sandbox-store.ts'
 
-export type StoredBytes = {
+export type RemoteBytes = {
   at: number
   /** What the memory requires of a machine. Null: there is no memory. */
   needs: MemoryNeeds | null
@@ -27,7 +27,7 @@ export type PausedSandbox = {
   /** The node that owns it. */
   nodeID: string
   /** Null if only the disk of the owning node has the snapshot. */
-  stored: StoredBytes | null
+  stored: RemoteBytes | null
 }
 
 export type StorableBuild = {
@@ -38,7 +38,7 @@ export type StorableBuild = {
   isDoubted?: boolean
 }
 
-export interface StoredBytesStore extends CopyFinder {
+export interface RemoteBytesStore extends CopyFinder {
   /** Finds a paused sandbox of any node, stored or not. Undefined if it does not exist or is not paused. */
   findPaused(sandboxID: string): Promise<PausedSandbox | undefined>
   /**
@@ -47,7 +47,7 @@ export interface StoredBytesStore extends CopyFinder {
    */
   listUnstored(): Promise<PausedSandbox[]>
   /** False if the sandbox is no longer paused on this node in this run, so that the bytes are not its own. */
-  markSandbox(at: { sandboxID: string; runID: string }, stored: StoredBytes): Promise<boolean>
+  markSandbox(at: { sandboxID: string; runID: string }, stored: RemoteBytes): Promise<boolean>
   /**
    * Makes this node the owner if the row is still the one that was read in the turn, and the sandbox can run on any node: the object store
    * has its snapshot and its template, and it has no volumes. Returns false otherwise. The snapshot gets the given name, which must be new: under the
@@ -68,7 +68,7 @@ export interface StoredBytesStore extends CopyFinder {
   /**
    * Lets other nodes start sandboxes of the build. False if the build no longer exists or is no longer ready.
    */
-  markBuild(buildID: string, stored: StoredBytes): Promise<boolean>
+  markBuild(buildID: string, stored: RemoteBytes): Promise<boolean>
   /**
    * Records that this node does not find bytes of a stored build in the object store. Its settings may be wrong, so the node that
    * built it looks for itself; for all others the build stays stored.
@@ -82,7 +82,7 @@ export interface StoredBytesStore extends CopyFinder {
   /**
    * What the memory in a stored build's snapshot requires of a machine. Undefined if the build is not stored.
    */
-  findStoredBuild(buildID: string): Promise<StoredBytes | undefined>
+  findStoredBuild(buildID: string): Promise<RemoteBytes | undefined>
   /** Keys of some objects that the object store has by the rows of all nodes: of the paused sandboxes and builds stored last. */
   listSomeStored(): Promise<ObjectKey[]>
   /** The objects that rows of all nodes need, or may soon need. */

@@ -26,12 +26,12 @@ import type {
 } from '../ports/object-store.ts'
 import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 import { Patience } from './patience.ts'
-import type { StoredBytes } from './stored-bytes-store.ts'
+import type { RemoteBytes } from './remote-bytes-store.ts'
 
 /** Resumes that fail before their load begins leave an entry. */
 const maxOpened = 50
 
-export type StoredSnapshotsParts = {
+export type RemoteSnapshotsParts = {
   driver: Driver
   snapshots: SnapshotStore
   packs: PackStore
@@ -39,7 +39,7 @@ export type StoredSnapshotsParts = {
   log: Log
 }
 
-type PackFacts = Pick<StoredBytes, 'needs'> & { index: string }
+type PackFacts = Pick<RemoteBytes, 'needs'> & { index: string }
 
 type FetchOptions = {
   /** Reads from the row which pack it is. Undefined: an earlier release stored it, and did not record the checksum. */
@@ -50,13 +50,13 @@ type FetchOptions = {
   beside?: PackTarget
 }
 
-export class StoredSnapshots {
-  readonly #parts: StoredSnapshotsParts
+export class RemoteSnapshots {
+  readonly #parts: RemoteSnapshotsParts
   readonly #fetches = new AbortableJoinedWork<Snapshot | undefined>()
   /** Packs whose memory is loaded next, by the name of the snapshot: their index need not be read again. */
   readonly #opened = new Map<string, OpenedPack>()
 
-  constructor(parts: StoredSnapshotsParts) {
+  constructor(parts: RemoteSnapshotsParts) {
     this.#parts = parts
   }
 

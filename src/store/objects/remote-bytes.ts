@@ -3,19 +3,19 @@ import { buildKey, layerKey, sandboxKey } from '../../core/object-storage/keys.t
 import type {
   NeededBytes,
   PausedSandbox,
+  RemoteBytes,
+  RemoteBytesStore,
   StorableBuild,
-  StoredBytes,
-  StoredBytesStore,
-} from '../../core/object-storage/stored-bytes-store.ts'
+} from '../../core/object-storage/remote-bytes-store.ts'
 import type { SandboxSnapshot } from '../../core/sandbox/row/sandbox.ts'
 import type { InTurn } from '../../lib/turns.ts'
 import {
   nothingStored,
-  type StoredColumns,
-  storedColumnNames,
-  storedColumns,
+  type RemoteColumns,
+  remoteColumnNames,
+  remoteColumns,
   storedIn,
-} from '../database/stored-columns.ts'
+} from '../database/remote-columns.ts'
 import type { SandboxRow, Tables, TemplateBuildRow } from '../database/tables.ts'
 import { unendedInParts } from '../sandbox/sandbox-list.ts'
 import { isMovable } from '../sandbox/sandbox-queries.ts'
@@ -23,9 +23,9 @@ import { nextVersion } from '../sandbox/sandbox-update.ts'
 import { digestsIn } from '../template/template-row.ts'
 import { CondemnedObjects } from './condemned.ts'
 
-type PausedRow = StoredColumns & Pick<SandboxRow, 'id' | 'run_id' | 'version' | 'node_id' | 'saved'>
+type PausedRow = RemoteColumns & Pick<SandboxRow, 'id' | 'run_id' | 'version' | 'node_id' | 'saved'>
 
-const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', ...storedColumnNames] as const
+const pausedColumns = ['id', 'run_id', 'version', 'node_id', 'saved', ...remoteColumnNames] as const
 /** Limits a statement to the number of values that an engine takes. */
 const idsPerQuery = 1000
 
@@ -35,7 +35,7 @@ const someStored = 5
 /** More than all nodes of a cluster move at once. */
 const maxDepartures = 1000
 
-export class SqlStoredBytesStore implements StoredBytesStore {
+export class SqlRemoteBytesStore implements RemoteBytesStore {
   readonly #db: Kysely<Tables>
   readonly #nodeID: string
   readonly #condemned: CondemnedObjects
@@ -73,11 +73,11 @@ export class SqlStoredBytesStore implements StoredBytesStore {
 
   async markSandbox(
     { sandboxID, runID }: { sandboxID: string; runID: string },
-    stored: StoredBytes,
+    stored: RemoteBytes,
   ): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('sandboxes')
-      .set(storedColumns(stored))
+      .set(remoteColumns(stored))
       .where('id', '=', sandboxID)
       .where('run_id', '=', runID)
       .where('state', '=', 'paused')
@@ -174,10 +174,10 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     return numUpdatedRows > 0n
   }
 
-  async markBuild(buildID: string, stored: StoredBytes): Promise<boolean> {
+  async markBuild(buildID: string, stored: RemoteBytes): Promise<boolean> {
     const { numUpdatedRows } = await this.#db
       .updateTable('template_builds')
-      .set({ ...storedColumns(stored), doubted_at: null })
+      .set({ ...remoteColumns(stored), doubted_at: null })
       .where('id', '=', buildID)
       .where('status', '=', 'ready')
       .executeTakeFirstOrThrow()
@@ -197,10 +197,10 @@ export class SqlStoredBytesStore implements StoredBytesStore {
     await this.#db.updateTable('template_builds').set(nothingStored).where('id', '=', buildID).execute()
   }
 
-  async findStoredBuild(buildID: string): Promise<StoredBytes | undefined> {
+  async findStoredBuild(buildID: string): Promise<RemoteBytes | undefined> {
     const row = await this.#db
       .selectFrom('template_builds')
-      .select(storedColumnNames)
+      .select(remoteColumnNames)
       .where('id', '=', buildID)
       .executeTakeFirst()
     return (row && storedIn(row)) ?? undefined

@@ -25,7 +25,7 @@ import { PrivateMounts } from './private-mounts.ts'
 import { listLeftovers, removeLeftovers } from './removal.ts'
 import { VolumeContent, type VolumeFolders } from './volume-content.ts'
 
-type StoredVolumesOptions = {
+type LocalVolumesOptions = {
   folder: string
   /** The host's user ID for the root user of sandboxes, on disk. */
   firstOwner: number
@@ -57,8 +57,8 @@ const mebibyte = 1024 * 1024
  */
 const maxMissingBytes = mebibyte
 
-export class StoredVolumes implements VolumeDisks {
-  readonly #options: StoredVolumesOptions
+export class LocalVolumes implements VolumeDisks {
+  readonly #options: LocalVolumesOptions
   readonly #owners: EntryOwners
   readonly #mounts: PrivateMounts
   /** Serializes the attaching and mounting of each volume. */
@@ -69,7 +69,7 @@ export class StoredVolumes implements VolumeDisks {
   /** This file system cannot allocate blocks ahead, so images may need their missing blocks at any time. */
   #cannotAllocate = false
 
-  constructor(options: StoredVolumesOptions) {
+  constructor(options: LocalVolumesOptions) {
     this.#options = options
     this.#owners = new EntryOwners(options.firstOwner)
     this.#mounts = new PrivateMounts(join(options.folder, mountPoints))

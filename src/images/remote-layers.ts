@@ -1,7 +1,7 @@
 /** Layers in the object store: stored once by the node that has one, and fetched by those that need it. */
 import { readFile, readlink, rename, stat, writeFile } from 'node:fs/promises'
 import { layerKey } from '../core/object-storage/keys.ts'
-import type { StoredLayers } from '../core/ports/images.ts'
+import type { RemoteLayers } from '../core/ports/images.ts'
 import type { PackNote, PackStore } from '../core/ports/object-store.ts'
 import { AppError } from '../lib/app-error.ts'
 import { randomHex } from '../lib/ids.ts'
@@ -16,7 +16,7 @@ const noteVersion = 1
 
 type LayerNote = { version: number; bytes: number; opaqueRoot: boolean; ownerShift: number }
 
-export class PackedLayers implements StoredLayers {
+export class PackedLayers implements RemoteLayers {
   readonly #store: LayerStore
   readonly #packs: PackStore
   readonly #ownerShift: number

@@ -5,7 +5,7 @@ import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import type { Snapshot } from '../ports/driver.ts'
 import type { ObjectKey } from '../ports/object-store.ts'
-import { StoredSnapshots, type StoredSnapshotsParts } from './stored-snapshots.ts'
+import { RemoteSnapshots, type RemoteSnapshotsParts } from './remote-snapshots.ts'
 
 const key = 'templates/t' as ObjectKey
 const wanted = { memory: true }
@@ -38,7 +38,7 @@ function openSnapshots() {
     clock: new ManualClock(),
     log: silentLog,
   }
-  const snapshots = new StoredSnapshots(parts as unknown as StoredSnapshotsParts)
+  const snapshots = new RemoteSnapshots(parts as unknown as RemoteSnapshotsParts)
   const start = () => {
     const abort = new AbortController()
     const fetched: Promise<Snapshot | undefined> = snapshots.fetch('name', key, wanted, abort.signal, {
@@ -99,7 +99,7 @@ test('memory that arrives comes from the pack that the row names, also after a r
     clock: new ManualClock(),
     log: silentLog,
   }
-  const snapshots = new StoredSnapshots(parts as unknown as StoredSnapshotsParts)
+  const snapshots = new RemoteSnapshots(parts as unknown as RemoteSnapshotsParts)
   const load = { signal: new AbortController().signal, isStarting: () => false }
   const fill = (index: string | undefined) => snapshots.fill('name', key, async () => index, load)
   await assert.rejects(fill('its own'), /is not the one that was stored there/)

@@ -10,7 +10,7 @@ import { eventually } from '../../test/support/eventually.ts'
 import { ManualClock } from '../lib/clock.ts'
 import { silentLog } from '../lib/log.ts'
 import { runCommand } from '../lib/run-command.ts'
-import { StoredVolumes } from './stored-volumes.ts'
+import { LocalVolumes } from './local-volumes.ts'
 
 async function openVolumes() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-volumes-'))
@@ -20,7 +20,7 @@ async function openVolumes() {
   const log = { ...silentLog, warn: (_values: object, message: string) => void told.push(message) }
   const hasSpaceFor = async (bytes: number) => bytes <= disk.free
   const open = async () => {
-    const volumes = new StoredVolumes({ folder, firstOwner: 200_000, hasSpaceFor, clock, log })
+    const volumes = new LocalVolumes({ folder, firstOwner: 200_000, hasSpaceFor, clock, log })
     await volumes.open()
     return volumes
   }
