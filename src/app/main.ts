@@ -8,6 +8,7 @@ import { asksForHelp, parseCommand, takeWords, UsageError, unknownArgument } fro
 import { CommandFailure } from '../cli/command-failure.ts'
 import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
+import { callServer } from '../cli/http-call.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
 import { asJson, plainLines, withoutDirections } from '../cli/output.ts'
@@ -115,13 +116,19 @@ const commands: readonly Command[] = [
   },
   {
     name: 'upgrade',
-    use: 'upgrade',
-    does: 'how to bring this Warren to a newer release',
+    use: 'upgrade [ARCHIVE]',
+    does: 'bring this Warren to a newer release; sandboxes keep running',
     run(args) {
       const isClone = existsSync(join(projectFolder, '.git'))
       const { dataDir: dataFolder, databaseUrl, peerAddress } = loadConfig()
       const database = { hasPostgres: databaseUrl !== null, isInCluster: peerAddress !== null }
-      return upgradeCommand(args, { version, folder: projectFolder, dataFolder, isClone, ...database })
+      const upgradeTo = async (archive: string) => {
+        const { upgradeToArchive } = await import('./commands/upgrade-to-archive.ts')
+        const folder = projectFolder
+        return upgradeToArchive({ archive, folder, version, runningVersion, say: printAside })
+      }
+      const place = { folder: projectFolder, dataFolder, isClone }
+      return upgradeCommand(args, { version, upgradeTo, ...place, ...database })
     },
   },
   {
@@ -200,6 +207,17 @@ const runParts = (): RunParts => ({
   clock: systemClock,
   say: printAside,
 })
+
+/** Of the server that is ready; undefined if there is none. */
+async function runningVersion(): Promise<string | undefined> {
+  try {
+    const { access } = await findServer(loadConfig())
+    type Document = { info: { version: string } }
+    return (await callServer<Document>(access, { method: 'GET', target: '/openapi.json' })).info.version
+  } catch {
+    return undefined
+  }
+}
 
 async function connectTemplates(): Promise<TemplateClient> {
   return new TemplateClient(await findTeamAccess(loadConfig(), clientVariables()))

@@ -2,9 +2,10 @@ import { asksForHelp, parseCommand, takeWords } from './arguments.ts'
 
 const command = 'warren upgrade'
 const usage = `Usage:
-  warren upgrade [--cluster]
+  warren upgrade [ARCHIVE] [--cluster]
 
-Says how to bring this Warren to a newer release, step by step. It changes nothing.
+Puts the release ARCHIVE in the place of this one and restarts the service; sandboxes keep running. Its checksums must be
+beside it. Without ARCHIVE: says how to bring this Warren to a newer release, step by step, and changes nothing.
   --cluster   the steps for several machines on one PostgreSQL, also if this shell lacks their settings`
 
 type UpgradeParts = {
@@ -16,12 +17,17 @@ type UpgradeParts = {
   isClone: boolean
   hasPostgres: boolean
   isInCluster: boolean
+  upgradeTo: (archive: string) => Promise<string>
 }
 
 export async function upgradeCommand(args: readonly string[], parts: UpgradeParts): Promise<string> {
   if (asksForHelp(args)) return usage
   const { words, flags } = parseCommand(args, [], command, { flags: ['cluster'], json: false })
-  takeWords(words, [], command)
+  const [archive] = words
+  if (archive !== undefined) {
+    takeWords(words, ['ARCHIVE'], command)
+    return parts.upgradeTo(archive)
+  }
   const { version, folder, dataFolder } = parts
   const steps = parts.isInCluster || flags.has('cluster') ? clusterSteps(parts) : loneSteps(parts)
   return `This is Warren ${version} in ${folder}, with its data in ${dataFolder}.
@@ -75,9 +81,8 @@ const dump = 'pg_dump --format=custom --file=warren-before-upgrade.dump "$WARREN
 const fetchRelease = ({ folder, isClone }: UpgradeParts): string[] =>
   isClone
     ? [`cd ${folder} && git pull`]
-    : [
-        'sha256sum -c warren-NEW.tar.gz.sha256',
-        `tar -xzf warren-NEW.tar.gz -C ${folder} --strip-components=1`,
-      ]
+    : folder.startsWith('/usr/lib/')
+      ? ['apt install ./warren_NEW.deb']
+      : [`${folder}/bin/warren upgrade warren-NEW.tar.gz`]
 
 const lines = (commands: readonly string[]): string => commands.map((line) => `     ${line}`).join('\n')

@@ -4,9 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { Sandbox } from 'e2b'
 import { makeRelease } from '../../src/app/release/make-release.ts'
@@ -17,11 +17,7 @@ const folder = mkdtempSync(join(tmpdir(), 'warren-upgrade-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
 test('a newer release opens the data of the previous one, and its sandboxes keep running', async () => {
-  const made = await makeRelease(join(folder, 'dist'))
-  const sums = { cwd: join(folder, 'dist'), encoding: 'utf8' } as const
-  const checked = spawnSync('sha256sum', ['-c', basename(made.checksum)], sums)
-  assert.equal(checked.status, 0, checked.stderr)
-  assert.ok(JSON.parse(readFileSync(made.sbom, 'utf8')).components.length > 50)
+  const made = await makeRelease(join(folder, 'dist'), { onlyArchive: true, version: '9.9.9' })
 
   const installed = join(folder, 'warren')
   mkdirSync(installed)
@@ -43,8 +39,6 @@ test('a newer release opens the data of the previous one, and its sandboxes keep
   await before.stop()
 
   unpack(made.archive)
-  const manifest = join(installed, 'package.json')
-  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace(/"version": "[^"]+"/, '"version": "9.9.9"'))
   const now = await start(true)
   try {
     const { info } = (await (await now.api('/openapi.json')).json()) as { info: { version: string } }

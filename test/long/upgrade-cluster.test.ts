@@ -31,8 +31,10 @@ const door = (index: number): Warren => cluster.members[index]!.warren
 
 before(async () => {
   older = await unpackRelease(await beforeRelease(), join(folder, 'before'))
-  const { archive } = await makeRelease(join(folder, 'dist'))
+  const { archive } = await makeRelease(join(folder, 'dist'), { onlyArchive: true })
   newer = await unpackRelease(archive, join(folder, 'now'))
+  // Warren then makes its bundle of the changed sources.
+  rmSync(join(newer, 'release.json'))
   change('package.json', /"version": "[^"]+"/, `"version": "${newVersion}"`)
   const step =
     `'${migration}': { phase: 'expand', up: (db: any) => ` +

@@ -105,7 +105,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
     ],
     '.': ['process', 'project', 'config', 'commands', 'doctor', 'start'],
     bundle: ['project', '.'],
-    release: ['project', 'setup', 'commands'],
+    release: ['project', 'setup', 'commands', 'config'],
   },
   'src/store': {
     database: [],

@@ -114,7 +114,8 @@ test('a second install keeps the settings of the file that the shell does not ha
 
 test('the steps of an upgrade depend on the way Warren was installed, and on its database', async () => {
   const paths = { version: '1.2.3', folder: '/opt/warren', dataFolder: '/var/lib/warren' }
-  const parts = { ...paths, hasPostgres: false, isInCluster: false }
+  const upgradeTo = async (archive: string) => `upgraded to ${archive}`
+  const parts = { ...paths, hasPostgres: false, isInCluster: false, upgradeTo }
   assert.doesNotMatch(await upgradeCommand([], { ...parts, isClone: true }), /pg_dump/)
   assert.match(await upgradeCommand([], { ...parts, isClone: true, hasPostgres: true }), /pg_dump .*\n3\./)
   for (const steps of [
@@ -124,5 +125,8 @@ test('the steps of an upgrade depend on the way Warren was installed, and on its
     assert.match(steps, /pg_dump.*load balancer.*systemctl restart warren.*pg_restore/s)
   await assert.rejects(upgradeCommand(['--all'], { ...parts, isClone: false }), /warren upgrade --help/)
   assert.match(await upgradeCommand([], { ...parts, isClone: true }), /cd \/opt\/warren && git pull/)
-  assert.match(await upgradeCommand([], { ...parts, isClone: false }), /sha256sum -c/)
+  assert.match(await upgradeCommand([], { ...parts, isClone: false }), /warren upgrade warren-NEW/)
+  const packaged = { ...parts, folder: '/usr/lib/warren', isClone: false }
+  assert.match(await upgradeCommand([], packaged), /apt install \.\/warren_NEW\.deb/)
+  assert.equal(await upgradeCommand(['a.tar.gz'], { ...parts, isClone: false }), 'upgraded to a.tar.gz')
 })

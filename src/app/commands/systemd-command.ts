@@ -17,7 +17,7 @@ Shows the unit of systemd that runs this Warren as a service, with the settings 
 shell (WARREN_…), which come first. --install writes it, enables it and starts it: nothing is changed without that.`
 
 const unitFolder = '/etc/systemd/system'
-const environmentFile = '/etc/warren/warren.env'
+export const environmentFile = '/etc/warren/warren.env'
 
 export async function systemdCommand(
   args: readonly string[],

@@ -3,6 +3,7 @@ import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import { findSystemProgram } from '../setup/programs.ts'
+import { isRelease } from '../setup/shipped.ts'
 import { installContainerRuntime } from '../setup/system-packages.ts'
 import type { IsolationRuntime } from './isolation-runtime.ts'
 import { lastWords, startSomething } from './start-something.ts'
@@ -24,7 +25,9 @@ export const containerRuntime: IsolationRuntime = {
 async function examine(): Promise<Finding> {
   const runc = find()
   if (!runc)
-    return warn('not installed: sandboxes cannot be containers', '`npm start` installs it with apt-get.')
+    return isRelease()
+      ? ok('not installed, and not needed where gVisor works: `apt-get install runc` for containers')
+      : warn('not installed: sandboxes cannot be containers', '`npm start` installs it with apt-get.')
   const version = firstLine((await runCommand(runc, ['--version'])).stdout)
   try {
     await startSomething(runc, [])

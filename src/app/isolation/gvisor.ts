@@ -4,7 +4,7 @@ import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { candidatePlatforms } from '../../drivers/oci/runtime/platforms.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
-import { findOlderRunsc, findRunsc, installRunsc } from '../setup/gvisor.ts'
+import { findOlderRunsc, findRunsc, findShippedRunsc, installRunsc, mustBuildRunsc } from '../setup/gvisor.ts'
 import {
   type ExaminedSettings,
   type IsolationRuntime,
@@ -13,7 +13,8 @@ import {
 } from './isolation-runtime.ts'
 import { lastWords, startSomething } from './start-something.ts'
 
-const findOwn = ({ runtimes, cache }: RuntimeFolders) => findRunsc(runtimes) ?? findRunsc(cache)
+const findOwn = ({ runtimes, cache }: RuntimeFolders) =>
+  findRunsc(runtimes) ?? findShippedRunsc() ?? findRunsc(cache)
 const find = (folders: RuntimeFolders) => findOwn(folders) ?? findOlderRunsc(folders.runtimes)
 
 export const gvisorRuntime: IsolationRuntime = {
@@ -21,6 +22,7 @@ export const gvisorRuntime: IsolationRuntime = {
     const runsc = await installRunsc(runtimes, cache, progress)
     return 'path' in runsc ? { program: runsc.path } : runsc
   },
+  mustBuild: ({ runtimes, cache }) => mustBuildRunsc(runtimes, cache),
   find,
   createDriver: (runtimeBinary, parts) => createOciDriver({ ...parts, isolation: 'gvisor', runtimeBinary }),
   examine,

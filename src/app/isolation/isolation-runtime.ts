@@ -29,6 +29,8 @@ export type ExaminedSettings = Readonly<{ gvisorPlatform: string; dataDir: strin
 export interface IsolationRuntime {
   /** Installs the runtime if it is missing. `hasStronger`: Warren can do without it. */
   install(folders: RuntimeFolders, progress: Progress, hasStronger: boolean): Promise<InstalledRuntime>
+  /** Whether `install` has to download and build. Missing: never. */
+  mustBuild?(folders: RuntimeFolders): boolean
   /** The program of an earlier installation. */
   find(folders: RuntimeFolders): string | undefined
   createDriver(program: string, parts: DriverParts): Driver

@@ -3,9 +3,9 @@ import type { Config } from '../config/config.ts'
 import type { DataPaths } from '../data/data-folder.ts'
 import type { InstalledRuntime, InstalledRuntimes } from '../isolation/isolation-runtime.ts'
 import { isolations, wantedOrWeaker } from '../isolation/isolations.ts'
-import { type FetchBase, makeBaseRoot, parseBaseSource } from '../setup/base-root.ts'
+import { type FetchBase, makeBaseRoot, mustBuildBase } from '../setup/base-root.ts'
 import type { Progress } from '../setup/progress.ts'
-import { installSystemPackages, systemNeeds } from '../setup/system-packages.ts'
+import { baseNeeds, downloadNeeds, installSystemPackages, systemNeeds } from '../setup/system-packages.ts'
 
 export type PreparedMachine = {
   runtimes: InstalledRuntimes
@@ -18,14 +18,23 @@ export async function prepareMachine(
   progress: Progress,
   fetchBase?: FetchBase,
 ): Promise<PreparedMachine> {
-  parseBaseSource(config.baseImage)
-  await installSystemPackages(systemNeeds, progress)
+  const buildsBase = mustBuildBase(paths.templates, config.baseImage, config.cacheDir)
+  const folders = { runtimes: paths.runtimes, cache: config.cacheDir }
+  const wanted = wantedOrWeaker(config.isolation, isolations)
+  const loaded = await Promise.all(
+    wanted.map(async (name) => ({ name, runtime: await isolations[name].loadRuntime() })),
+  )
+  const buildsRuntime = loaded.some(({ runtime }) => runtime.mustBuild?.(folders))
+  const needs = [
+    ...systemNeeds,
+    ...(buildsBase ? baseNeeds : []),
+    ...(buildsBase || buildsRuntime ? downloadNeeds : []),
+  ]
+  await installSystemPackages(needs, progress)
   const runtimes: Record<string, InstalledRuntime> = {}
-  for (const name of wantedOrWeaker(config.isolation, isolations)) {
-    const hasStronger = Object.values(runtimes).some((runtime) => 'program' in runtime)
-    const { install } = await isolations[name].loadRuntime()
-    const folders = { runtimes: paths.runtimes, cache: config.cacheDir }
-    runtimes[name] = await install(folders, progress, hasStronger)
+  for (const { name, runtime } of loaded) {
+    const hasStronger = Object.values(runtimes).some((one) => 'program' in one)
+    runtimes[name] = await runtime.install(folders, progress, hasStronger)
   }
   const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
   return { runtimes, baseRootFolder: base.folder }

@@ -1,131 +1,122 @@
 /**
- * `npm run release`: makes an archive of everything that the server needs, including Node and packages, with
- * its checksum and its bill of materials. The same commit gives the same bytes.
+ * `npm run release`: makes everything that a machine without a network can be given: the archive, a Debian package, a
+ * container image, their checksums and the bill of materials. The same commit and the same Debian packages give the
+ * same bytes.
  */
-import { createHash } from 'node:crypto'
-import {
-  chmodSync,
-  cpSync,
-  createReadStream,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  rmSync,
-  utimesSync,
-} from 'node:fs'
-import { readFile, writeFile } from 'node:fs/promises'
+
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { basename, join } from 'node:path'
+import { sha256OfFile } from '../../lib/file-digest.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { systemdUnit } from '../commands/systemd-command.ts'
 import { projectFolder } from '../project/project-folder.ts'
-import { nodePackages } from '../setup/base-recipe.ts'
-import { bom, type LockFile, type ReleasedPackage, releasedPackages } from './sbom.ts'
+import { makeImageOf } from './container-image.ts'
+import { makeDebianPackage } from './debian-package.ts'
+import { goModules } from './go-modules.ts'
+import type { ReleaseManifest } from './manifest.ts'
+import { fillReleaseFolder } from './release-folder.ts'
+import {
+  bom,
+  debianComponent,
+  gvisorComponents,
+  type LockFile,
+  npmComponent,
+  releasedPackages,
+} from './sbom.ts'
+import { addShippedParts } from './shipped-parts.ts'
 
-/** The shipped files besides the packages. */
-const shipped = [
-  ...[
-    'bin/node',
-    'bin/warren',
-    'bin/bundle',
-    'bin/install-packages',
-    'bin/container-image',
-    'bin/start-on-host',
-    'bin/make-host-namespace',
-    'native',
-    'src',
-    'docs',
-    'proto',
-  ],
-  ...['package.json', 'package-lock.json', '.npmrc', 'README.md', 'ARCHITECTURE.md', 'CHANGELOG.md'],
-  ...['CONTRIBUTING.md', 'LICENSE'],
-]
-const isTest = (path: string) => /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
-/** Warren uses only the program of its pinned Node. */
-const isUnusedPart = (path: string) =>
-  /node_modules\/node-linux-\w+\/(?:include|share|lib|CHANGELOG)/.test(path)
-/** The folder in which `npm start` looks for the packages of the base template before it downloads them. */
-const shippedPackages = 'packages'
+/** `package` and `image` are missing if only the archive was asked for. */
+export type Release = {
+  archive: string
+  checksums: string
+  sbom: string
+  version: string
+  package?: string
+  image?: string
+}
 
-type Release = { archive: string; checksum: string; sbom: string; version: string }
+type ReleaseOptions = {
+  /** Without the Debian package and the container image. */
+  onlyArchive?: boolean
+  /** Takes the place of the version in package.json. */
+  version?: string
+}
 
-export async function makeRelease(outFolder: string): Promise<Release> {
-  const { version } = JSON.parse(await readFile(join(projectFolder, 'package.json'), 'utf8')) as {
-    version: string
-  }
+export async function makeRelease(
+  outFolder: string,
+  { onlyArchive = false, version: given }: ReleaseOptions = {},
+): Promise<Release> {
+  const readJSON = async (path: string) => JSON.parse(await readFile(join(projectFolder, path), 'utf8'))
+  const version = given ?? ((await readJSON('package.json')) as { version: string }).version
+  const commit = await git('%H')
+  const when = await git('%cI')
   const name = `warren-${version}`
-  const work = mkdtempSync(join(tmpdir(), 'warren-release-'))
+  const work = await mkdtemp(join(tmpdir(), 'warren-release-'))
   try {
     const folder = join(work, name)
-    const lock = JSON.parse(await readFile(join(projectFolder, 'package-lock.json'), 'utf8')) as LockFile
+    const lock = (await readJSON('package-lock.json')) as LockFile
     const packages = releasedPackages(lock, (path) => existsSync(join(projectFolder, path)))
-    copyFiles(folder, packages)
-    await packNodePackages(join(folder, shippedPackages))
-    await writeFile(join(folder, 'warren.service'), systemdUnit('/opt/warren'))
-    const when = await commitDate()
-    mkdirSync(outFolder, { recursive: true })
+    await mkdir(folder)
+    const { runsc, base, system } = await addShippedParts(folder)
+    const manifest: ReleaseManifest = {
+      version,
+      commit,
+      architecture: process.arch,
+      gvisor: { version: runsc.version, sha256: runsc.sha256 },
+      base: { hash: base.hash, sha256: base.sha256 },
+    }
+    await fillReleaseFolder(folder, packages, manifest)
+    await mkdir(outFolder, { recursive: true })
     const archive = join(outFolder, `${name}-${process.arch}.tar.gz`)
-    await pack(work, name, archive, when)
-    const checksum = `${archive}.sha256`
-    await writeFile(checksum, `${await sha256(archive)}  ${basename(archive)}\n`)
-    const sbom = archive.replace(/\.tar\.gz$/, '.sbom.json')
-    await writeFile(sbom, `${JSON.stringify(bom(version, when, packages), null, 2)}\n`)
-    return { archive, checksum, sbom, version }
+    await packFolder({ work, name, archive, when })
+    const sbom = join(outFolder, `${name}-${process.arch}.sbom.json`)
+    const components = [
+      ...packages.map(npmComponent),
+      ...gvisorComponents(manifest.gvisor, await goModules(runsc.path)),
+      ...[...base.packages, ...system.packages].map(debianComponent),
+    ]
+    await writeFile(sbom, `${JSON.stringify(bom(version, when, components), null, 2)}\n`)
+    const made: Release = {
+      archive,
+      sbom,
+      version,
+      checksums: join(outFolder, `${name}-${process.arch}.sha256`),
+    }
+    if (!onlyArchive) {
+      made.image = join(outFolder, `${name}-${process.arch}.oci.tar`)
+      await makeImageOf({ system: system.file, folder, version, out: made.image, createdAt: when })
+      made.package = await makeDebianPackage({ folder, work, outFolder, version, when })
+    }
+    await writeChecksums(made)
+    return made
   } finally {
-    rmSync(work, { recursive: true, force: true })
+    await rm(work, { recursive: true, force: true })
   }
 }
 
-function copyFiles(folder: string, packages: readonly ReleasedPackage[]): void {
-  mkdirSync(folder, { recursive: true })
-  for (const path of shipped) {
-    const source = join(projectFolder, path)
-    cpSync(source, join(folder, path), { recursive: true, filter: (from) => !isTest(from) })
-  }
-  for (const { path } of packages) {
-    const source = join(projectFolder, path)
-    // Nested packages are listed separately.
-    const filter = (from: string) =>
-      !isUnusedPart(from) && !from.slice(source.length).includes('/node_modules')
-    mkdirSync(dirname(join(folder, path)), { recursive: true })
-    cpSync(source, join(folder, path), { recursive: true, filter, verbatimSymlinks: true })
-  }
-  // bin/install-packages takes this file as a sign that nothing is missing.
-  const done = join(folder, 'node_modules/.package-lock.json')
-  cpSync(join(projectFolder, 'package-lock.json'), done)
-  chmodSync(folder, 0o755)
-  utimesSync(join(folder, 'package-lock.json'), 0, 0)
-}
+type Packed = { work: string; name: string; archive: string; when: string }
 
-/**
- * npm and yarn for the base template: their checksums are pinned, and a machine without npm cannot fetch
- * them.
- */
-async function packNodePackages(folder: string): Promise<void> {
-  mkdirSync(folder, { recursive: true })
-  for (const { name, version } of nodePackages) {
-    await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: folder })
-  }
-}
-
-async function pack(work: string, name: string, archive: string, when: string): Promise<void> {
+async function packFolder({ work, name, archive, when }: Packed): Promise<void> {
   const same = ['--sort=name', `--mtime=${when}`, '--owner=0', '--group=0', '--numeric-owner', '--format=gnu']
   await runCommand('tar', [...same, '--use-compress-program=gzip -n -6', '-cf', archive, '-C', work, name])
 }
 
-/** The date of the commit, so that the archive does not depend on the time of the build. */
-async function commitDate(): Promise<string> {
-  const { stdout } = await runCommand('git', ['-C', projectFolder, 'log', '-1', '--format=%cI'])
+async function writeChecksums({ checksums, archive, sbom, package: deb, image }: Release): Promise<void> {
+  const files = [archive, sbom, deb, image].filter((file) => file !== undefined)
+  const lines = await Promise.all(
+    files.map(async (file) => `${await sha256OfFile(file)}  ${basename(file)}\n`),
+  )
+  await writeFile(checksums, lines.join(''))
+}
+
+/** The archive depends on the commit and not on the time of the build. */
+async function git(format: string): Promise<string> {
+  const { stdout } = await runCommand('git', ['-C', projectFolder, 'log', '-1', `--format=${format}`])
   return stdout.trim()
 }
 
-async function sha256(file: string): Promise<string> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(file)) hash.update(chunk)
-  return hash.digest('hex')
-}
-
 if (import.meta.main) {
-  const { archive, checksum, sbom } = await makeRelease(join(projectFolder, 'dist'))
-  process.stdout.write(`${archive}\n${checksum}\n${sbom}\n`)
+  const { version, ...files } = await makeRelease(join(projectFolder, 'dist'))
+  process.stdout.write(`${Object.values(files).join('\n')}\n`)
 }

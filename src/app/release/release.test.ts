@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { openLayout } from '../../images/oci-layout.ts'
 import { projectFolder } from '../project/project-folder.ts'
-import { writeImage } from './make-image.ts'
-import { bom, releasedPackages } from './sbom.ts'
+import { writeImage } from './container-image.ts'
+import { bom, debianComponent, gvisorComponents, npmComponent, releasedPackages } from './sbom.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'warren-release-test-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -34,15 +34,23 @@ test('a release contains the files that the server needs, and no files for devel
 test('the bill of materials names each package once, with its checksum', () => {
   const integrity = `sha512-${Buffer.alloc(64, 1).toString('base64')}`
   const one = { path: 'node_modules/@a/b', name: '@a/b', version: '1.0.0', license: 'MIT', integrity }
+  const gvisor = gvisorComponents({ version: 'v1', sha256: '02' }, [{ path: 'example.com/m', version: 'v2' }])
+  const git = { name: 'git', version: '1:2.39', architecture: 'amd64', source: 'git' }
   const { components } = bom('0.1.0', '2026-01-01T00:00:00Z', [
-    one,
-    { ...one, path: 'x/node_modules/@a/b' },
+    ...[one, { ...one, path: 'x/node_modules/@a/b' }].map(npmComponent),
+    ...gvisor,
+    debianComponent(git),
   ]) as {
-    components: { purl: string; hashes: { content: string }[] }[]
+    components: { purl: string; hashes?: { content: string }[] }[]
   }
   assert.deepEqual(
-    components.map(({ purl, hashes }) => [purl, hashes[0]?.content]),
-    [['pkg:npm/%40a/b@1.0.0', '01'.repeat(64)]],
+    components.map(({ purl, hashes }) => [purl, hashes?.[0]?.content]),
+    [
+      ['pkg:deb/debian/git@1%3A2.39?arch=amd64', undefined],
+      ['pkg:golang/example.com/m@v2', undefined],
+      ['pkg:golang/gvisor.dev/gvisor@v1', '02'],
+      ['pkg:npm/%40a/b@1.0.0', '01'.repeat(64)],
+    ],
   )
 })
 

@@ -1,6 +1,10 @@
 /**
- * The bill of materials of a release: every package in it, from the lock file, in the format of CycloneDX.
+ * The bill of materials of a release: packages of npm from the lock file, gVisor and its modules, packages of Debian.
  */
+import type { GoModule } from './go-modules.ts'
+import type { ReleaseManifest } from './manifest.ts'
+import type { DebianPackage } from './system-root.ts'
+
 type LockedPackage = {
   version?: string
   integrity?: string
@@ -29,16 +33,48 @@ export function releasedPackages(lock: LockFile, isThere: (path: string) => bool
   )
 }
 
-export function bom(version: string, madeAt: string, packages: readonly ReleasedPackage[]): object {
-  const components = packages.map((one) => ({
-    type: 'library',
-    'bom-ref': `pkg:npm/${one.name.replace('@', '%40')}@${one.version}`,
-    name: one.name,
-    version: one.version,
-    purl: `pkg:npm/${one.name.replace('@', '%40')}@${one.version}`,
-    ...(one.license && { licenses: [{ license: { name: one.license } }] }),
-    ...(one.integrity && { hashes: [{ alg: 'SHA-512', content: hexOf(one.integrity) }] }),
-  }))
+type Component = { 'bom-ref': string; [field: string]: unknown }
+
+const component = (purl: string, name: string, version: string, more: object): Component => ({
+  type: 'library',
+  'bom-ref': purl,
+  name,
+  version,
+  purl,
+  ...more,
+})
+
+export const npmComponent = ({ name, version, license, integrity }: ReleasedPackage): Component =>
+  component(`pkg:npm/${name.replace('@', '%40')}@${version}`, name, version, {
+    ...(license && { licenses: [{ license: { name: license } }] }),
+    ...(integrity && { hashes: [{ alg: 'SHA-512', content: hexOf(integrity) }] }),
+  })
+
+/** runsc and the modules that it was built of. */
+export function gvisorComponents(
+  { version, sha256 }: ReleaseManifest['gvisor'],
+  modules: readonly GoModule[],
+): Component[] {
+  const gvisor = component(`pkg:golang/gvisor.dev/gvisor@${version}`, 'gvisor.dev/gvisor', version, {
+    licenses: [{ license: { id: 'Apache-2.0' } }],
+    hashes: [{ alg: 'SHA-256', content: sha256 }],
+  })
+  const parts = modules.map(({ path, version, sum }) =>
+    component(`pkg:golang/${path}@${version}`, path, version, {
+      ...(sum && { properties: [{ name: 'go:sum', value: sum }] }),
+    }),
+  )
+  return [gvisor, ...parts]
+}
+
+/** The copyright file of each package is in its root, below /usr/share/doc. */
+export const debianComponent = ({ name, version, architecture, source }: DebianPackage): Component =>
+  component(`pkg:deb/debian/${name}@${encodeURIComponent(version)}?arch=${architecture}`, name, version, {
+    properties: [{ name: 'debian:source', value: source }],
+  })
+
+/** In the format of CycloneDX; what is given twice is listed once. */
+export function bom(version: string, madeAt: string, components: readonly Component[]): object {
   const unique = [...new Map(components.map((one) => [one['bom-ref'], one])).values()]
   return {
     bomFormat: 'CycloneDX',

@@ -20,7 +20,6 @@ import {
 import { basename, dirname, join, normalize } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { projectFolder } from '../project/project-folder.ts'
 import {
   complaints,
   type DebianMirrors,
@@ -35,6 +34,7 @@ import { completeRoot } from './complete-root.ts'
 import { copyFolder, folderHash } from './folder-root.ts'
 import { packFolder, unpackFolder } from './packed-folder.ts'
 import { type Advance, eachLine, type Progress } from './progress.ts'
+import { findShipped, shippedBase, shippedPackages } from './shipped.ts'
 
 /** debootstrap's lines for the smallest Debian; only the bar depends on it. */
 const debootstrapLines = 420
@@ -79,7 +79,7 @@ export async function makeBaseRoot(
     if (await fetchBase?.(basename(folder), partial, progress)) await rename(partial, folder)
     if (existsSync(folder)) return { folder, hash }
     if ('folder' in wanted) await takeFolder(wanted.folder, partial, progress)
-    else await takeDebian(wanted.recipe, partial, join(cacheDir, `base-${hash}.tar`), progress)
+    else await takeDebian(wanted.recipe, partial, findPacked(hash, cacheDir), progress)
     await rename(partial, folder)
   } catch (error) {
     await rm(partial, { recursive: true, force: true })
@@ -93,21 +93,41 @@ async function takeFolder(folder: string, root: string, progress: Progress): Pro
   await completeRoot(root)
 }
 
+/** `from`: where a packed root is. Undefined: there is none yet. */
+type PackedBase = { file: string; from?: string }
+
+function findPacked(hash: string, cacheDir: string): PackedBase {
+  const shipped = findShipped(shippedBase(hash))
+  if (shipped !== undefined) return { file: shipped, from: 'this release' }
+  const cached = join(cacheDir, `base-${hash}.tar`)
+  return existsSync(cached) ? { file: cached, from: `the cache (${cacheDir})` } : { file: cached }
+}
+
+/** Whether debootstrap has to make the root, which needs programs and a network. */
+export function mustBuildBase(parent: string, source: string, cacheDir: string): boolean {
+  const wanted = parseBaseSource(source)
+  if ('folder' in wanted) return false
+  const hash = recipe.recipeHash(wanted.recipe)
+  return !existsSync(join(parent, `base-${hash}`)) && findPacked(hash, cacheDir).from === undefined
+}
+
 async function takeDebian(
   wanted: recipe.BaseRecipe,
   root: string,
-  packed: string,
+  packed: PackedBase,
   progress: Progress,
 ): Promise<void> {
-  if (existsSync(packed)) {
-    await progress.step('Unpack the base template', (advance) => unpackFolder(packed, root, advance))
+  if (packed.from !== undefined) {
+    await progress.step(`Unpack the base template from ${packed.from}`, (advance) =>
+      unpackFolder(packed.file, root, advance),
+    )
     return
   }
   await progress.step('Make the base template (Debian, Python, Node, git and more)', (advance) =>
     buildRoot(root, wanted, advance),
   )
   await progress.step('Keep a packed copy of the base template', (advance) =>
-    packFolder(root, packed, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
+    packFolder(root, packed.file, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
   )
 }
 
@@ -211,12 +231,8 @@ async function addNode(root: string): Promise<void> {
 
 /** A release brings them; a clone has npm, which knows where to get them. */
 async function packedPackage(name: string, version: string, folder: string): Promise<string> {
-  const shipped = join(
-    projectFolder,
-    'packages',
-    `${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`,
-  )
-  if (existsSync(shipped)) return shipped
+  const shipped = findShipped(`${shippedPackages}/${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`)
+  if (shipped) return shipped
   const { stdout } = await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: folder })
   return join(folder, basename(stdout.trim()))
 }

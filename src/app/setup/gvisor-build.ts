@@ -59,10 +59,13 @@ export async function buildRunsc({ go, path, advance, patch }: BuildPlan): Promi
   }
 }
 
+export const fetchSources = (go: Go, folder: string): Promise<string> =>
+  fetchModule(go, folder, `gvisor.dev/gvisor@${gvisorVersion}`)
+
 /** The folder that Go keeps the sources in. Go's checksum database vouches for them. */
-export async function fetchSources(go: Go, folder: string): Promise<string> {
+export async function fetchModule(go: Go, folder: string, module: string): Promise<string> {
   await mkdir(folder, { recursive: true })
-  const download = ['mod', 'download', '-json', `gvisor.dev/gvisor@${gvisorVersion}`]
+  const download = ['mod', 'download', '-json', module]
   const { stdout } = await runGo(go, download, { cwd: folder })
   return (JSON.parse(stdout) as { Dir: string }).Dir
 }

@@ -11,16 +11,22 @@ import { runCommand } from '../../lib/run-command.ts'
 import { downloadGo, findGo, goNumber } from './go-toolchain.ts'
 import { buildRunsc, builtVersion, gvisorPatch, gvisorVersion } from './gvisor-build.ts'
 import type { Progress } from './progress.ts'
+import { findShipped, shippedFolder } from './shipped.ts'
 
 /** A program that does not even tell its version within this time does not work. */
 const versionWithinMs = 20_000
 
-const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
+export const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
 
 export function findRunsc(parent: string): string | undefined {
   const path = placeOf(parent, builtVersion)
   return existsSync(path) ? path : undefined
 }
+
+export const findShippedRunsc = () => findShipped(placeOf(shippedFolder, builtVersion))
+
+export const mustBuildRunsc = (runtimesDir: string, cacheDir: string): boolean =>
+  !findRunsc(runtimesDir) && !findShippedRunsc() && !findRunsc(cacheDir)
 
 /** The newest build that an earlier Warren left there. */
 export function findOlderRunsc(parent: string): string | undefined {
@@ -44,14 +50,16 @@ export async function installRunsc(
   const there = findRunsc(runtimesDir)
   if (there) return { path: there }
   let missing = ''
-  if (!findRunsc(cacheDir)) {
+  if (mustBuildRunsc(runtimesDir, cacheDir)) {
     progress.note('gVisor (runsc) is missing: it gives each sandbox a kernel of its own.')
     missing = await fill(cacheDir, progress)
+  } else {
+    progress.note(`gVisor comes from ${findShippedRunsc() ? 'this release' : `the cache (${cacheDir})`}.`)
   }
-  const cached = findRunsc(cacheDir)
-  if (cached) {
+  const built = findShippedRunsc() ?? findRunsc(cacheDir)
+  if (built) {
     const path = placeOf(runtimesDir, builtVersion)
-    await place(path, (partial) => copyFile(cached, partial))
+    await place(path, (partial) => copyFile(built, partial))
     return { path }
   }
   const older = findOlderRunsc(runtimesDir)

@@ -6,6 +6,7 @@ import { createReadStream } from 'node:fs'
 import { mkdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { createZstdDecompress } from 'node:zlib'
 import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type Advance, eachLine } from './progress.ts'
@@ -39,6 +40,7 @@ export async function packFolder(folder: string, file: string, advance: Advance)
   }
 }
 
+/** A file whose name ends with `.zst` is compressed. */
 export async function unpackFolder(file: string, folder: string, advance: Advance): Promise<void> {
   const { size } = await stat(file)
   let read = 0
@@ -55,7 +57,9 @@ export async function unpackFolder(file: string, folder: string, advance: Advanc
     said += chunk.toString()
   })
   const ended = once(tar, 'close')
-  const unread = await pipeline(source, tar.stdin).then(
+  const unread = await pipeline(
+    file.endsWith('.zst') ? [source, createZstdDecompress(), tar.stdin] : [source, tar.stdin],
+  ).then(
     () => false,
     // tar may end before it has seen the end of the pipe, since the archive itself says where it ends.
     ({ code }) => code !== 'EPIPE' && code !== 'ERR_STREAM_PREMATURE_CLOSE',

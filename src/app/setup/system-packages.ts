@@ -4,6 +4,7 @@ import { AppError, errorText } from '../../lib/app-error.ts'
 import { runAptGet } from './apt.ts'
 import { findSystemProgram, programFolders } from './programs.ts'
 import type { Progress } from './progress.ts'
+import { isRelease } from './shipped.ts'
 
 export type Need = { package: string; file: string; why: string }
 
@@ -15,13 +16,22 @@ export const systemNeeds: readonly Need[] = [
   { package: 'e2fsprogs', file: 'mkfs.ext4', why: 'formats the disk of a sandbox' },
   { package: 'mount', file: 'losetup', why: 'mounts the disk of a sandbox' },
   { package: 'util-linux', file: 'unshare', why: 'makes namespaces' },
+  { package: 'hostname', file: 'hostname', why: 'names a sandbox' },
+  { package: 'tar', file: 'tar', why: 'packs and unpacks templates' },
+]
+
+/** Needed only by a start that has to make the base template. */
+export const baseNeeds: readonly Need[] = [
   { package: 'debootstrap', file: 'debootstrap', why: 'makes the base template' },
   {
     package: 'debian-archive-keyring',
     file: '/usr/share/keyrings/debian-archive-keyring.gpg',
     why: 'proves that the base template comes from Debian',
   },
-  { package: 'tar', file: 'tar', why: 'packs and unpacks templates' },
+]
+
+/** Needed only by a start that has to download and build. */
+export const downloadNeeds: readonly Need[] = [
   { package: 'ca-certificates', file: '/etc/ssl/certs/ca-certificates.crt', why: 'knows whom to trust' },
 ]
 
@@ -34,13 +44,14 @@ export function missingNeeds(needs: readonly Need[]): Need[] {
 
 /**
  * Installs runc, which sandboxes need to be plain containers. If that fails, a machine with gVisor continues without runc;
- * whether gVisor works is tested later.
+ * whether gVisor works is tested later. A release brings gVisor and asks no network for more.
  */
 export async function installContainerRuntime(
   hasGvisor: boolean,
   progress: Progress,
   install: typeof installSystemPackages = installSystemPackages,
 ): Promise<void> {
+  if (hasGvisor && isRelease()) return
   try {
     await install([containerNeed], progress)
   } catch (error) {

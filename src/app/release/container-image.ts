@@ -1,31 +1,25 @@
 /**
  * `bin/container-image ARCHIVE OUT`: makes a container image of a release on a plain Debian root. Uses no
- * registry: debootstrap makes the root, and the image is an archive that Docker, podman and containerd load.
+ * registry: the image is an archive that Docker, podman and containerd load.
  */
+
 import { createHash } from 'node:crypto'
-import {
-  chmodSync,
-  createReadStream,
-  mkdirSync,
-  mkdtempSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs'
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { asksForHelp, takeWords } from '../../cli/arguments.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
+import { sha256OfFile } from '../../lib/file-digest.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { withoutPassword } from '../setup/apt.ts'
-import { debootstrap, inRoot } from '../setup/base-root.ts'
-import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
+import { unpackFolder } from '../setup/packed-folder.ts'
+import { shippedPrograms } from '../setup/shipped.ts'
+import { sameTar } from './same-bytes.ts'
+import { makeSystemRoot } from './system-root.ts'
 
-const debianRelease = 'bookworm'
-/** bin/start-on-host runs this program on a host outside of the image, without the image's libraries. */
-const programOnHosts = 'busybox-static'
+/** Where the release lies in the image. */
+const place = 'opt/warren'
 const usage =
   'Usage:\n  bin/container-image ARCHIVE OUT\n\nARCHIVE is a release (npm run release), OUT the image to write, a tar file.'
 
@@ -39,42 +33,57 @@ async function makeImage(archive: string, out: string): Promise<void> {
       `${archive} is not a release: its name must be warren-VERSION-ARCH.tar.gz.`,
     )
   }
-  const work = mkdtempSync(join(tmpdir(), 'warren-image-'))
-  const root = join(work, 'root')
-  try {
-    mkdirSync(root)
-    chmodSync(work, 0o755)
-    const { main } = await debootstrap(root, debianRelease, () => {})
-    const packages = [...[...systemNeeds, containerNeed].map((need) => need.package), programOnHosts]
-    await runInRoot(
-      root,
-      `apt-get update -q && apt-get install -y -q --no-install-recommends ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
-    )
-    // A password belongs to this machine, not to everybody who has the image.
-    writeFileSync(join(root, 'etc/apt/sources.list'), `deb ${withoutPassword(main)} ${debianRelease} main\n`)
-    mkdirSync(join(root, 'opt/warren'), { recursive: true })
-    await runCommand('tar', ['-xzf', archive, '-C', join(root, 'opt/warren'), '--strip-components=1'])
+  await inWork(async (root) => {
+    await makeSystemRoot(root)
+    await mkdir(join(root, place), { recursive: true })
+    await runCommand('tar', ['-xzf', archive, '-C', join(root, place), '--strip-components=1'])
     const createdAt = new Date(systemClock.now()).toISOString()
-    // Lets bin/start-on-host distinguish images.
-    writeFileSync(join(root, 'etc/warren-image'), `${version} ${createdAt}\n`)
-    await writeImage({ root, version, out, createdAt })
+    await finishImage({ root, version, out, createdAt })
+  })
+}
+
+/** `system`: a packed Debian root. `folder`: that of the release. */
+export async function makeImageOf({
+  system,
+  folder,
+  ...image
+}: Omit<ImageParts, 'root'> & { system: string; folder: string }): Promise<void> {
+  await inWork(async (root) => {
+    await unpackFolder(system, root, () => {})
+    await mkdir(join(root, 'opt'), { recursive: true })
+    await runCommand('cp', ['-a', folder, join(root, place)])
+    await finishImage({ root, ...image })
+  })
+}
+
+async function inWork(work: (root: string) => Promise<void>): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'warren-image-'))
+  try {
+    await chmod(folder, 0o755)
+    const root = join(folder, 'root')
+    await mkdir(root)
+    await work(root)
   } finally {
-    rmSync(work, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
 }
 
-async function runInRoot(root: string, script: string): Promise<void> {
-  const [program, ...args] = [...inRoot(root), 'sh', '-euc', script]
-  await runCommand(program!, args)
+async function finishImage(image: ImageParts): Promise<void> {
+  const { root, version, createdAt } = image
+  // The machine has the programs of Debian.
+  await rm(join(root, place, shippedPrograms), { recursive: true, force: true })
+  // Lets bin/start-on-host distinguish images.
+  await writeFile(join(root, 'etc/warren-image'), `${version} ${createdAt}\n`)
+  await writeImage(image)
 }
 
 /** One layer in the OCI layout, with the list that Docker requires beside it. */
 export async function writeImage({ root, version, out, createdAt }: ImageParts): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'warren-layout-'))
+  const folder = await mkdtemp(join(tmpdir(), 'warren-layout-'))
   try {
     const blobs = join(folder, 'blobs/sha256')
     mkdirSync(blobs, { recursive: true })
-    const layer = await moveToBlob(blobs, await packRoot(root, join(folder, 'layer.tar')))
+    const { diffID, ...layer } = await packLayer(root, blobs, createdAt)
     const config = writeBlob(blobs, {
       created: createdAt,
       architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
@@ -87,7 +96,7 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
         Volumes: { '/var/lib/warren': {} },
         Labels: { 'org.opencontainers.image.version': version },
       },
-      rootfs: { type: 'layers', diff_ids: [layer.digest] },
+      rootfs: { type: 'layers', diff_ids: [diffID] },
       history: [{ created: createdAt, created_by: 'bin/container-image' }],
     })
     const types = 'application/vnd.oci.image'
@@ -95,7 +104,7 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
       schemaVersion: 2,
       mediaType: `${types}.manifest.v1+json`,
       config: { mediaType: `${types}.config.v1+json`, ...config },
-      layers: [{ mediaType: `${types}.layer.v1.tar`, ...layer }],
+      layers: [{ mediaType: `${types}.layer.v1.tar+gzip`, ...layer }],
     })
     const reference = `warren:${version}`
     const annotations = {
@@ -111,25 +120,34 @@ export async function writeImage({ root, version, out, createdAt }: ImageParts):
     writeFileSync(join(folder, 'oci-layout'), JSON.stringify({ imageLayoutVersion: '1.0.0' }))
     writeFileSync(join(folder, 'index.json'), JSON.stringify(index))
     writeFileSync(join(folder, 'manifest.json'), JSON.stringify(forDocker))
-    await runCommand('tar', ['-cf', out, '-C', folder, 'oci-layout', 'index.json', 'manifest.json', 'blobs'])
+    const parts = ['oci-layout', 'index.json', 'manifest.json', 'blobs']
+    await runCommand('tar', [
+      ...sameTar(createdAt),
+      '--owner=0',
+      '--group=0',
+      '-cf',
+      out,
+      '-C',
+      folder,
+      ...parts,
+    ])
   } finally {
-    rmSync(folder, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
 }
 
 type Blob = { digest: string; size: number }
 
-async function packRoot(root: string, file: string): Promise<string> {
-  await runCommand('tar', ['--numeric-owner', '--sort=name', '-cf', file, '-C', root, '.'])
-  return file
-}
-
-async function moveToBlob(blobs: string, file: string): Promise<Blob> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(file)) hash.update(chunk)
-  const digest = hash.digest('hex')
-  renameSync(file, join(blobs, digest))
-  return { digest: `sha256:${digest}`, size: statSync(join(blobs, digest)).size }
+/** `diffID` names what is in the layer, the digest its compressed file. */
+async function packLayer(root: string, blobs: string, createdAt: string): Promise<Blob & { diffID: string }> {
+  const tar = join(blobs, 'layer.tar')
+  const exact = ['--xattrs', '--xattrs-include=*']
+  await runCommand('tar', [...sameTar(createdAt), ...exact, '-cf', tar, '-C', root, '.'])
+  const diffID = `sha256:${await sha256OfFile(tar)}`
+  await runCommand('gzip', ['-n', '-6', tar])
+  const digest = await sha256OfFile(`${tar}.gz`)
+  await rename(`${tar}.gz`, join(blobs, digest))
+  return { diffID, digest: `sha256:${digest}`, size: statSync(join(blobs, digest)).size }
 }
 
 function writeBlob(blobs: string, document: object): Blob {

@@ -1,0 +1,10 @@
+/** What a release says of itself: `release.json` in its folder. */
+export type ReleaseManifest = {
+  version: string
+  commit: string
+  architecture: string
+  gvisor: { version: string; sha256: string }
+  base: { hash: string; sha256: string }
+}
+
+export const manifestFile = 'release.json'
