@@ -1,4 +1,5 @@
 /** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
+import { allDone } from '../../lib/all-done.ts'
 import type { Config } from '../config/config.ts'
 import type { DataPaths } from '../data/data-folder.ts'
 import type { InstalledRuntime, InstalledRuntimes } from '../isolation/isolation-runtime.ts'
@@ -31,11 +32,17 @@ export async function prepareMachine(
     ...(buildsBase || buildsRuntime ? downloadNeeds : []),
   ]
   await installSystemPackages(needs, progress)
-  const runtimes: Record<string, InstalledRuntime> = {}
-  for (const { name, runtime } of loaded) {
-    const hasStronger = Object.values(runtimes).some((one) => 'program' in one)
-    runtimes[name] = await runtime.install(folders, progress, hasStronger)
+  const installRuntimes = async () => {
+    const runtimes: Record<string, InstalledRuntime> = {}
+    for (const { name, runtime } of loaded) {
+      const hasStronger = Object.values(runtimes).some((one) => 'program' in one)
+      runtimes[name] = await runtime.install(folders, progress, hasStronger)
+    }
+    return runtimes
   }
-  const base = await makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
-  return { runtimes, baseRootFolder: base.folder }
+  // Neither needs the other. If one fails, the next start finds what the other has made.
+  const installing = installRuntimes()
+  const making = makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
+  await allDone([installing, making])
+  return { runtimes: await installing, baseRootFolder: (await making).folder }
 }

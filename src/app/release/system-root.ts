@@ -6,9 +6,9 @@ import { cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/p
 import { basename, join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
-import { withoutPassword } from '../setup/apt.ts'
-import { debootstrap, inRoot } from '../setup/base-root.ts'
+import { withoutPasswords } from '../setup/apt.ts'
 import { insideRoot } from '../setup/complete-root.ts'
+import { debootstrap, inRoot } from '../setup/debian-root.ts'
 import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
 
 const debianRelease = 'bookworm'
@@ -27,7 +27,7 @@ export async function makeSystemRoot(root: string): Promise<void> {
     `apt-get update -q && apt-get install -y -q --no-install-recommends ca-certificates ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
   )
   // A password belongs to this machine, not to everybody who has the image.
-  await writeFile(join(root, 'etc/apt/sources.list'), `deb ${withoutPassword(main)} ${debianRelease} main\n`)
+  await writeFile(join(root, 'etc/apt/sources.list'), `deb ${withoutPasswords(main)} ${debianRelease} main\n`)
 }
 
 async function runInRoot(root: string, script: string): Promise<string> {

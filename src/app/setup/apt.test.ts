@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
-import { complaints, hostMirrors, withoutPassword } from './apt.ts'
+import { complaints, hostMirrors, withoutPasswords } from './apt.ts'
 
 /** A folder like /etc/apt with the given files. */
 function aptFolder(t: TestContext, files: Record<string, string>): string {
@@ -57,7 +57,7 @@ test('disabled, foreign and unreadable sources are skipped', (t) => {
 })
 
 test('a password of the mirror is not written into the root', () => {
-  assert.equal(withoutPassword('https://me:secret@mirror.example/debian'), 'https://mirror.example/debian')
+  assert.equal(withoutPasswords('https://me:secret@mirror.example/debian'), 'https://mirror.example/debian')
 })
 
 test('of a long output only the error lines are shown', () => {

@@ -61,7 +61,8 @@ function resolveMirrorFile(uri: string): string | undefined {
   return real && /^https?:/.test(real) ? real : undefined
 }
 
-export const withoutPassword = (uri: string): string => uri.replace(/^(https?:\/\/)[^/@]*@/, '$1')
+/** Of every address in the text. */
+export const withoutPasswords = (text: string): string => text.replace(/(https?:\/\/)[^/@\s]*@/g, '$1')
 
 /** How this machine reaches its mirror, as options for an apt that runs elsewhere. */
 export async function hostAcquireOptions(): Promise<string[]> {

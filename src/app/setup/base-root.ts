@@ -3,41 +3,17 @@
  * folder. Built beside its place and renamed when complete; a packed copy of the Debian root in the cache
  * spares the next Warren the download.
  */
-import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import {
-  chmod,
-  copyFile,
-  mkdir,
-  mkdtemp,
-  readdir,
-  readFile,
-  rename,
-  rm,
-  symlink,
-  writeFile,
-} from 'node:fs/promises'
-import { basename, dirname, join, normalize } from 'node:path'
+import { chmod, mkdir, mkdtemp, readdir, rename, rm } from 'node:fs/promises'
+import { basename, join, normalize } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
-import { runCommand } from '../../lib/run-command.ts'
-import {
-  complaints,
-  type DebianMirrors,
-  hostAcquireOptions,
-  hostMirrors,
-  plainEnvironment,
-  runAptGet,
-  withoutPassword,
-} from './apt.ts'
 import * as recipe from './base-recipe.ts'
 import { completeRoot } from './complete-root.ts'
+import { buildRoot, canFinish } from './debian-root.ts'
 import { copyFolder, folderHash } from './folder-root.ts'
 import { packFolder, unpackFolder } from './packed-folder.ts'
-import { type Advance, eachLine, type Progress } from './progress.ts'
-import { findShipped, shippedBase, shippedPackages } from './shipped.ts'
-
-/** debootstrap's lines for the smallest Debian; only the bar depends on it. */
-const debootstrapLines = 420
+import type { Progress } from './progress.ts'
+import { findShipped, shippedBase } from './shipped.ts'
 
 type BaseRoot = { folder: string; hash: string }
 
@@ -71,7 +47,23 @@ export async function makeBaseRoot(
   const folder = join(parent, `base-${hash}`)
   if (existsSync(folder)) return { folder, hash }
   await mkdir(parent, { recursive: true, mode: 0o700 })
-  await removeLeftovers(parent)
+  const begun = await keepBegun(parent, hash)
+  if (begun !== undefined && 'recipe' in wanted) {
+    try {
+      await makeDebian(
+        `Go on with the base template that an earlier start began`,
+        wanted.recipe,
+        begun,
+        progress,
+      )
+      await keepPacked(begun, findPacked(hash, cacheDir).file, progress)
+      await rename(begun, folder)
+      return { folder, hash }
+    } catch (error) {
+      progress.note(`It is made anew. ${errorText(error)}`)
+      await removeLeftovers(parent)
+    }
+  }
   const partial = await mkdtemp(join(parent, `${partialPrefix}${hash}-`))
   // The folder becomes `/` for apt, which drops its rights while it downloads.
   await chmod(partial, 0o755)
@@ -82,7 +74,7 @@ export async function makeBaseRoot(
     else await takeDebian(wanted.recipe, partial, findPacked(hash, cacheDir), progress)
     await rename(partial, folder)
   } catch (error) {
-    await rm(partial, { recursive: true, force: true })
+    await removeLeftovers(parent)
     throw error
   }
   return { folder, hash }
@@ -123,123 +115,33 @@ async function takeDebian(
     )
     return
   }
-  await progress.step('Make the base template (Debian, Python, Node, git and more)', (advance) =>
-    buildRoot(root, wanted, advance),
-  )
+  await makeDebian('Make the base template (Debian, Python, Node, git and more)', wanted, root, progress)
+  await keepPacked(root, packed.file, progress)
+}
+
+const makeDebian = (title: string, wanted: recipe.BaseRecipe, root: string, progress: Progress) =>
+  progress.step(title, (advance) => buildRoot(root, wanted, advance))
+
+async function keepPacked(root: string, file: string, progress: Progress): Promise<void> {
   await progress.step('Keep a packed copy of the base template', (advance) =>
-    packFolder(root, packed.file, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
+    packFolder(root, file, advance).catch((error) => progress.note(`No copy: ${errorText(error)}`)),
   )
 }
 
 const partialPrefix = 'partial-'
 
-async function removeLeftovers(parent: string): Promise<void> {
+/** Returns the root that a killed start has begun, if it can be finished, and removes other remains. */
+async function keepBegun(parent: string, hash: string): Promise<string | undefined> {
+  const names = (await readdir(parent)).filter((name) => name.startsWith(`${partialPrefix}${hash}-`))
+  const begun = names.find((name) => canFinish(join(parent, name)))
+  await removeLeftovers(parent, begun)
+  return begun === undefined ? undefined : join(parent, begun)
+}
+
+/** With the files beside them. */
+async function removeLeftovers(parent: string, except?: string): Promise<void> {
   for (const name of await readdir(parent)) {
-    if (name.startsWith(partialPrefix)) await rm(join(parent, name), { recursive: true, force: true })
+    if (!name.startsWith(partialPrefix) || (except !== undefined && name.startsWith(except))) continue
+    await rm(join(parent, name), { recursive: true, force: true })
   }
-}
-
-async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance: Advance): Promise<void> {
-  const part = (from: number, to: number): Advance => {
-    return (share, detail) => advance(from + share * (to - from), detail)
-  }
-  const mirrors = await debootstrap(root, wanted.release, part(0, 0.25))
-  for (const file of recipe.filesBefore) await writeRootFile(root, file)
-  await rm(join(root, 'etc/apt/sources.list'), { force: true })
-  const text = (using: DebianMirrors) => recipe.aptSources(wanted.release, using)
-  const sources = '/etc/apt/sources.list.d/debian.sources'
-  await writeRootFile(root, { path: sources, text: text(mirrors) })
-  await copyFile('/etc/resolv.conf', join(root, 'etc/resolv.conf'))
-  const options = await hostAcquireOptions()
-  const apt = (args: string[], from: number, to: number) =>
-    runAptGet(part(from, to), [...options, '-o', 'Dpkg::Options::=--force-unsafe-io', ...args], inRoot(root))
-  await apt(['update'], 0.25, 0.28)
-  await apt(['dist-upgrade', '--no-install-recommends'], 0.28, 0.3)
-  await apt(['install', '--no-install-recommends', ...recipe.basePackages], 0.3, 0.92)
-  // A password belongs to this machine, not to every sandbox.
-  await writeRootFile(root, {
-    path: sources,
-    text: text({ main: withoutPassword(mirrors.main), security: withoutPassword(mirrors.security) }),
-  })
-  advance(0.92, 'adding Node')
-  await addNode(root)
-  advance(0.97, 'finishing')
-  for (const file of recipe.filesAfter) await writeRootFile(root, file)
-  const [program, ...args] = [...inRoot(root), 'sh', '-euc', recipe.finishScript]
-  await runCommand(program!, args)
-}
-
-/**
- * Everything that runs has its own mounts and its own processes, and ends with this process however that
- * ends: nothing is left on the machine but the folder.
- */
-const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--pid', '--fork', '--kill-child']
-
-export function inRoot(root: string): string[] {
-  return [...alone, `--mount-proc=${root}/proc`, 'chroot', root, ...plainEnvironment]
-}
-
-export async function debootstrap(root: string, release: string, advance: Advance): Promise<DebianMirrors> {
-  const found = hostMirrors()
-  let seen = 0
-  const onLine = (line: string) => {
-    seen += 1
-    advance(Math.min(0.99, seen / debootstrapLines), line.replace(/^I: /, '').toLowerCase())
-  }
-  const args = ['debootstrap', '--variant=minbase', release, root, ...(found ? [found.main] : [])]
-  const [program, ...before] = [...alone, '--mount-proc', ...plainEnvironment]
-  try {
-    await runCommand(program!, [...before, ...args], { onOutput: eachLine(onLine) })
-  } catch (error) {
-    const said = complaints(errorText(error))
-    throw new AppError('unavailable', `debootstrap could not make a Debian ${release} root: ${said}`, {
-      cause: error,
-    })
-  }
-  if (found) return found
-  // debootstrap chose a mirror by itself and wrote it to this file.
-  const main = /^deb (\S+)/m.exec(await readFile(join(root, 'etc/apt/sources.list'), 'utf8'))?.[1]
-  if (!main) throw new AppError('internal', 'debootstrap did not say which mirror it used.')
-  return { main: main.replace(/\/$/, ''), security: `${main.replace(/\/$/, '')}-security` }
-}
-
-/** The Node that runs Warren, and npm and yarn at pinned versions, checked against their pinned checksums. */
-async function addNode(root: string): Promise<void> {
-  const bin = join(root, 'usr/local/bin')
-  await copyFile(process.execPath, join(bin, 'node'))
-  await chmod(join(bin, 'node'), 0o755)
-  const download = join(root, 'tmp/node-packages')
-  await mkdir(download)
-  for (const { name, version, integrity, programs } of recipe.nodePackages) {
-    const archive = await packedPackage(name, version, download)
-    const digest = createHash('sha512')
-      .update(await readFile(archive))
-      .digest('base64')
-    if (`sha512-${digest}` !== integrity) {
-      throw new AppError('internal', `${name} ${version} is not what it should be: its checksum is wrong.`)
-    }
-    const target = join(root, 'usr/local/lib/node_modules', name)
-    await mkdir(target, { recursive: true })
-    const extract = ['-xf', archive, '-C', target, '--strip-components=1', '--no-same-owner']
-    await runCommand('tar', extract)
-    for (const [program, file] of Object.entries(programs)) {
-      await chmod(join(target, file), 0o755)
-      await symlink(`../lib/node_modules/${name}/${file}`, join(bin, program))
-    }
-  }
-}
-
-/** A release brings them; a clone has npm, which knows where to get them. */
-async function packedPackage(name: string, version: string, folder: string): Promise<string> {
-  const shipped = findShipped(`${shippedPackages}/${name.replace(/^@/, '').replace('/', '-')}-${version}.tgz`)
-  if (shipped) return shipped
-  const { stdout } = await runCommand('npm', ['pack', '--silent', `${name}@${version}`], { cwd: folder })
-  return join(folder, basename(stdout.trim()))
-}
-
-async function writeRootFile(root: string, file: recipe.RootFile): Promise<void> {
-  const path = join(root, file.path)
-  await mkdir(dirname(path), { recursive: true })
-  await writeFile(path, file.text)
-  await chmod(path, file.mode ?? 0o644)
 }

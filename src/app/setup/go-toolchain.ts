@@ -50,12 +50,26 @@ export async function downloadGo(
   advance: Advance,
   archive = archives[process.arch],
 ): Promise<Go> {
+  const there = await findDownloaded(folder)
+  if (there) return there
   if (!archive) throw new AppError('unavailable', `There is no pinned Go for ${process.arch}.`)
   const file = join(folder, 'go.tar.gz')
   await mkdir(folder, { recursive: true })
   await downloadPinned({ ...archive, name: `Go ${goNumber}` }, file, advance)
   await runCommand('tar', ['-xzf', file, '-C', folder])
   await rm(file)
+  return downloadedIn(folder)
+}
+
+/** One that a killed start has downloaded, with what it has compiled since. */
+async function findDownloaded(folder: string): Promise<Go | undefined> {
+  if (existsSync(join(folder, 'go/bin/go')) && !existsSync(join(folder, 'go.tar.gz')))
+    return downloadedIn(folder)
+  await rm(folder, { recursive: true, force: true })
+  return undefined
+}
+
+function downloadedIn(folder: string): Go {
   const environment = {
     GOTOOLCHAIN: 'local',
     GOENV: 'off',

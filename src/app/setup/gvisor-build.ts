@@ -82,5 +82,6 @@ function runGo({ program, environment }: Go, args: string[], options: Parameters
     ...environment,
   }
   const named = Object.entries(variables).map(([name, value]) => `${name}=${value}`)
-  return runCommand('env', [...named, program, ...args], options)
+  // Go ends with this process, also if that is killed. What it has compiled stays in its cache.
+  return runCommand('setpriv', ['--pdeathsig', 'KILL', 'env', ...named, program, ...args], options)
 }

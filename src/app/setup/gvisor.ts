@@ -2,7 +2,7 @@
  * Gets gVisor's runsc: built with Go from pinned sources, which is what Warren's tests run, else the build that an
  * earlier Warren left, else not at all (Warren then uses plain containers).
  */
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, statSync } from 'node:fs'
 import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
@@ -15,6 +15,8 @@ import { findShipped, shippedFolder } from './shipped.ts'
 
 /** A program that does not even tell its version within this time does not work. */
 const versionWithinMs = 20_000
+/** Of the folder of a downloaded Go, after the name of the unfinished program. */
+const goSuffix = '-go'
 
 export const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
 
@@ -75,19 +77,13 @@ export async function installRunsc(
 async function fillCache(cacheDir: string, progress: Progress): Promise<string> {
   try {
     await place(placeOf(cacheDir, builtVersion), async (partial) => {
-      const goFolder = `${partial}-go`
-      try {
-        const go = await progress.step(
-          `Get Go ${goNumber}, which builds gVisor`,
-          async (advance) => (await findGo()) ?? downloadGo(goFolder, advance),
-        )
-        await progress.step(`Build gVisor ${gvisorVersion}`, (advance) =>
-          buildRunsc({ go, path: partial, advance, patch: gvisorPatch }),
-        )
-      } finally {
-        // Go makes the folders of its modules read-only, which does not keep root from removing them.
-        await rm(goFolder, { recursive: true, force: true })
-      }
+      const go = await progress.step(
+        `Get Go ${goNumber}, which builds gVisor`,
+        async (advance) => (await findGo()) ?? downloadGo(`${partial}${goSuffix}`, advance),
+      )
+      await progress.step(`Build gVisor ${gvisorVersion}`, (advance) =>
+        buildRunsc({ go, path: partial, advance, patch: gvisorPatch }),
+      )
     })
     return ''
   } catch (error) {
@@ -99,8 +95,8 @@ async function fillCache(cacheDir: string, progress: Progress): Promise<string> 
 /** Makes a program complete in its place or not at all. */
 async function place(path: string, make: (partial: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o755 })
-  await removeLeftovers(dirname(path))
   const partial = `${path}.${process.pid}.partial`
+  await takeLeftovers(dirname(path), `${partial}${goSuffix}`)
   try {
     await make(partial)
     await chmod(partial, 0o755)
@@ -108,14 +104,21 @@ async function place(path: string, make: (partial: string) => Promise<void>): Pr
     await rename(partial, path)
   } finally {
     await rm(partial, { force: true })
+    // Go makes the folders of its modules read-only, which does not keep root from removing them.
+    await rm(`${partial}${goSuffix}`, { recursive: true, force: true })
   }
 }
 
-/** Removes unfinished files of a start that was killed: up to a gigabyte of Go and sources. */
-async function removeLeftovers(folder: string): Promise<void> {
+/**
+ * Removes unfinished files of starts that were killed, up to a gigabyte. The Go of one of them, with what it has compiled,
+ * becomes that of this start.
+ */
+async function takeLeftovers(folder: string, goFolder: string): Promise<void> {
   for (const name of readdirSync(folder)) {
-    const [, pid] = /^runsc\.(\d+)\.partial/.exec(name) ?? []
-    if (pid !== undefined && Number(pid) !== process.pid && processStart(Number(pid)) === undefined)
-      await rm(join(folder, name), { recursive: true, force: true })
+    const [, pid, part] = /^runsc\.(\d+)\.partial(.*)$/.exec(name) ?? []
+    if (pid === undefined || Number(pid) === process.pid || processStart(Number(pid)) !== undefined) continue
+    const path = join(folder, name)
+    if (part === goSuffix && !existsSync(goFolder)) renameSync(path, goFolder)
+    else await rm(path, { recursive: true, force: true })
   }
 }

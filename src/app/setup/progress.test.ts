@@ -41,6 +41,51 @@ test('on a terminal a step is one line that is redrawn and never goes back', asy
   assert.equal(screen.read().split('\n').length, 2)
 })
 
+test('steps that run at once have a line each, on a terminal and elsewhere', async () => {
+  for (const isTTY of [true, false]) {
+    const screen = fakeScreen(isTTY)
+    let now = 0
+    const progress = createProgress(screen, () => now)
+    const ends: (() => void)[] = []
+    const advances: ((share: number) => void)[] = []
+    const steps = ['Build one', 'Make two'].map((title) =>
+      progress.step(title, (advance) => {
+        advances.push(advance)
+        return new Promise<void>((resolve) => ends.push(resolve))
+      }),
+    )
+    now = 6000
+    advances[0]!(0.25)
+    advances[1]!(0.5)
+    progress.note('something else')
+    ends[1]!()
+    await steps[1]
+    ends[0]!()
+    await steps[0]
+    const text = screen.read()
+    if (isTTY) {
+      const rows = rowsOf(text)
+      assert.deepEqual(rows, ['something else', 'Make two: done in 6.0 s', 'Build one: done in 6.0 s', ''])
+    } else {
+      assert.match(text, /Build one: 25 %\n {2}Make two: 50 %\nsomething else\nMake two: done/)
+    }
+  }
+})
+
+/** What a terminal shows in the end: it knows the three controls that are used. */
+function rowsOf(text: string): string[] {
+  const rows = ['']
+  let row = 0
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a terminal's controls are what this reads.
+  for (const [part] of text.matchAll(/\x1b\[(\d*)[AJ]|[\r\n]|[^\x1b\r\n]+/g)) {
+    if (part.endsWith('A') && part.startsWith('\x1b')) row -= Number(part.slice(2, -1))
+    else if (part === '\x1b[J') rows.splice(row, rows.length, '')
+    else if (part === '\n') rows[++row] ??= ''
+    else if (part !== '\r') rows[row] += part
+  }
+  return rows
+}
+
 test('a failed step is reported, and its error is thrown', async () => {
   const screen = fakeScreen(false)
   const failing = createProgress(screen, () => 0).step('Make it', async () => {

@@ -197,9 +197,9 @@ export function refuseMachine(platform: string, arch: string, uid: number | unde
   }
 }
 
-/** The programs of the set-up end with this process; the next start removes their unfinished files. */
+/** The programs of the set-up end with this process; the next start goes on with their unfinished files. */
 function interrupted(signal: string): never {
-  process.stderr.write(`\nInterrupted (${signal}). The next start begins the unfinished step anew.\n`)
+  process.stderr.write(`\nInterrupted (${signal}). The next start goes on from there.\n`)
   process.exit(130)
 }
 
