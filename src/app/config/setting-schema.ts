@@ -108,6 +108,12 @@ export const schema = {
     'How gVisor intercepts system calls; auto measures the platforms of this machine and uses the cheapest.',
     kind.oneOf('auto', 'systrap', 'kvm', 'ptrace'),
   ),
+  runsc: setting(
+    'WARREN_RUNSC',
+    '',
+    'gVisor to use, on a machine that must not compile; unset: Warren builds or brings it.',
+    kind.optional(kind.folder),
+  ),
   gpus: setting(
     'WARREN_GPUS',
     'none',

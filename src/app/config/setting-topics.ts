@@ -35,6 +35,7 @@ export const topicOf: Record<keyof typeof schema, Topic> = {
   extraCA: 'Domain and TLS',
   isolation: 'Isolation and GPUs',
   gvisorPlatform: 'Isolation and GPUs',
+  runsc: 'Isolation and GPUs',
   gpus: 'Isolation and GPUs',
   gpuShare: 'Isolation and GPUs',
   subnet: 'Network of sandboxes',

@@ -4,7 +4,15 @@ import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { candidatePlatforms } from '../../drivers/oci/runtime/platforms.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
-import { findOlderRunsc, findRunsc, findShippedRunsc, installRunsc, mustBuildRunsc } from '../setup/gvisor.ts'
+import { examineGiven } from '../setup/given-runsc.ts'
+import {
+  findOlderRunsc,
+  findRunsc,
+  findShippedRunsc,
+  installGiven,
+  installRunsc,
+  mustBuildRunsc,
+} from '../setup/gvisor.ts'
 import {
   type ExaminedSettings,
   type IsolationRuntime,
@@ -18,11 +26,12 @@ const findOwn = ({ runtimes, cache }: RuntimeFolders) =>
 const find = (folders: RuntimeFolders) => findOwn(folders) ?? findOlderRunsc(folders.runtimes)
 
 export const gvisorRuntime: IsolationRuntime = {
-  async install({ runtimes, cache }, progress) {
+  async install({ runtimes, cache, runsc: given }, progress) {
+    if (given !== null) return { program: (await installGiven(given, runtimes, progress)).path }
     const runsc = await installRunsc(runtimes, cache, progress)
     return 'path' in runsc ? { program: runsc.path } : runsc
   },
-  mustBuild: ({ runtimes, cache }) => mustBuildRunsc(runtimes, cache),
+  mustBuild: ({ runtimes, cache, runsc }) => runsc === null && mustBuildRunsc(runtimes, cache),
   find,
   createDriver: (runtimeBinary, parts) => createOciDriver({ ...parts, isolation: 'gvisor', runtimeBinary }),
   examine,
@@ -34,7 +43,8 @@ export const gvisorRuntime: IsolationRuntime = {
 
 async function examine(settings: ExaminedSettings, isRequired: boolean): Promise<Finding> {
   const folders = runtimeFolders(settings)
-  const runsc = find(folders)
+  const given = settings.runsc === null ? undefined : await examineGiven(settings.runsc)
+  const runsc = settings.runsc ?? find(folders)
   if (!runsc) {
     return warn(
       "not installed: sandboxes are plain containers, which isolate less: all of them share this machine's kernel",
@@ -46,8 +56,14 @@ async function examine(settings: ExaminedSettings, isRequired: boolean): Promise
   for (const platform of platforms) {
     try {
       await startSomething(runsc, ['--network=none', `--platform=${platform}`])
-      const works = `${runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`
-      if (findOwn(folders)) return ok(works)
+      const works = `${given ? 'WARREN_RUNSC' : runsc.split('/').at(-2)} works with the platform ${platform}, ${why}; a pause keeps memory, over a reboot too`
+      if (given?.foreign !== undefined) {
+        return warn(
+          `WARREN_RUNSC is a foreign build, ${given.foreign}. It works with the platform ${platform}, but Warren's tests did not run it, and it lacks Warren's patch`,
+          'Unset WARREN_RUNSC where Warren may build its own, or take the program from a release of Warren.',
+        )
+      }
+      if (given !== undefined || findOwn(folders)) return ok(works)
       return warn(
         `${works}; it is the build of an earlier Warren`,
         'Start Warren with network to get its own.',

@@ -18,13 +18,20 @@ export type RuntimeFolders = {
   /** The runtimes of this data folder. */
   runtimes: string
   cache: string
+  /** The operator's own program for gVisor. */
+  runsc: string | null
 }
 
 /** What drivers get to know about this Warren; each takes what it needs. */
 export type DriverParts = Omit<OciDriverOptions, 'isolation' | 'runtimeBinary'>
 
 /** The settings that decide how a runtime is examined. */
-export type ExaminedSettings = Readonly<{ gvisorPlatform: string; dataDir: string; cacheDir: string }>
+export type ExaminedSettings = Readonly<{
+  gvisorPlatform: string
+  runsc: string | null
+  dataDir: string
+  cacheDir: string
+}>
 
 export interface IsolationRuntime {
   /** Installs the runtime if it is missing. `hasStronger`: Warren can do without it. */
@@ -43,7 +50,9 @@ export interface IsolationRuntime {
 export const runtimeFolders = ({
   dataDir,
   cacheDir,
-}: Pick<ExaminedSettings, 'dataDir' | 'cacheDir'>): RuntimeFolders => ({
+  runsc,
+}: Pick<ExaminedSettings, 'dataDir' | 'cacheDir' | 'runsc'>): RuntimeFolders => ({
   runtimes: dataPaths(dataDir).runtimes,
   cache: cacheDir,
+  runsc,
 })

@@ -20,7 +20,7 @@ export async function prepareMachine(
   fetchBase?: FetchBase,
 ): Promise<PreparedMachine> {
   const buildsBase = mustBuildBase(paths.templates, config.baseImage, config.cacheDir)
-  const folders = { runtimes: paths.runtimes, cache: config.cacheDir }
+  const folders = { runtimes: paths.runtimes, cache: config.cacheDir, runsc: config.runsc }
   const wanted = wantedOrWeaker(config.isolation, isolations)
   const loaded = await Promise.all(
     wanted.map(async (name) => ({ name, runtime: await isolations[name].loadRuntime() })),

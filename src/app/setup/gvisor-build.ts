@@ -19,6 +19,10 @@ export const gvisorPatch = readFileSync(join(sourcesFolder, 'app/setup/gvisor.pa
 const patchHash = createHash('sha256').update(gvisorPatch).digest('hex').slice(0, 8)
 /** The name of what is built: all that decides what comes out. */
 export const builtVersion = `${gvisorVersion}-${goVersion}-${patchHash}`
+/** SHA-256 of the program that comes out, where it is known. */
+export const builtSums: Readonly<Record<string, string>> = {
+  x64: 'ac366143f081adf0ec66254fc1599d45f89cd1e952133421114a62402669c3ae',
+}
 /** Packages that Go compiles for it, the standard library included; only the bar depends on it. */
 const goPackages = 620
 

@@ -8,6 +8,7 @@ import { basename, dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
 import { processStart } from '../../lib/process-start.ts'
 import { runCommand } from '../../lib/run-command.ts'
+import { examineGiven } from './given-runsc.ts'
 import { downloadGo, findGo, goNumber } from './go-toolchain.ts'
 import { buildRunsc, builtVersion, gvisorPatch, gvisorVersion } from './gvisor-build.ts'
 import type { Progress } from './progress.ts'
@@ -40,6 +41,19 @@ export function findOlderRunsc(parent: string): string | undefined {
     .filter((path) => existsSync(path))
   const made = new Map(older.map((path) => [path, statSync(path).mtimeMs]))
   return older.sort((one, other) => made.get(other)! - made.get(one)!)[0]
+}
+
+/** The operator's program, copied to where everybody may run it. Its snapshots stay with it. */
+export async function installGiven(
+  given: string,
+  runtimesDir: string,
+  progress: Progress,
+): Promise<{ path: string }> {
+  const { version, foreign } = await examineGiven(given)
+  const path = placeOf(runtimesDir, version)
+  if (!existsSync(path)) await place(path, (partial) => copyFile(given, partial))
+  progress.note(`gVisor is ${given}, as WARREN_RUNSC says${foreign ? ': a foreign build' : ''}.`)
+  return { path }
 }
 
 /** The path of runsc below `<dataDir>/runtimes`, or why there is none. */
