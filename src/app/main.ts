@@ -8,6 +8,7 @@ import { asksForHelp, parseCommand, takeWords, UsageError, unknownArgument } fro
 import { CommandFailure } from '../cli/command-failure.ts'
 import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
+import { wrapped } from '../cli/help.ts'
 import { callServer } from '../cli/http-call.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
@@ -154,20 +155,41 @@ const commands: readonly Command[] = [
   },
 ]
 
+/** Commands of Docker, and the verbs of `warren sandbox` that do what they do. */
+const shortcuts: Readonly<Record<string, string>> = {
+  ps: 'list',
+  ls: 'list',
+  exec: 'exec',
+  cp: 'cp',
+  logs: 'logs',
+  stop: 'pause',
+  kill: 'kill',
+  rm: 'kill',
+}
+
+const width = Math.max(...commands.map(({ use }) => use.length))
+
 const help = `Warren ${version}: a sandbox cloud on your own machine.
 
-${commands.map(({ use, does }) => `  warren ${use.padEnd(20)} ${does}`).join('\n')}
+${commands.map(({ use, does }) => wrapped(`${use.padEnd(width)}  ${does}`, 2, width + 4)).join('\n')}
 
-Each command answers --help; those that show something take --json. They end with 0, with 1 when they failed, and with 2
-when they were written wrongly. Settings are environment variables: WARREN_PORT=3001 warren start`
+${wrapped(`Each command answers --help, and so does each VERB. Those that show something take
+--json. They end with 0, with 1 when they failed, and with 2 when they were written
+wrongly.
+
+As with Docker, \`warren ${Object.keys(shortcuts).join('`, `')}\` are short for
+verbs of \`warren sandbox\`. Settings are environment variables, such as
+WARREN_PORT=3001.`)}`
 
 const startUsage = `Usage:
   warren start
 
-Installs what is missing, then serves until Ctrl-C; sandboxes go on without it. The first start takes some minutes. It needs
-root. Settings are environment variables, such as WARREN_PORT=3001; \`warren config\` shows all of them, and
-\`warren systemd --install\` makes it a service that comes up with the machine. It ends with 78 when
-the machine or the settings have to be changed first, with 1 when the next try may succeed.`
+${wrapped(`Installs what is missing, then serves until Ctrl-C; sandboxes go on without it. The
+first start takes some minutes. It needs root. Settings are environment variables,
+such as WARREN_PORT=3001; \`warren config\` shows all of them, and
+\`warren systemd --install\` makes it a service that comes up with the machine. It ends
+with 78 when the machine or the settings have to be changed first, with 1 when the
+next try may succeed.`)}`
 
 async function startServer(args: string[]): Promise<string | number> {
   if (asksForHelp(args)) return startUsage
@@ -239,7 +261,9 @@ const otherNames: Record<string, string> = {
 }
 
 async function main([word = 'help', ...args]: string[]): Promise<number> {
+  if (Object.hasOwn(shortcuts, word)) return main(['sandbox', shortcuts[word]!, ...args])
   const name = otherNames[word] ?? word
+  if (name === 'help' && args.length > 0) return main([...args, '--help'])
   if (name === 'help') {
     print(help)
     return 0

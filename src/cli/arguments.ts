@@ -4,8 +4,11 @@ import { didYouMean, nearestWords } from './suggest.ts'
 
 /** The command has wrong arguments. `command` is the one to ask for help, such as `warren team`. */
 export class UsageError extends AppError {
+  readonly problem: string
+
   constructor(problem: string, command: string) {
     super('invalid_argument', `${problem} Run \`${command} --help\`.`)
+    this.problem = problem
   }
 }
 
@@ -36,31 +39,45 @@ export type Parsed<Name extends string> = {
   json: boolean
 }
 
+type MoreOptions = {
+  lists?: readonly string[]
+  flags?: readonly string[]
+  /** One letter for an option, such as `i` for `--interactive`. */
+  shorts?: Readonly<Record<string, string>>
+  json?: boolean
+}
+
+type OptionConfig = Record<string, { type: 'string' | 'boolean'; short?: string; multiple?: boolean }>
+
+/** The options as Node's parser wants them. */
+export function optionConfig(names: readonly string[], more: MoreOptions): OptionConfig {
+  const { lists = [], flags = [], shorts = {}, json = true } = more
+  const short = (name: string) => (shorts[name] === undefined ? {} : { short: shorts[name] })
+  const booleans = [...(json ? ['json'] : []), ...flags]
+  return {
+    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const, ...short(name) }])),
+    ...Object.fromEntries(
+      lists.map((name) => [name, { type: 'string' as const, multiple: true, ...short(name) }]),
+    ),
+    ...Object.fromEntries(booleans.map((name) => [name, { type: 'boolean' as const, ...short(name) }])),
+  }
+}
+
 /** Accepts `--name value` for each of the names, `--json` unless excluded, and any number of plain words. */
 export function parseCommand<Name extends string>(
   args: readonly string[],
   names: readonly Name[],
   command: string,
-  more: {
-    lists?: readonly string[]
-    flags?: readonly string[]
-    /** One letter for an option, such as `i` for `--interactive`. */
-    shorts?: Readonly<Record<string, string>>
-    json?: boolean
-  } = {},
+  more: MoreOptions = {},
 ): Parsed<Name> {
-  const { lists: listNames = [], flags: flagNames = [], shorts = {}, json: hasJson = true } = more
-  const short = (name: string) => (shorts[name] === undefined ? {} : { short: shorts[name] })
-  const booleans = [...(hasJson ? ['json'] : []), ...flagNames]
-  const options = {
-    ...Object.fromEntries(names.map((name) => [name, { type: 'string' as const, ...short(name) }])),
-    ...Object.fromEntries(
-      listNames.map((name) => [name, { type: 'string' as const, multiple: true, ...short(name) }]),
-    ),
-    ...Object.fromEntries(booleans.map((name) => [name, { type: 'boolean' as const, ...short(name) }])),
-  }
+  const { lists: listNames = [], flags: flagNames = [] } = more
+  const options = optionConfig(names, more)
   try {
-    const { values, positionals } = parseArgs({ args: [...args], options, allowPositionals: true })
+    const { values, positionals } = parseArgs({
+      args: joinNegatives(args, options),
+      options,
+      allowPositionals: true,
+    })
     const all = values as Record<string, string | string[] | boolean | undefined>
     const given = <T>(wanted: readonly string[]) =>
       Object.fromEntries(wanted.map((name) => [name, all[name] as T]))
@@ -73,8 +90,32 @@ export function parseCommand<Name extends string>(
       json: all.json === true,
     }
   } catch (error) {
-    throw new UsageError(`${errorText(error).split('. ')[0]?.replace(/\.$/, '')}.`, command)
+    throw new UsageError(problemOf(errorText(error), Object.keys(options)), command)
   }
+}
+
+/** Makes a negative number after an option its value, so that the message is about the number. */
+function joinNegatives(args: readonly string[], options: OptionConfig): string[] {
+  const joined: string[] = []
+  for (const arg of args) {
+    const option = joined.at(-1)?.match(/^--([^=]+)$/)?.[1]
+    const takesValue = option !== undefined && options[option]?.type === 'string'
+    if (takesValue && /^-\d/.test(arg)) joined.push(`${joined.pop()}=${arg}`)
+    else joined.push(arg)
+  }
+  return joined
+}
+
+/** What Node's parser says, in our words. */
+function problemOf(text: string, names: readonly string[]): string {
+  const [, unknown] = /^Unknown option '([^']+)'/.exec(text) ?? []
+  if (unknown !== undefined) {
+    const near = unknown.startsWith('--') ? nearestWords(unknown.slice(2), names) : []
+    return `Unknown option '${unknown}'.${didYouMean(near.map((name) => `--${name}`))}`
+  }
+  const [, lacking] = /^Option '(?:-\w, )?(--[\w-]+)[^']*' argument (?:missing|is ambiguous)/.exec(text) ?? []
+  if (lacking !== undefined) return `${lacking} needs a value.`
+  return `${text.split('. ')[0]?.replace(/\.$/, '')}.`
 }
 
 /** Returns the words if there is exactly one for each name. */

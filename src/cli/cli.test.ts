@@ -239,7 +239,7 @@ test('a malformed command is rejected before anything is sent', async () => {
 
 test('a superfluous argument is named, with a hint to the help', async () => {
   const extra = runVerb(teamVerbs, ['list', 'x'], neverConnect)
-  await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team --help`." })
+  await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team list --help`." })
   const verb = runVerb(keyVerbs, ['nix'], neverConnect)
   await assert.rejects(verb, { message: "Unknown argument 'nix'. Run `warren key --help`." })
   const none = runVerb(keyVerbs, [], neverConnect)

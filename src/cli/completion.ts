@@ -23,7 +23,7 @@ export function entryOf({ name, does, verbs }: VerbTable<never, unknown>): Comma
 
 export const singleEntryOf = ({ name, does, verb }: SingleCommand<never, unknown>): CommandEntry => ({
   name,
-  use: verb.takesCommand ? `${name} -- COMMAND` : name,
+  use: verb.takesCommand ? `${name} COMMAND` : name,
   does,
   options: optionsOf(verb),
 })

@@ -12,11 +12,12 @@ import { positiveNumber, UsageError } from './arguments.ts'
 import { plainLines } from './output.ts'
 import { type RemoteCommand, RemoteProcesses } from './remote-process.ts'
 import { agentOf, type RunParts } from './run.ts'
+import { sandboxIDOf } from './sandbox-name.ts'
 import type { AgentAccess, TeamClient } from './team-client.ts'
 import type { Given } from './verbs.ts'
 
 const command = 'warren sandbox'
-const defaultMaxMB = '10240'
+export const defaultMaxMB = '10240'
 /** The log and the list of processes of a sandbox are about what its user runs there. */
 const unlogged = { WARREN_LOG: 'off' }
 /** As much of what tar says is shown. */
@@ -29,7 +30,8 @@ export async function copyCommand({ words, values }: Given, parts: RunParts): Pr
   if (!source || !target || !sandboxID || (source.sandboxID && target.sandboxID))
     throw new UsageError('Either SOURCE or TARGET must be SANDBOX:PATH.', command)
   const client = await parts.connect()
-  const files = new SandboxFiles(client, await agentOf(client, sandboxID, values.user))
+  const agent = await agentOf(client, await sandboxIDOf(client, sandboxID), values.user)
+  const files = new SandboxFiles(client, agent)
   const message = target.sandboxID
     ? await copyIn(files, source.path, target.path)
     : await copyOut(files, source.path, target.path, maxBytes)
@@ -38,12 +40,13 @@ export async function copyCommand({ words, values }: Given, parts: RunParts): Pr
 
 /** A word with a colon before any slash names a sandbox. */
 function placeOf(text: string): { sandboxID?: string; path: string } {
-  const [, sandboxID, path] = /^([a-z0-9]+):(.*)$/s.exec(text) ?? []
+  const [, sandboxID, path] = /^([A-Za-z0-9][\w.-]*):(.*)$/s.exec(text) ?? []
   return sandboxID !== undefined && path !== undefined ? { sandboxID, path: path || '.' } : { path: text }
 }
 
 async function copyIn(files: SandboxFiles, source: string, wanted: string): Promise<string> {
   const found = await stat(source).catch((error) => {
+    if (error.code === 'ENOENT') throw refusal(`There is no file or folder '${source}'.`)
     throw refusal(`'${source}' cannot be read: ${errorText(error)}`)
   })
   const path = await files.absolute(wanted)

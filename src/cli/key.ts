@@ -8,11 +8,17 @@ type Connect = () => Promise<AdminClient>
 export const keyVerbs: VerbTable<Connect> = {
   name: 'key',
   does: 'API keys of a team',
-  notes: "TEAM is a team's slug, id or name; KEY_ID is what list shows.",
+  notes: "TEAM is a team's slug, id or name; KEY_ID is what `warren key list` shows.",
   verbs: {
-    create: { words: ['TEAM'], texts: { name: 'NAME' }, run: create },
-    list: { words: ['TEAM'], run: list },
-    revoke: { words: ['TEAM', 'KEY_ID'], run: revoke },
+    create: {
+      does: 'Makes a key and shows it, once.',
+      words: ['TEAM'],
+      texts: { name: 'NAME' },
+      options: { name: "what the key is called; 'made on the command line' unless given" },
+      run: create,
+    },
+    list: { does: 'Shows the keys of a team, each in part.', words: ['TEAM'], run: list },
+    revoke: { does: 'Makes a key useless, at once.', words: ['TEAM', 'KEY_ID'], run: revoke },
   },
 }
 

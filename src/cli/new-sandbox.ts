@@ -2,33 +2,39 @@
 import type { NewSandbox, Sandbox } from '../contract/rest/sandbox.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { namedValues, positiveNumber, UsageError } from './arguments.ts'
+import { nameKey, namePattern, requireFreeName } from './sandbox-name.ts'
 import type { TeamClient } from './team-client.ts'
 import type { Given } from './verbs.ts'
 
 export const defaultTimeoutSeconds = 300
 
 export const sandboxOptions = {
-  texts: { template: 'NAME', timeout: 'SECONDS', gpus: 'N' },
+  texts: { template: 'NAME', name: 'NAME', timeout: 'SECONDS', gpus: 'N' },
   lists: { env: 'NAME=VALUE', metadata: 'NAME=VALUE', volume: 'NAME:PATH' },
   flags: ['no-internet'],
-  shorts: { env: 'e' },
+  shorts: { env: 'e', volume: 'v' },
 } as const
 
-export const sandboxOptionsHelp = `  --template NAME      a template's name or id, or a snapshot's; else base. CPUs and memory are the template's
-  --timeout SECONDS    the sandbox ends after this time
-  --gpus N             GPUs for the sandbox; see docs/gpu.md
-  --env NAME=VALUE     a variable of every process in it; may be given several times
-  --metadata NAME=VALUE  for \`warren sandbox list --metadata\`; may be given several times
-  --volume NAME:PATH   mounts a volume; may be given several times
-  --no-internet        nothing leaves the sandbox`
+export const sandboxOptionTexts = {
+  template:
+    "a template's name or id, or a snapshot's; base unless given. It says how many CPUs and how much memory",
+  name: 'a name for the sandbox, which other commands take in place of its id; none unless given',
+  timeout: `the sandbox ends after this time; ${defaultTimeoutSeconds} unless given`,
+  gpus: 'GPUs for the sandbox (docs/gpu.md); none unless given',
+  env: 'a variable of every process in it',
+  metadata: 'for `warren sandbox list --metadata`',
+  volume: 'mounts a volume at a path',
+  'no-internet': 'nothing leaves the sandbox; without it, the sandbox reaches the internet',
+}
 
 export function newSandboxOf({ values, lists, flags }: Given, command: string): NewSandbox {
-  const { template = 'base', timeout, gpus } = values
+  const { template = 'base', name, timeout, gpus } = values
   if (gpus !== undefined && !/^\d{1,2}$/.test(gpus))
     throw new UsageError(`--gpus is '${gpus}', but must be a whole number.`, command)
   const volumeMounts = (lists.volume ?? []).map((text) => volumeOf(text, command))
   const metadata = {
     ...namedValues('metadata', lists.metadata ?? [], command),
+    ...(name !== undefined && { [nameKey]: nameOf(name, command) }),
     ...(gpus !== undefined && { 'warren.gpus': gpus }),
   }
   return {
@@ -41,7 +47,13 @@ export function newSandboxOf({ values, lists, flags }: Given, command: string): 
   }
 }
 
+function nameOf(name: string, command: string): string {
+  if (namePattern.test(name)) return name
+  throw new UsageError(`--name is '${name}', but must be of letters, digits, '.', '_' and '-'.`, command)
+}
+
 export async function createSandbox(client: TeamClient, wanted: NewSandbox): Promise<Sandbox> {
+  await requireFreeName(client, wanted.metadata?.[nameKey])
   return client.createSandbox(wanted).catch((error) => {
     if (!isAppError(error, 'not_found')) throw error
     const isVolume = /^Volume /.test(error.message)
@@ -55,5 +67,8 @@ export async function createSandbox(client: TeamClient, wanted: NewSandbox): Pro
 function volumeOf(text: string, command: string): { name: string; path: string } {
   const [, name, path] = /^([^:]+):(\/.*)$/.exec(text) ?? []
   if (name !== undefined && path !== undefined) return { name, path }
-  throw new UsageError(`--volume is '${text}', but must be NAME:PATH with an absolute path.`, command)
+  throw new UsageError(
+    `--volume is '${text}', but must be NAME:PATH with the name of a volume and an absolute path.`,
+    command,
+  )
 }

@@ -8,15 +8,29 @@ type Connect = () => Promise<AdminClient>
 export const nodeVerbs: VerbTable<Connect> = {
   name: 'node',
   does: 'machines of the cluster',
-  notes: `NODE is the id of a node, the beginning of one, or the address of the machine.
-drain    NODE gets no new sandboxes; sandboxes that can move continue on other nodes, the others stay.
-undrain  NODE gets new sandboxes again.
-forget   NODE does not come back: what ran on it ends as lost, and so does what only its disk had.`,
+  notes: 'NODE is the id of a node, the beginning of one, or the address of the machine.',
   verbs: {
-    list: { run: async ({ json }, connect) => show(await (await connect()).listNodes(), json) },
-    drain: { words: ['NODE'], run: (given, connect) => setStatus(given, connect, 'draining') },
-    undrain: { words: ['NODE'], run: (given, connect) => setStatus(given, connect, 'ready') },
-    forget: { words: ['NODE'], run: forget },
+    list: {
+      does: 'Shows the nodes with their use of CPU and memory.',
+      run: async ({ json }, connect) => show(await (await connect()).listNodes(), json),
+    },
+    drain: {
+      does: 'Gives a node no new sandboxes.',
+      about: 'Sandboxes that can move continue on other nodes, the others stay.',
+      words: ['NODE'],
+      run: (given, connect) => setStatus(given, connect, 'draining'),
+    },
+    undrain: {
+      does: 'Gives a node new sandboxes again.',
+      words: ['NODE'],
+      run: (given, connect) => setStatus(given, connect, 'ready'),
+    },
+    forget: {
+      does: 'Removes a node that does not come back.',
+      about: 'What ran on it ends as lost, and so does what only its disk had.',
+      words: ['NODE'],
+      run: forget,
+    },
   },
 }
 

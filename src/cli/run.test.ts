@@ -107,18 +107,17 @@ test('a sandbox that fails is no exit code of the command, and --keep leaves it'
 
 test('run says what is wrong before anything is sent, and leaves the options of its command alone', async () => {
   const runs = (...args: string[]) => runSingle(runCommand, args, fakeSides().parts)
-  const wrong = [
-    [],
-    ['ls'],
-    ['--gpus', 'all', '--', 'x'],
-    ['-e', 'A', '--', 'x'],
-    ['--volume', 'x', '--', 'y'],
-  ]
+  const wrong = [[], ['--gpus', 'all', '--', 'x'], ['-e', 'A', '--', 'x'], ['--volume', 'x', '--', 'y']]
   for (const args of wrong) await assert.rejects(runs(...args), UsageError, args.join(' '))
-  await assert.rejects(runs('ls', '-l'), /Unknown option '-l'\. A command goes after `--`\./)
-  await assert.rejects(runs('ls', 'x'), /Write `--` before the command: `-- ls x`/)
+  await assert.rejects(
+    runs('--templte', 'x', 'y'),
+    /'--templte'\. Did you mean `--template`\? Run `warren run --help`/,
+  )
+  await assert.rejects(runs('--timeout', '-3', 'ls'), /--timeout is '-3', but must be a whole number above 0/)
+  await assert.rejects(runs('--timeout'), /--timeout needs a value\./)
+  await assert.rejects(runs('--name', 'a b', 'ls'), UsageError)
   assert.deepEqual(asked, [])
-  assert.match(String(await runs('--help')), /warren run .*-- COMMAND/)
+  assert.match(String(await runs('--help')), /warren run .*COMMAND…/)
 })
 
 test('a run fails if its input cannot be sent, unless its command has closed it', async () => {

@@ -10,11 +10,12 @@ import {
   defaultTimeoutSeconds,
   newSandboxOf,
   sandboxOptions,
-  sandboxOptionsHelp,
+  sandboxOptionTexts,
 } from './new-sandbox.ts'
 import { duration } from './output.ts'
 import { type RemoteCommand, RemoteProcesses, type UserTerminal } from './remote-process.ts'
 import { SandboxEnded } from './sandbox-end.ts'
+import { sandboxIDOf } from './sandbox-name.ts'
 import type { StopSignals } from './stop-signals.ts'
 import { type AgentAccess, type TeamClient, whichServer } from './team-client.ts'
 import type { Given, SingleCommand } from './verbs.ts'
@@ -40,29 +41,36 @@ export const processOptions = {
   shorts: { interactive: 'i', tty: 't', user: 'u', cwd: 'w' },
 } as const
 
-export const processOptionsHelp = `  -it                  a terminal, as for a shell; without a command it is a shell
-  -i                   pass the input on even if it is a terminal; piped input is always passed on
-  --user NAME          who runs the command; else the template's user
-  --cwd PATH           the folder in which the command runs`
+export const processOptionTexts = {
+  user: "who runs the command; the template's user unless given",
+  cwd: "the folder in which the command runs; the template's unless given",
+  interactive: 'passes the input on even if it is a terminal; piped input always is',
+  tty: 'gives the command a terminal; -it without a command is a shell',
+}
 
 export const runCommand: SingleCommand<RunParts, number> = {
   name: 'run',
   does: 'run a command in a new sandbox, which is then killed',
-  notes: `Creates a sandbox, runs the command in it, and kills the sandbox when the command has ended. Ctrl-C kills it too. The
-exit code is that of the command; it is 125 if the sandbox failed, 126 if the command could not be started, and 127 if
-there is no such program.
-
-  --keep               leave the sandbox running, for as long as --timeout says
-${processOptionsHelp}
-${sandboxOptionsHelp}
-
-Without --timeout the sandbox runs as long as its command.
-
-${whichServer}`,
+  notes: whichServer,
   verb: {
+    does: 'Creates a sandbox, runs the command in it, and kills the sandbox when the command has ended.',
+    about: `Ctrl-C kills it too. The exit code is that of the command; it is 125 if the sandbox
+failed, 126 if the command could not be started, and 127 if there is no such
+program. Options stand before the command:
+
+  warren run echo hello
+  warren run -it
+  warren run -v datasets:/data -e LEVEL=3 -- python3 /data/train.py`,
+    options: {
+      ...sandboxOptionTexts,
+      ...processOptionTexts,
+      timeout: 'the sandbox ends after this time; it runs as long as its command unless given',
+      keep: `leaves the sandbox running, for as long as --timeout says (${defaultTimeoutSeconds} unless given)`,
+      rm: 'kills the sandbox afterwards, as it is without this option; for those used to it',
+    },
     texts: { ...sandboxOptions.texts, ...processOptions.texts },
     lists: sandboxOptions.lists,
-    flags: [...processOptions.flags, 'keep', ...sandboxOptions.flags],
+    flags: [...processOptions.flags, 'keep', 'rm', ...sandboxOptions.flags],
     shorts: { ...sandboxOptions.shorts, ...processOptions.shorts },
     json: false,
     takesCommand: true,
@@ -72,6 +80,8 @@ ${whichServer}`,
 
 async function run(given: Given, parts: RunParts): Promise<number> {
   const { flags, values } = given
+  if (flags.has('keep') && flags.has('rm'))
+    throw new UsageError('--keep and --rm exclude each other.', 'warren run')
   const wanted = newSandboxOf(given, 'warren run')
   const remote = remoteCommandOf(given, parts, 'warren run')
   const client = await parts.connect()
@@ -139,7 +149,7 @@ export async function execCommand(given: Given, parts: RunParts): Promise<number
   const client = await parts.connect()
   using stop = parts.listenForStop()
   try {
-    const agent = await agentOf(client, sandboxID!, values.user)
+    const agent = await agentOf(client, await sandboxIDOf(client, sandboxID!), values.user)
     return await execute(client, agent, remote, given, parts, stop.signal)
   } catch (error) {
     if (stop.signal.aborted) return stop.exitCode()
@@ -189,7 +199,7 @@ function remoteCommandOf(
   if (isTerminal && flags.has('interactive')) requireTerminal(parts, '-it', command)
   if (cmd === undefined && isTerminal) return loginShell(cwd)
   if (cmd === undefined)
-    throw new UsageError('A command is missing: write it after `--`, such as `-- echo hello`.', command)
+    throw new UsageError('A command is missing, such as `echo hello`; -it alone opens a shell.', command)
   const envs = {
     ...(isTerminal && { TERM: 'xterm-256color' }),
     ...namedValues('env', lists.env ?? [], command),

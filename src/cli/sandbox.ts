@@ -4,13 +4,13 @@ import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
-import { copyCommand } from './copy.ts'
+import { copyCommand, defaultMaxMB } from './copy.ts'
 import {
   createSandbox,
   defaultTimeoutSeconds,
   newSandboxOf,
   sandboxOptions,
-  sandboxOptionsHelp,
+  sandboxOptionTexts,
 } from './new-sandbox.ts'
 import { asJson, duration, listing, painter, plainLines, table } from './output.ts'
 import { RemoteProcesses } from './remote-process.ts'
@@ -20,11 +20,12 @@ import {
   findRunning,
   loginShell,
   processOptions,
-  processOptionsHelp,
+  processOptionTexts,
   type RunParts,
   requireTerminal,
   rethrow,
 } from './run.ts'
+import { isSandboxID, sandboxIDOf } from './sandbox-name.ts'
 import { whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
@@ -42,53 +43,128 @@ const words = ['SANDBOX']
 export const sandboxVerbs: VerbTable<SandboxCommandParts, string | number> = {
   name: 'sandbox',
   does: 'sandboxes of a team',
-  notes: `"create" prints the id of a new sandbox.
-
-${sandboxOptionsHelp}
-
-"exec" runs a command in it and ends with the command's exit code; 125, 126 and 127 mean what \`warren run --help\` says.
-
-${processOptionsHelp}
-  --env NAME=VALUE     a variable of the command; may be given several times
-
-"cp" copies a file or a folder; one of SOURCE and TARGET is SANDBOX:PATH. A target that is a folder gets the source in it, and
-SOURCE/. copies what a folder holds, as \`docker cp\` does. MB limits what a copy from a sandbox may bring, 10240 unless given.
-"port" prints the URL at which a port of the sandbox is reached.
-"list" shows running and paused sandboxes; STATE is running or paused.
-"logs" shows what happened in the sandbox, the last 1000 entries; LEVEL is debug, info, warn or error and up.
-"shell" opens a terminal in it; it ends with the exit code of the shell.
-"pause" keeps memory and files, with --no-memory the files alone.
-"kill" takes one sandbox or several, or --all.
-
-${whichServer}`,
+  notes: `SANDBOX is a sandbox's id, or the name that --name gave it. ${whichServer}`,
   verbs: {
-    create: { ...sandboxOptions, run: create },
+    create: {
+      does: 'Creates a sandbox and prints its id.',
+      ...sandboxOptions,
+      options: sandboxOptionTexts,
+      run: create,
+    },
     exec: {
+      does: 'Runs a command in a sandbox, and ends with its exit code.',
+      about: `The exit codes 125, 126 and 127 mean what \`warren run --help\` says. Options stand
+before the command:
+
+  warren sandbox exec SANDBOX ls -la
+  warren sandbox exec -it SANDBOX bash`,
       words,
       texts: processOptions.texts,
       lists: { env: 'NAME=VALUE' },
       flags: processOptions.flags,
-      shorts: { ...processOptions.shorts, ...sandboxOptions.shorts },
+      shorts: { ...processOptions.shorts, env: 'e' },
+      options: { ...processOptionTexts, env: 'a variable of the command' },
       json: false,
       takesCommand: true,
       run: execCommand,
     },
     cp: {
+      does: 'Copies a file or a folder into a sandbox, or out of one, as `docker cp` does.',
+      about: `One of SOURCE and TARGET is SANDBOX:PATH. A target that is a folder gets the
+source in it, and SOURCE/. copies what a folder holds.`,
       words: ['SOURCE', 'TARGET'],
       texts: { user: 'NAME', 'max-mb': 'MB' },
+      options: {
+        user: "whose files they are in the sandbox; the template's user unless given",
+        'max-mb': `MiB that a copy from a sandbox may bring; ${defaultMaxMB} unless given`,
+      },
       json: false,
       run: copyCommand,
     },
-    port: { words: [...words, 'PORT'], run: port },
-    list: { texts: { state: 'STATE', template: 'NAME', metadata: 'KEY=VALUE' }, run: list },
-    info: { words, run: info },
-    logs: { words, texts: { level: 'LEVEL' }, flags: ['follow'], run: logs },
-    shell: { words, texts: { user: 'NAME', cwd: 'PATH' }, json: false, run: shell },
-    pause: { words, flags: ['no-memory'], run: pause },
-    resume: { words, texts: { timeout: 'SECONDS' }, run: resume },
-    fork: { words, texts: { count: 'N', timeout: 'SECONDS' }, run: fork },
-    kill: { words: ['SANDBOX…'], flags: ['all'], run: kill },
+    port: {
+      does: 'Prints the URL at which a port of the sandbox is reached.',
+      words: [...words, 'PORT'],
+      run: onNamed(port),
+    },
+    list: {
+      does: 'Shows the sandboxes that run or are paused.',
+      texts: { state: 'STATE', template: 'NAME', metadata: 'KEY=VALUE' },
+      options: {
+        state: 'running or paused; both unless given',
+        template: 'only sandboxes of this template',
+        metadata: 'only sandboxes with this metadata',
+      },
+      run: list,
+    },
+    info: { does: 'Shows what a sandbox is and has.', words, run: onNamed(info) },
+    logs: {
+      does: 'Shows what happened in a sandbox, the last 1000 entries.',
+      words,
+      texts: { level: 'LEVEL' },
+      flags: ['follow'],
+      shorts: { follow: 'f' },
+      options: {
+        level: 'debug, info, warn or error and up; all unless given',
+        follow: 'goes on with new entries until the sandbox ends',
+      },
+      run: onNamed(logs),
+    },
+    shell: {
+      does: 'Opens a terminal in a sandbox, and ends with the exit code of its shell.',
+      words,
+      texts: { user: 'NAME', cwd: 'PATH' },
+      shorts: { user: 'u', cwd: 'w' },
+      options: { user: processOptionTexts.user, cwd: processOptionTexts.cwd },
+      json: false,
+      run: onNamed(shell),
+    },
+    pause: {
+      does: 'Stops a sandbox and keeps its memory and files until it is resumed.',
+      words,
+      flags: ['no-memory'],
+      options: { 'no-memory': 'keeps the files alone: the sandbox boots when it is resumed' },
+      run: onNamed(pause),
+    },
+    resume: {
+      does: 'Lets a paused sandbox go on.',
+      words,
+      texts: { timeout: 'SECONDS' },
+      options: {
+        timeout: `the sandbox ends after this time; what it had left unless given, or ${defaultTimeoutSeconds} if that was nothing`,
+      },
+      run: onNamed(resume),
+    },
+    fork: {
+      does: 'Starts new sandboxes from the present state of a running one.',
+      words,
+      texts: { count: 'N', timeout: 'SECONDS' },
+      options: {
+        count: 'how many; 1 unless given',
+        timeout: 'the forks end after this time; after what the original has left unless given',
+      },
+      run: onNamed(fork),
+    },
+    kill: {
+      does: 'Ends sandboxes, with all that is in them.',
+      words: ['SANDBOX…'],
+      flags: ['all'],
+      options: { all: 'every sandbox of the team' },
+      run: kill,
+    },
   },
+}
+
+/** Lets the first word be a sandbox's name. */
+function onNamed<Result>(
+  run: (given: Given, parts: SandboxCommandParts) => Promise<Result>,
+): (given: Given, parts: SandboxCommandParts) => Promise<Result> {
+  return async (given, parts) => {
+    const [word, ...rest] = given.words
+    if (isSandboxID(word!)) return run(given, parts)
+    const connected = parts.connect()
+    const sandboxID = await sandboxIDOf(await connected, word!)
+    return run({ ...given, words: [sandboxID, ...rest] }, { ...parts, connect: () => connected })
+  }
 }
 
 async function create(given: Given, { connect }: SandboxCommandParts): Promise<string> {
@@ -290,7 +366,9 @@ async function kill({ words, flags, json }: Given, { connect }: SandboxCommandPa
   if (isAll && words.length > 0) throw new UsageError('--all takes no sandboxes beside it.', command)
   if (!isAll && words.length === 0) throw new UsageError('SANDBOX is missing.', command)
   const client = await connect()
-  const wanted = isAll ? (await client.listSandboxes({})).map(({ sandboxID }) => sandboxID) : words
+  const wanted = isAll
+    ? (await client.listSandboxes({})).map(({ sandboxID }) => sandboxID)
+    : await Promise.all(words.map((word) => sandboxIDOf(client, word)))
   const failures: unknown[] = []
   for (const sandboxID of wanted) {
     await client.kill(sandboxID).catch((error) => {

@@ -12,22 +12,42 @@ const longestValue = 64 * 1024
 
 type SecretParts = { connect: () => Promise<TeamClient>; input: Readable & { isTTY?: boolean } }
 
+/** How a value comes to the command without being in a history or a list of processes. */
+const fromInput = (verb: string) => `Pipe the value into it:
+
+  printf %s "$OPENAI_API_KEY" | warren secret ${verb} openai-key`
+
+const metadataOption = { metadata: 'a note beside the secret, for people and programs' }
+
 export const secretVerbs: VerbTable<SecretParts> = {
   name: 'secret',
   does: 'secrets of a team',
-  notes: `"create" and "update" read the value from their input, so that it is in no history and no list of processes:
-
-  printf %s "$OPENAI_API_KEY" | warren secret create openai-key
-
-Requests from sandboxes use the value by the placeholder \${e2b.secrets.NAME} in header rules; see docs/secrets.md. No command
-shows a value. "update" stores the next version, which is used at once.
+  notes: `Requests from sandboxes use a value by the placeholder
+\${e2b.secrets.NAME} in header rules; see docs/secrets.md. No command shows a value.
 
 ${whichServer}`,
   verbs: {
-    list: { run: async ({ json }, { connect }) => show(await (await connect()).listSecrets(), json) },
-    create: { words: ['NAME'], lists: { metadata: 'NAME=VALUE' }, run: create },
-    update: { words: ['NAME'], lists: { metadata: 'NAME=VALUE' }, run: update },
-    delete: { words: ['NAME'], run: remove },
+    list: {
+      does: 'Shows the names and versions of the secrets.',
+      run: async ({ json }, { connect }) => show(await (await connect()).listSecrets(), json),
+    },
+    create: {
+      does: 'Stores a secret, whose value it reads from its input.',
+      about: fromInput('create'),
+      words: ['NAME'],
+      lists: { metadata: 'NAME=VALUE' },
+      options: metadataOption,
+      run: create,
+    },
+    update: {
+      does: 'Stores the next version of a secret, which is used at once.',
+      about: fromInput('update'),
+      words: ['NAME'],
+      lists: { metadata: 'NAME=VALUE' },
+      options: metadataOption,
+      run: update,
+    },
+    delete: { does: 'Deletes a secret with all its versions.', words: ['NAME'], run: remove },
   },
 }
 

@@ -1,4 +1,5 @@
 import { asJson, table } from './output.ts'
+import { sandboxIDOf } from './sandbox-name.ts'
 import { type MadeSnapshot, type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
@@ -7,16 +8,29 @@ type Connect = () => Promise<TeamClient>
 export const snapshotVerbs: VerbTable<Connect> = {
   name: 'snapshot',
   does: 'snapshots of sandboxes',
-  notes: `"create" takes a snapshot of a running sandbox, which goes on. It keeps memory and files, with --no-memory the files alone.
-A snapshot with the name of an earlier one takes that name over. Start sandboxes of it by its name or id:
-
-  warren sandbox create --template SNAPSHOT
-
-${whichServer}`,
+  notes: `SNAPSHOT is a snapshot's name or id. ${whichServer}`,
   verbs: {
-    list: { texts: { sandbox: 'SANDBOX' }, run: list },
-    create: { words: ['SANDBOX'], texts: { name: 'NAME' }, flags: ['no-memory'], run: create },
-    delete: { words: ['SNAPSHOT'], run: remove },
+    list: {
+      does: 'Shows the snapshots, newest first.',
+      texts: { sandbox: 'SANDBOX' },
+      options: { sandbox: 'only snapshots of this sandbox' },
+      run: list,
+    },
+    create: {
+      does: 'Takes a snapshot of a running sandbox, which goes on.',
+      about: `Start sandboxes of it by its name or id:
+
+  warren run --template SNAPSHOT -- COMMAND`,
+      words: ['SANDBOX'],
+      texts: { name: 'NAME' },
+      flags: ['no-memory'],
+      options: {
+        name: 'a name for it, which an earlier snapshot of that name loses; else it has an id only',
+        'no-memory': 'keeps the files alone; else memory and files',
+      },
+      run: create,
+    },
+    delete: { does: 'Deletes a snapshot.', words: ['SNAPSHOT'], run: remove },
   },
 }
 
@@ -30,7 +44,8 @@ async function list({ values: { sandbox }, json }: Given, connect: Connect): Pro
 async function create({ words: [sandboxID], values, flags, json }: Given, connect: Connect): Promise<string> {
   const { name } = values
   const request = { memory: !flags.has('no-memory'), ...(name !== undefined && { name }) }
-  const made = await (await connect()).takeSnapshot(sandboxID!, request)
+  const client = await connect()
+  const made = await client.takeSnapshot(await sandboxIDOf(client, sandboxID!), request)
   return json ? asJson(made) : (made.names[0] ?? made.snapshotID)
 }
 

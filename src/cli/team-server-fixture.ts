@@ -83,7 +83,9 @@ const server = http.createServer(async (request, response) => {
   const failure = failures.get(path ?? '')
   if (failure) return response.writeHead(failure.status).end(JSON.stringify(failure))
   if (path?.startsWith('/process.Process/')) return response.writeHead(200).end('{}')
-  const answer = answers[`${method} ${path}`]
+  // No sandbox has a name.
+  const isLookup = path?.startsWith('/v2/sandboxes?metadata=name')
+  const answer = isLookup ? [] : answers[`${method} ${path}`]
   if (answer === undefined) return response.writeHead(404).end('{"message":"not expected"}')
   const more = path === '/v2/sandboxes' ? { 'x-next-token': 'more' } : {}
   response

@@ -18,21 +18,44 @@ const limitOptions = {
 export const teamVerbs: VerbTable<Connect> = {
   name: 'team',
   does: 'teams and their limits',
-  notes: `TEAM is a team's slug, id or name. Without a number, limits shows the present limits. A team that has sandboxes,
-templates or volumes is deleted only with --force, which ends and deletes all of them. shares tells what each team uses
-of memory and disk, its fair share, and whom a guard froze, paused, ended or refused lately, and why. With older-clients yes, the
-team's clients may be E2B's before 1.5, which show the token of a sandbox in its host name (docs/moving-from-e2b.md).`,
+  notes: "TEAM is a team's slug, id or name.",
   verbs: {
-    create: { words: ['NAME'], run: create },
-    shares: { run: async ({ json }, connect) => showShares(await connect(), json) },
-    list: { run: async ({ json }, connect) => show(await (await connect()).listTeams(), json, false) },
-    delete: { words: ['TEAM'], flags: ['force'], run: remove },
+    create: { does: 'Makes a team.', words: ['NAME'], run: create },
+    shares: {
+      does: 'Tells what each team uses of memory and disk, and its fair share.',
+      about: 'Also whom a guard froze, paused, ended or refused lately, and why.',
+      run: async ({ json }, connect) => showShares(await connect(), json),
+    },
+    list: {
+      does: 'Shows the teams and their limits.',
+      run: async ({ json }, connect) => show(await (await connect()).listTeams(), json, false),
+    },
+    delete: {
+      does: 'Deletes a team that has nothing.',
+      words: ['TEAM'],
+      flags: ['force'],
+      options: { force: 'ends and deletes its sandboxes, templates and volumes first' },
+      run: remove,
+    },
     limits: {
+      does: 'Changes the limits of a team; without an option it shows them.',
       words: ['TEAM'],
       texts: Object.fromEntries(Object.keys(limitOptions).map((name) => [name, 'N'])),
+      options: {
+        sandboxes: 'sandboxes that run at once',
+        cpu: 'CPUs of all its sandboxes together',
+        'memory-mb': 'MiB of memory of all its sandboxes together',
+        'lifetime-hours': 'hours that a sandbox may run without a pause',
+        gpus: 'GPUs of all its sandboxes together; may be 0',
+      },
       run: limits,
     },
-    'older-clients': { words: ['TEAM', 'yes|no'], run: olderClients },
+    'older-clients': {
+      does: "Allows the team E2B's clients before 1.5, or forbids them.",
+      about: 'They show the token of a sandbox in its host name (docs/moving-from-e2b.md).',
+      words: ['TEAM', 'yes|no'],
+      run: olderClients,
+    },
   },
 }
 

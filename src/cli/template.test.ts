@@ -205,7 +205,11 @@ test('a server that does not answer is reported with the command that starts it'
 })
 
 test('help shows the usage', async () => {
-  for (const args of [['--help'], ['build', '--help'], ['build', 'x', '-h']]) {
+  assert.match(await runVerb(templateVerbs, ['--help'], unasked), /\n {2}build +Makes a template/)
+  for (const args of [
+    ['build', '--help'],
+    ['build', 'x', '-h'],
+  ]) {
     assert.match(await runVerb(templateVerbs, args, unasked), /warren template build DIR/)
   }
   await assert.rejects(runVerb(templateVerbs, ['nix'], unasked), UsageError)

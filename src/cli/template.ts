@@ -31,26 +31,25 @@ export type TemplateCommandParts = {
 export const templateVerbs: VerbTable<TemplateCommandParts> = {
   name: 'template',
   does: 'templates: of a Dockerfile, or built-in ones',
-  notes: `"list" shows the templates of the team. "delete" takes a name or an id.
-
-"add" makes a template that Warren knows by itself: code-interpreter, desktop, docker, mcp-gateway or pytorch
-(which downloads about 3 GB). --full installs every optional part of it.
-"build" makes a template of the Dockerfile in DIR. FROM e2bdev/base begins with the template base.
-
-  --name NAME             the template's name, or NAME:TAG; else the folder's
-  --tag TAG               a tag for this build; may be given several times
-  --cpu N                 CPUs of its sandboxes: 1 or an even number
-  --memory N              memory of its sandboxes, in MiB
-  --build-arg NAME=VALUE  the value of an ARG; may be given several times
-  --start-cmd COMMAND     instead of ENTRYPOINT and CMD; '' for none
-  --ready-cmd COMMAND     ends with 0 once the start command is ready; without it, the build waits 20 seconds
-  --no-cache              carry out every step, also what ran before
-  --json                  the result as JSON; the log goes to standard error
-
-${whichServer}`,
+  notes: whichServer,
   verbs: {
     build: {
+      does: 'Makes a template of the Dockerfile in DIR.',
+      about: 'FROM e2bdev/base begins with the template base.',
       words: ['DIR'],
+      options: {
+        name: "the template's name, or NAME:TAG; else the folder's",
+        cpu: "CPUs of its sandboxes, 1 or an even number; the server's default unless given",
+        memory:
+          "memory of its sandboxes in MiB, or with a unit such as 4g; the server's default unless given",
+        gpus: 'GPUs of its sandboxes; none unless given',
+        'start-cmd': "instead of ENTRYPOINT and CMD; '' for none",
+        'ready-cmd': 'ends with 0 once the start command is ready; without it, the build waits 20 seconds',
+        tag: 'a tag for this build',
+        'build-arg': 'the value of an ARG',
+        'no-cache': 'carries out every step, also what ran before',
+        json: 'the result as JSON; the log goes to standard error',
+      },
       texts: {
         name: 'NAME',
         cpu: 'N',
@@ -63,9 +62,17 @@ ${whichServer}`,
       flags: ['no-cache'],
       run: build,
     },
-    add: { words: ['NAME'], flags: ['full'], run: addBuiltIn },
-    list: { run: list },
-    delete: { words: ['TEMPLATE'], run: remove },
+    add: {
+      does: 'Makes a template that Warren knows by itself.',
+      about:
+        'NAME is code-interpreter, desktop, docker, mcp-gateway or pytorch (which downloads about 3 GB).',
+      words: ['NAME'],
+      flags: ['full'],
+      options: { full: 'installs every optional part of it' },
+      run: addBuiltIn,
+    },
+    list: { does: 'Shows the templates that the team can start.', run: list },
+    delete: { does: 'Deletes a template, by its name or id.', words: ['TEMPLATE'], run: remove },
   },
 }
 

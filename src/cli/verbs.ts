@@ -1,33 +1,25 @@
 /**
- * Commands as tables, with verbs such as `warren sandbox list`, or one command such as `warren run`: arguments,
- * help and shell completion come from the same rows.
+ * A command with verbs, as a table. Words, options and help come from it, so none of them can be forgotten; other code asks the
+ * server and prints.
  */
-import { errorText } from '../lib/app-error.ts'
 import { asksForHelp, type Parsed, parseCommand, takeWords, UsageError, unknownVerb } from './arguments.ts'
+import { splitCommand } from './command-line.ts'
+import { optionLines, type Synopsis, usageLine, wrapped } from './help.ts'
 
 export type Given = Parsed<string> & {
-  /** The words after `--`, or undefined if there is no `--`. */
+  /** The words of the command for a sandbox, or undefined if there is none. */
   commandLine: string[] | undefined
+  /** The image before that command, of a verb that `takesImage`. */
+  image: string | undefined
 }
 
-type Verb<Parts, Result> = {
-  /**
-   * The words after the verb. All are required, but a last one that ends with … may be omitted or repeated.
-   */
-  words?: readonly string[]
-  /** Options with a value, and the name of the value in the help. */
-  texts?: Readonly<Record<string, string>>
-  /** Options with a value that may be given several times. */
-  lists?: Readonly<Record<string, string>>
-  flags?: readonly string[]
-  /** One letter for an option, such as `i` for `interactive`. */
-  shorts?: Readonly<Record<string, string>>
-  /** The required ones of `texts`. */
-  needs?: readonly string[]
-  /** The verb has an output for programs. */
-  json?: boolean
-  /** The verb takes a command for a sandbox after `--`. */
-  takesCommand?: boolean
+type Verb<Parts, Result> = Synopsis & {
+  /** A sentence for the help. */
+  does: string
+  /** More of the help: paragraphs, and lines that begin with spaces, which stay as they are. */
+  about?: string
+  /** An image may stand before the command. */
+  takesImage?: boolean
   /** Returns the text to print. Connects only after it has checked its arguments. */
   run: (given: Given, parts: Parts) => Promise<Result>
 }
@@ -35,8 +27,8 @@ type Verb<Parts, Result> = {
 export type VerbTable<Parts, Result = string> = {
   name: string
   does: string
-  /** The text of the help below the usage of all verbs. */
-  notes: string
+  /** The end of the help of the command and of each verb. */
+  notes?: string
   verbs: Readonly<Record<string, Verb<Parts, Result>>>
 }
 
@@ -45,109 +37,100 @@ export type SingleCommand<Parts, Result = string> = Omit<VerbTable<Parts, Result
   verb: Verb<Parts, Result>
 }
 
+/** Words of Docker and of other tools, and the verbs here that do it: the first that the command has. */
+const otherWords: Readonly<Record<string, readonly string[]>> = {
+  ls: ['list'],
+  ps: ['list'],
+  rm: ['delete', 'kill', 'revoke'],
+  remove: ['delete', 'kill', 'revoke'],
+  stop: ['pause'],
+  start: ['resume'],
+  inspect: ['info'],
+}
+
+/** The verb that a word stands for. */
+function verbNamed(word: string, verbs: Readonly<Record<string, unknown>>): string | undefined {
+  const known = (name: string) => Object.hasOwn(verbs, name)
+  if (known(word)) return word
+  return Object.hasOwn(otherWords, word) ? otherWords[word]!.find(known) : undefined
+}
+
 export async function runVerb<Parts, Result>(
   table: VerbTable<Parts, Result>,
   args: readonly string[],
   parts: Parts,
 ): Promise<Result | string> {
-  if (asksForHelp(beforeCommand(args))) return usageOf(table)
-  const command = `warren ${table.name}`
-  const [name = '', ...rest] = args
-  const verb = Object.hasOwn(table.verbs, name) ? table.verbs[name] : undefined
-  if (!verb) throw unknownVerb(args[0], Object.keys(table.verbs), command)
-  return verb.run(parseVerb(verb, rest, command), parts)
+  const [word = '', ...rest] = args
+  const name = verbNamed(word, table.verbs)
+  if (name === undefined) {
+    if (asksForHelp(args)) return usageOf(table)
+    throw unknownVerb(args[0], Object.keys(table.verbs), `warren ${table.name}`)
+  }
+  return runOne(table.verbs[name]!, `warren ${table.name} ${name}`, rest, parts, table.notes)
 }
 
-export async function runSingle<Parts, Result>(
+export function runSingle<Parts, Result>(
   { name, notes, verb }: SingleCommand<Parts, Result>,
   args: readonly string[],
   parts: Parts,
 ): Promise<Result | string> {
-  if (asksForHelp(beforeCommand(args)))
-    return `Usage:\n  warren ${[name, ...wordsOf(verb)].join(' ')}\n\n${notes}`
-  return verb.run(parseVerb(verb, args, `warren ${name}`), parts)
+  return runOne(verb, `warren ${name}`, args, parts, notes)
 }
 
-function parseVerb(verb: Verb<never, unknown>, args: readonly string[], command: string): Given {
+async function runOne<Parts, Result>(
+  verb: Verb<Parts, Result>,
+  command: string,
+  args: readonly string[],
+  parts: Parts,
+  notes: string | undefined,
+): Promise<Result | string> {
+  const split = verb.takesCommand
+    ? splitCommand(verb, args)
+    : { own: args, commandLine: undefined, image: undefined }
+  if (asksForHelp(split.own)) return helpOf(verb, command, notes)
+  try {
+    const { commandLine, image } = split
+    return await verb.run({ ...parseVerb(verb, split.own, command), commandLine, image }, parts)
+  } catch (error) {
+    // What a command finds wrong later names the help of this verb too.
+    throw error instanceof UsageError ? new UsageError(error.problem, command) : error
+  }
+}
+
+function parseVerb(verb: Synopsis, args: readonly string[], command: string): Parsed<string> {
   const { words = [], texts = {}, lists = {}, flags = [], shorts = {}, needs = [] } = verb
   const more = { lists: Object.keys(lists), flags, shorts, json: verb.json ?? true }
-  const own = verb.takesCommand ? beforeCommand(args) : args
-  const parsed = parseOptions()
-  if (!words.at(-1)?.endsWith('…')) takeOwnWords(parsed.words, verb, command)
+  const parsed = parseCommand(args, Object.keys(texts), command, more)
+  if (!words.at(-1)?.endsWith('…')) takeWords(parsed.words, words, command)
   for (const need of needs) {
     if (!parsed.values[need]) throw new UsageError(`--${need} ${texts[need]} is missing.`, command)
   }
-  const commandLine = own.length < args.length ? args.slice(own.length + 1) : undefined
-  return { ...parsed, commandLine }
-
-  function parseOptions() {
-    try {
-      return parseCommand(own, Object.keys(texts), command, more)
-    } catch (error) {
-      if (!verb.takesCommand || own.length < args.length) throw error
-      throw new UsageError(`${errorText(error).replace(/ Run .*/, '')} A command goes after \`--\`.`, command)
-    }
-  }
-}
-
-/** A word too many of a verb with a command is most likely a command without `--` before it. */
-function takeOwnWords(
-  given: readonly string[],
-  { words = [], takesCommand }: Verb<never, unknown>,
-  command: string,
-) {
-  const extra = given[words.length]
-  if (takesCommand && extra !== undefined)
-    throw new UsageError(
-      `Write \`--\` before the command: \`-- ${given.slice(words.length).join(' ')}\`.`,
-      command,
-    )
-  takeWords(given, words, command)
-}
-
-function beforeCommand(args: readonly string[]): readonly string[] {
-  const at = args.indexOf('--')
-  return at < 0 ? args : args.slice(0, at)
+  return parsed
 }
 
 /** The options of a verb, for shell completion. */
-export function optionsOf({
-  texts = {},
-  lists = {},
-  flags = [],
-  json = true,
-}: Verb<never, unknown>): string[] {
+export function optionsOf({ texts = {}, lists = {}, flags = [], json = true }: Synopsis): string[] {
   return [...Object.keys(texts), ...Object.keys(lists), ...flags, ...(json ? ['json'] : [])]
 }
 
-function usageOf({ name, notes, verbs }: VerbTable<never, unknown>): string {
-  const lines = Object.entries(verbs).map(
-    ([verb, row]) => `  warren ${name} ${[verb, ...wordsOf(row)].join(' ')}`,
-  )
-  return `Usage:\n${lines.join('\n')}\n\n${notes}`
+function helpOf(verb: Verb<never, unknown>, command: string, notes: string | undefined): string {
+  const parts = [
+    `Usage:\n${usageLine(verb, command)}`,
+    wrapped(`${verb.does}${verb.about === undefined ? '' : `\n\n${verb.about}`}`),
+    optionLines(verb),
+    ...(notes === undefined ? [] : [wrapped(notes)]),
+  ]
+  return parts.filter((part) => part !== '').join('\n\n')
 }
 
-function wordsOf({
-  words = [],
-  texts = {},
-  lists = {},
-  flags = [],
-  shorts = {},
-  needs = [],
-  json = true,
-  takesCommand = false,
-}: Verb<never, unknown>) {
-  const optional = (text: string) => `[${text}]`
-  const named = (name: string) => (shorts[name] === undefined ? `--${name}` : `-${shorts[name]}|--${name}`)
-  return [
-    ...words,
-    ...needs.map((name) => `${named(name)} ${texts[name]}`),
-    ...Object.entries(texts).flatMap(([name, value]) =>
-      needs.includes(name) ? [] : optional(`${named(name)} ${value}`),
-    ),
-    ...Object.entries(lists).map(([name, value]) => `${optional(`${named(name)} ${value}`)}…`),
-    ...flags.map((name) => optional(named(name))),
-    ...(json ? [optional('--json')] : []),
-    ...(takesCommand ? ['-- COMMAND [ARGUMENT]…'] : []),
-  ]
+function usageOf({ name, does, notes, verbs }: VerbTable<never, unknown>): string {
+  const width = Math.max(...Object.keys(verbs).map((verb) => verb.length))
+  const lines = Object.entries(verbs).map(([verb, row]) =>
+    wrapped(`${verb.padEnd(width)}  ${row.does}`, 2, width + 4),
+  )
+  const more = wrapped(`\`warren ${name} VERB --help\` tells the options of a verb.`)
+  const parts = [`Usage:\n  warren ${name} VERB`, wrapped(`${capital(does)}.`), lines.join('\n'), more]
+  return [...parts, ...(notes === undefined ? [] : [wrapped(notes)])].join('\n\n')
 }
+
+const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)

@@ -15,25 +15,42 @@ type VolumeCommandParts = {
 type TeamVolumes = Pick<TeamClient, 'listVolumes' | 'createVolume' | 'deleteVolume'>
 
 const forTeam = { team: 'TEAM' }
+const forTeamOption = { team: "for the operator: another team's volumes, by its slug, id or name" }
 
 export const volumeVerbs: VerbTable<VolumeCommandParts> = {
   name: 'volume',
   does: 'volumes of a team',
-  notes: `VOLUME is a volume's name or id. A volume is deleted with all it holds, unless sandboxes have it mounted.
-
---team   the operator's way to the volumes of another team: TEAM is its slug, id or name
-lost     lists the volumes that were lost when a node was forgotten, and where their disks are now.
-recover  gives a lost volume whose disk is back to its team again, under its name or NAME.
-
-${whichServer}`,
+  notes: `VOLUME is a volume's name or id. ${whichServer}`,
   verbs: {
-    create: { words: ['NAME'], texts: forTeam, run: create },
-    list: { texts: forTeam, run: list },
-    delete: { words: ['VOLUME'], texts: forTeam, run: remove },
+    create: {
+      does: 'Makes an empty volume.',
+      about: `Sandboxes mount it by its name:
+
+  warren run --volume NAME:/data -- ls /data`,
+      words: ['NAME'],
+      texts: forTeam,
+      options: forTeamOption,
+      run: create,
+    },
+    list: { does: 'Shows the volumes.', texts: forTeam, options: forTeamOption, run: list },
+    delete: {
+      does: 'Deletes a volume and all it holds, unless sandboxes have it mounted.',
+      words: ['VOLUME'],
+      texts: forTeam,
+      options: forTeamOption,
+      run: remove,
+    },
     lost: {
+      does: 'Lists volumes that were lost when a node was forgotten, and where their disks are now.',
       run: async ({ json }, parts) => showLost(await (await parts.connectAdmin()).listLostVolumes(), json),
     },
-    recover: { words: ['VOLUME'], texts: { name: 'NAME' }, run: recover },
+    recover: {
+      does: 'Gives a lost volume whose disk is back to its team again.',
+      words: ['VOLUME'],
+      texts: { name: 'NAME' },
+      options: { name: 'a new name; else it has the one it had' },
+      run: recover,
+    },
   },
 }
 

@@ -11,21 +11,27 @@ const types = ['created', 'updated', 'paused', 'resumed', 'checkpointed', 'kille
 export const webhookVerbs: VerbTable<Connect> = {
   name: 'webhook',
   does: 'receivers of events',
-  notes: `TYPE is created, updated, paused, resumed, checkpointed or killed; without any, all of them are sent. SECRET signs what is
-sent. WEBHOOK is a webhook's id. "deliveries" shows the last 100 that were tried.
-
-${whichServer}`,
+  notes: `WEBHOOK is a webhook's id. ${whichServer}`,
   verbs: {
-    list: { run: async ({ json }, connect) => show(await (await connect()).listWebhooks(), json) },
+    list: {
+      does: 'Shows the webhooks and whether they work.',
+      run: async ({ json }, connect) => show(await (await connect()).listWebhooks(), json),
+    },
     create: {
+      does: 'Has events of sandboxes sent to a URL.',
+      options: {
+        secret: 'signs what is sent',
+        event: `${types.join(', ')}; all of them unless given`,
+      },
       words: ['NAME', 'URL'],
       texts: { secret: 'SECRET' },
       needs: ['secret'],
       lists: { event: 'TYPE' },
       run: create,
     },
-    delete: { words: ['WEBHOOK'], run: remove },
+    delete: { does: 'Deletes a webhook.', words: ['WEBHOOK'], run: remove },
     deliveries: {
+      does: 'Shows the last 100 deliveries that were tried.',
       words: ['WEBHOOK'],
       run: async ({ words: [id], json }, connect) =>
         showDeliveries(await (await connect()).listDeliveries(id!), json),

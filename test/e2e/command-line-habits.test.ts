@@ -35,6 +35,40 @@ describe('the command line by habit', () => {
     assert.equal(await out('volume', 'list'), 'There are no volumes.')
   })
 
+  it('runs commands without --, under a name, with the words of Docker', async () => {
+    assert.equal(await out('run', '--rm', '-e', 'A=1', 'sh', '-c', 'echo "$A"; echo --help'), '1\n--help')
+    const sandboxID = await out('sandbox', 'create', '--name', 'web')
+    const taken = await run('run', '--name', 'web', 'true')
+    assert.equal(taken.code, 125)
+    assert.match(taken.error, new RegExp(`The sandbox ${sandboxID} has the name 'web'`))
+    assert.equal(await out('exec', 'web', 'ls', '-d', '/usr'), '/usr')
+    assert.match(await out('ps'), new RegExp(`^SANDBOX .*\n${sandboxID} .* name=web$`))
+    for (const words of [['sandbox', 'ls'], ['ls']])
+      assert.match(await out(...words), new RegExp(`^${sandboxID} `, 'm'))
+    await out('cp', '/etc/hostname', 'web:/tmp/name')
+    assert.equal(await out('exec', 'web', '--', 'ls', '/tmp/name'), '/tmp/name')
+    assert.equal(await out('stop', 'web'), `The sandbox ${sandboxID} is paused.`)
+    assert.equal(await out('rm', 'web'), `The sandbox ${sandboxID} is killed.`)
+    const gone = await run('exec', 'web', 'true')
+    assert.equal(gone.code, 125)
+    assert.match(gone.error, /"web" doesn't exist/)
+  })
+
+  it('suggests what was meant, at every level', async () => {
+    const wrong: [string[], RegExp][] = [
+      [['sanbox'], /Did you mean `warren sandbox`\? Run `warren --help`/],
+      [['sandbox', 'exce'], /Did you mean `warren sandbox exec`\? Run `warren sandbox --help`/],
+      [['sandbox', 'fork', 'x', '--cuont', '2'], /Did you mean `--count`\? Run `warren sandbox fork --help`/],
+      [['run', '--tempalte', 'x', 'ls'], /Did you mean `--template`\? Run `warren run --help`/],
+      [['prune', '--dryrun'], /Did you mean `--dry-run`\?/],
+    ]
+    for (const [args, says] of wrong) {
+      const ended = await run(...args)
+      assert.equal(ended.code, 2, args.join(' '))
+      assert.match(ended.error, says)
+    }
+  })
+
   it('gives forks and resumed sandboxes the time that was left, unless told otherwise', async () => {
     const sandboxID = await out('sandbox', 'create', '--timeout', '3000')
     const fork = await out('sandbox', 'fork', sandboxID)

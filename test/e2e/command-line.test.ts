@@ -106,9 +106,6 @@ describe('the command line', () => {
     assert.equal(unknown.code, 127)
     assert.match(unknown.error, /'no-such-program' could not be started: no such program/)
     assert.equal((await run('run', '--cwd', '/nowhere', '--', 'true')).code, 126)
-    const withoutDashes = await run('run', 'ls', '-l')
-    assert.deepEqual([withoutDashes.code, withoutDashes.out], [2, ''])
-    assert.match(withoutDashes.error, /A command goes after `--`/)
     assert.match((await run('run')).error, /A command is missing/)
     const dead = await run('sandbox', 'exec', 'inosuchsandbox0000000', '--', 'true')
     assert.equal(dead.code, 125)
@@ -188,7 +185,7 @@ describe('the command line', () => {
     assert.equal(readFileSync(join(folder, 'back/renamed'), 'utf8'), '#!/bin/sh\necho ran\n')
     assert.equal(readFileSync(join(folder, 'one.txt'), 'utf8'), 'text')
     const wrong: [string, string, RegExp][] = [
-      [join(folder, 'missing'), `${sandboxID}:/tmp`, /missing' cannot be read: ENOENT/],
+      [join(folder, 'missing'), `${sandboxID}:/tmp`, /There is no file or folder '.*missing'/],
       [`${sandboxID}:/missing`, folder, /The sandbox has no '\/missing'/],
       [`${sandboxID}:/tmp/link`, join(folder, 'no/such/file'), /There is no folder/],
       [project, `${sandboxID}:/tmp/link`, /is a file in the sandbox/],
