@@ -6,14 +6,14 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, loadavg, tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { makeRelease, type Release } from '../../src/app/release/make-release.ts'
 import { sha256OfFile } from '../../src/lib/file-digest.ts'
 import { BareMachine, bareRoot } from '../support/bare-machine.ts'
 
-const firstSandboxWithinMs = 20_000
+const firstSandboxWithinSeconds = 20
 const dependencies = ['nftables', 'iproute2', 'tini', 'runc', 'debconf']
 const data = '/var/lib/warren'
 
@@ -38,6 +38,22 @@ async function bareMachine(more: readonly string[] = []): Promise<BareMachine> {
 }
 
 const size = (path: string) => `${Math.round(statSync(path).size / 1e6)} MB`
+
+/**
+ * The returned function prints what all took since, and holds it against the goal: in CPU time, and on the clock unless
+ * others keep this machine busy.
+ */
+function measure(machine: BareMachine): (what: string) => void {
+  const [startedAt, cpuBefore, loadBefore] = [performance.now(), machine.cpuSeconds, loadavg()[0]!]
+  return (what) => {
+    const cpu = machine.cpuSeconds - cpuBefore
+    const clock = (performance.now() - startedAt) / 1000
+    const said = `${what}: ${clock.toFixed(1)} s, ${cpu.toFixed(1)} s of CPU; load before ${loadBefore.toFixed(1)}`
+    process.stdout.write(`  ${said}\n`)
+    assert.ok(cpu < firstSandboxWithinSeconds, said)
+    if (loadBefore < availableParallelism()) assert.ok(clock < firstSandboxWithinSeconds, said)
+  }
+}
 
 /** Prints what a step took. */
 function step(machine: BareMachine, title: string, script: string): string {
@@ -93,12 +109,11 @@ test('the archive gives a machine without a network its first sandbox, and a new
     `tar -xzf /root/${basename(release.archive)} -C /opt && mv /opt/warren-* /opt/warren`,
   )
   const warren = '/opt/warren/bin/warren'
-  const startedAt = performance.now()
+  const measured = measure(machine)
   step(machine, 'start until it serves', startScript(warren))
   const said = step(machine, 'create a sandbox and run a command', `${warren} run -- sh -c 'whoami; dmesg'`)
-  const tookMs = performance.now() - startedAt
   assert.match(said, /^user\n.*gVisor/s)
-  assert.ok(tookMs < firstSandboxWithinMs, `the first sandbox took ${Math.round(tookMs)} ms`)
+  measured('first sandbox')
   assert.match(step(machine, 'doctor', `${warren} doctor`), /ok +gVisor .*Warren can run here/s)
 
   const id = step(machine, 'create', `${warren} sandbox create --timeout 3600`).trim()
@@ -135,14 +150,13 @@ test('the Debian package gives a first sandbox without a network, and keeps data
   process.stdout.write(`The Debian package, ${size(deb)}:\n`)
   const install = `DEBIAN_FRONTEND=noninteractive dpkg -i /root/${basename(deb)}`
   step(machine, 'install', install)
-  const startedAt = performance.now()
+  const measured = measure(machine)
   step(machine, 'start until it serves', startScript('warren'))
   assert.match(
     step(machine, 'create a sandbox and run a command', `warren run -- sh -c 'whoami; dmesg'`),
     /^user\n.*gVisor/s,
   )
-  const tookMs = performance.now() - startedAt
-  assert.ok(tookMs < firstSandboxWithinMs, `the first sandbox took ${Math.round(tookMs)} ms`)
+  measured('first sandbox')
   assert.equal(machine.run('stat -c %a /etc/warren/warren.env').stdout.trim(), '600')
   assert.match(
     machine.run('cat /usr/lib/systemd/system/warren.service').stdout,

@@ -68,6 +68,16 @@ export class BareMachine {
     return spawnSync(program!, [...args, ...named, 'sh', '-euc', `cd /\n${command}`], { encoding: 'utf8' })
   }
 
+  /** CPU time that everything on it has used, which does not depend on what else this machine does. */
+  get cpuSeconds(): number {
+    const [v1, v2] = ['cpuacct', ''].map((kind) => join('/sys/fs/cgroup', kind, this.#group)) as [
+      string,
+      string,
+    ]
+    if (existsSync(v1)) return Number(readFileSync(join(v1, 'cpuacct.usage'), 'utf8')) / 1e9
+    return Number(/^usage_usec (\d+)/.exec(readFileSync(join(v2, 'cpu.stat'), 'utf8'))![1]) / 1e6
+  }
+
   /** Everything that runs on it ends with its first process. */
   async end(): Promise<void> {
     const ended = once(this.#init, 'exit')

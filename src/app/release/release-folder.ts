@@ -59,7 +59,8 @@ async function writeVersion(folder: string, version: string): Promise<void> {
 /** Its folder is named by what it is made of: an unpacked newer release leaves that of a running server alone. */
 async function makeBundle(folder: string, manifest: ReleaseManifest): Promise<void> {
   const bundles = join(folder, '.cache/bundle')
-  await runCommand(join(folder, 'bin/node'), [join(folder, 'src/app/bundle/make-bundle.ts')])
+  // The bundle contains paths as seen from the current folder.
+  await runCommand(join(folder, 'bin/node'), ['src/app/bundle/make-bundle.ts'], { cwd: folder })
   const name = `${manifest.version}-${manifest.commit.slice(0, 12)}`
   await rename(await realpath(join(bundles, 'current')), join(bundles, name))
   await rm(join(bundles, 'current'))

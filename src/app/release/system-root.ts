@@ -15,7 +15,17 @@ const debianRelease = 'bookworm'
 /** bin/start-on-host runs this program on a host outside of the image, without the image's libraries. */
 const programOnHosts = 'busybox-static'
 /** What a bare Debian or Ubuntu machine lacks. A program runs with the libraries beside it, on any distribution. */
-const packedPrograms = ['nft', 'ip', 'mkfs.ext4', 'e2fsck', 'resize2fs', 'losetup', 'tini-static', 'ldd']
+const packedPrograms = [
+  'nft',
+  'ip',
+  'ss',
+  'mkfs.ext4',
+  'e2fsck',
+  'resize2fs',
+  'losetup',
+  'tini-static',
+  'ldd',
+]
 const programFolders = ['usr/sbin', 'usr/bin', 'sbin', 'bin']
 
 export async function makeSystemRoot(root: string): Promise<void> {
