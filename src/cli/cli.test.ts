@@ -295,12 +295,13 @@ test('env prints exports, and the same values as JSON', async () => {
   assert.equal(JSON.parse(await envCommand(['--json'], find)).E2B_SANDBOX_URL, url)
 })
 
-test('the banner contains the lines to paste', () => {
-  const text = banner({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor')
-  assert.ok(text.includes(`${url}/dashboard`))
-  for (const line of ['export E2B_API_KEY=e2b_1', "from 'e2b'", 'from e2b import Sandbox']) {
-    assert.ok(text.includes(line), line)
-  }
+test('the banner fits on one screen with the address, the key, the dashboard and lines to paste', () => {
+  const text = banner({ url, domain: null, apiKey: 'e2b_1' }, 'gVisor', '/opt/warren/bin/warren')
+  for (const part of [`at ${url} (gVisor)`, 'e2b_1', `${url}/dashboard`, `${url}/docs`])
+    assert.ok(text.includes(part), part)
+  for (const command of ['run -- python3', 'run -it', 'env)"'])
+    assert.ok(text.includes(`/opt/warren/bin/warren ${command}`), command)
+  assert.ok(text.split('\n').length < 24)
 })
 
 test('a start that no terminal shows does not write the key', () => {

@@ -37,31 +37,23 @@ export function shellExports(variables: Record<string, string>): string {
     .join('\n')
 }
 
-/** The text that a start in a terminal prints when it serves. */
-export function banner(location: ServerLocation, isolation: string): string {
+/** The text that a start in a terminal prints when it serves; `program` is the path of `warren`. It fits on one screen. */
+export function banner({ url, apiKey }: ServerLocation, isolation: string, program: string): string {
   return `
-Warren serves at ${location.url} (${isolation}). Paste this into a shell:
+Warren serves at ${url} (${isolation}).
 
-${indented(shellExports(clientEnvironment(location)))}
+  API key     ${apiKey}
+  Dashboard   ${url}/dashboard (log in with the key)
+  Docs        ${url}/docs
 
-JavaScript (npm install e2b):
+Paste this into another shell on this machine, as root:
 
-  import { Sandbox } from 'e2b'
-  const sandbox = await Sandbox.create()
-  const result = await sandbox.commands.run('echo hello from $(whoami)')
-  console.log(result.stdout)
-  await sandbox.kill()
+  ${program} run -- python3 -c 'print("hello from a sandbox")'
+  ${program} run -it
+  eval "$(${program} env)"
 
-Python (pip install e2b):
-
-  from e2b import Sandbox
-  sandbox = Sandbox.create()
-  result = sandbox.commands.run("echo hello from $(whoami)")
-  print(result.stdout)
-  sandbox.kill()
-
-The dashboard is at ${location.url}/dashboard; log in with the key above.
-\`bin/warren env\` prints the lines again. Ctrl-C stops Warren; sandboxes live on.
+The first line runs a command in a sandbox, the second opens a terminal in one, the third sets what E2B's clients need.
+Ctrl-C stops Warren; sandboxes live on.
 `
 }
 

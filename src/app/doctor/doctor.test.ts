@@ -9,7 +9,7 @@ import { startSomething } from '../isolation/start-something.ts'
 import { ok } from '../setup/finding.ts'
 import { examine } from './doctor.ts'
 import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
-import { judgeForwarding } from './network-checks.ts'
+import { judgeForwarding, judgeRoute } from './network-checks.ts'
 import { judgeDisk, judgeMemory } from './resource-checks.ts'
 import { judgePrograms } from './runtime-checks.ts'
 
@@ -106,4 +106,10 @@ test('a runtime that fails half-way leaves no cgroup and no process behind', asy
   assert.equal(existsSync(group), false)
   const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'))
   assert.equal(existsSync(`/proc/${pid}/exe`), false)
+})
+
+test('a machine with IPv6 alone is told that its sandboxes reach nothing outside', () => {
+  assert.equal(judgeRoute('default via 192.0.2.1 dev eth0\n').status, 'ok')
+  assert.match(judgeRoute('').text, /no IPv4 route out, so sandboxes reach nothing outside/)
+  assert.match(judgeRoute('').remedy!, /464XLAT/)
 })

@@ -43,6 +43,20 @@ async function lookAtForwarding(config: Config): Promise<Finding> {
   return { ...finding, text: `${note}; ${finding.text}` }
 }
 
+/** Sandboxes have IPv4 alone. `routes` is the output of `ip -4 route show default`. */
+export function judgeRoute(routes: string): Finding {
+  if (routes.trim() !== '') return ok('IPv4 leads out')
+  return warn(
+    'this machine has no IPv4 route out, so sandboxes reach nothing outside; all else works',
+    'Give the machine an IPv4 address, or a translator to IPv6 (464XLAT, such as clatd).',
+  )
+}
+
+async function lookAtRoute(): Promise<Finding> {
+  if (!findSystemProgram('ip')) return warn('ip is not installed', '`npm start` installs it.')
+  return judgeRoute((await runCommand('ip', ['-4', 'route', 'show', 'default'])).stdout)
+}
+
 async function lookAtPort({ host, port, dataDir }: Config): Promise<Finding> {
   const problem = await portProblem(host, port)
   if (!problem) return ok(`${host}:${port} is free`)
@@ -67,6 +81,7 @@ function lookAtAuthorities({ extraCA }: Config): Finding {
 export const networkChecks: readonly MachineCheck[] = [
   { name: 'nftables', look: tryNftables },
   { name: 'forwarding', look: lookAtForwarding },
+  { name: 'route', look: lookAtRoute },
   { name: 'port', look: lookAtPort },
   { name: 'authorities', look: lookAtAuthorities },
 ]

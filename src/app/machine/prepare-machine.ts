@@ -1,9 +1,12 @@
 /** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
+import { existsSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
 import { allDone } from '../../lib/all-done.ts'
 import type { Config } from '../config/config.ts'
 import type { DataPaths } from '../data/data-folder.ts'
 import type { InstalledRuntime, InstalledRuntimes } from '../isolation/isolation-runtime.ts'
 import { isolations, wantedOrWeaker } from '../isolation/isolations.ts'
+import { StartRefusal } from '../process/start-refusal.ts'
 import { type FetchBase, makeBaseRoot, mustBuildBase } from '../setup/base-root.ts'
 import type { Progress } from '../setup/progress.ts'
 import { baseNeeds, downloadNeeds, installSystemPackages, systemNeeds } from '../setup/system-packages.ts'
@@ -26,6 +29,7 @@ export async function prepareMachine(
     wanted.map(async (name) => ({ name, runtime: await isolations[name].loadRuntime() })),
   )
   const buildsRuntime = loaded.some(({ runtime }) => runtime.mustBuild?.(folders))
+  if (buildsBase || buildsRuntime) await refuseLittleSpace(config)
   const needs = [
     ...systemNeeds,
     ...(buildsBase ? baseNeeds : []),
@@ -45,4 +49,23 @@ export async function prepareMachine(
   const making = makeBaseRoot(paths.templates, config.baseImage, config.cacheDir, progress, fetchBase)
   await allDone([installing, making])
   return { runtimes: await installing, baseRootFolder: (await making).folder }
+}
+
+/** What the base template, its packed copy and the build of gVisor take for a while. */
+const spaceToBuildMB = 4096
+
+/** Before the long work of a first start, so that nobody waits minutes for an error. */
+async function refuseLittleSpace({ dataDir, cacheDir }: Config): Promise<void> {
+  for (const [name, folder] of [
+    ['WARREN_DATA_DIR', dataDir],
+    ['WARREN_CACHE_DIR', cacheDir],
+  ] as const) {
+    const { bavail, bsize } = await statfs(existsSync(folder) ? folder : '/')
+    const freeMB = Math.floor((bavail * bsize) / 1024 ** 2)
+    if (freeMB >= spaceToBuildMB) continue
+    throw new StartRefusal(
+      'no_space',
+      `The disk of ${folder} has ${freeMB} MB left, and a first start needs ${spaceToBuildMB} MB to make the base template and gVisor: free some, or name a folder on a bigger disk by ${name}.`,
+    )
+  }
 }

@@ -23,6 +23,7 @@ import {
   packagesIn,
   packPrograms,
   removeTracesOfBuild,
+  systemRecipe,
 } from './system-root.ts'
 
 const secondsOfDay = 24 * 3600
@@ -111,7 +112,7 @@ async function keepBase(work: string, progress: Progress): Promise<{ hash: strin
 async function keepSystem(work: string, progress: Progress): Promise<{ root: string; kept: Kept }> {
   const root = join(work, 'system')
   let isMade = false
-  const kept = await keep('system', progress, async () => {
+  const kept = await keep(`system-${systemRecipe}`, progress, async () => {
     await progress.step('Make a Debian root with the programs that Warren calls', () => makeSystemRoot(root))
     isMade = true
     return root

@@ -2,6 +2,7 @@
  * A plain Debian root with the programs that Warren calls: the container image is made of it, and the archive takes
  * the programs from it that a bare machine lacks.
  */
+import { createHash } from 'node:crypto'
 import { cp, mkdir, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
@@ -28,13 +29,19 @@ const packedPrograms = [
 ]
 const programFolders = ['usr/sbin', 'usr/bin', 'sbin', 'bin']
 
+const systemPackages = [...[...systemNeeds, containerNeed].map((need) => need.package), programOnHosts]
+/** Changes with what the root is made of. */
+export const systemRecipe = createHash('sha256')
+  .update(JSON.stringify([debianRelease, systemPackages]))
+  .digest('hex')
+  .slice(0, 12)
+
 export async function makeSystemRoot(root: string): Promise<void> {
   await mkdir(root, { recursive: true })
   const { main } = await debootstrap(root, debianRelease, () => {})
-  const packages = [...[...systemNeeds, containerNeed].map((need) => need.package), programOnHosts]
   await runInRoot(
     root,
-    `apt-get update -q && apt-get install -y -q --no-install-recommends ca-certificates ${packages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
+    `apt-get update -q && apt-get install -y -q --no-install-recommends ca-certificates ${systemPackages.join(' ')} && apt-get clean && rm -rf /var/lib/apt/lists/*`,
   )
   // A password belongs to this machine, not to everybody who has the image.
   await writeFile(join(root, 'etc/apt/sources.list'), `deb ${withoutPasswords(main)} ${debianRelease} main\n`)

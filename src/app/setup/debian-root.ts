@@ -140,9 +140,14 @@ async function makeSmallest(root: string, release: string, advance: Advance): Pr
  * ends: nothing is left on the machine but the folder.
  */
 const alone = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--mount', '--pid', '--fork', '--kill-child']
+/**
+ * The first process of the namespace. It must not be apt, which changes its user for a moment: the kernel then forgets the
+ * signal at the end of the parent, and apt would go on after a kill of this process.
+ */
+const first = ['sh', '-c', '"$@"; exit $?', 'sh']
 
 export function inRoot(root: string): string[] {
-  return [...alone, `--mount-proc=${root}/proc`, 'chroot', root, ...plainEnvironment]
+  return [...alone, `--mount-proc=${root}/proc`, ...first, 'chroot', root, ...plainEnvironment]
 }
 
 export async function debootstrap(root: string, release: string, advance: Advance): Promise<DebianMirrors> {
@@ -153,7 +158,7 @@ export async function debootstrap(root: string, release: string, advance: Advanc
     advance(Math.min(0.99, seen / debootstrapLines), line.replace(/^I: /, '').toLowerCase())
   }
   const args = ['debootstrap', '--variant=minbase', release, root, ...(found ? [found.main] : [])]
-  const [program, ...before] = [...alone, '--mount-proc', ...plainEnvironment]
+  const [program, ...before] = [...alone, '--mount-proc', ...first, ...plainEnvironment]
   try {
     await runCommand(program!, [...before, ...args], { onOutput: eachLine(onLine) })
   } catch (error) {

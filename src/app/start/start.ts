@@ -1,9 +1,10 @@
 /** `warren start`: prepares the machine, serves, and closes on a signal. */
+import { join } from 'node:path'
 import pino from 'pino'
 import type { Dashboard } from '../../api/routes/dashboard/dashboard.ts'
 import { banner, serviceLine } from '../../cli/env.ts'
 import { instanceOf } from '../../drivers/host/record/layout.ts'
-import { AppError } from '../../lib/app-error.ts'
+import { AppError, isAppError } from '../../lib/app-error.ts'
 import { delay, systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { raisePriority, restorePriority } from '../../lib/priority.ts'
@@ -11,7 +12,7 @@ import { currentRequestID } from '../../lib/request-id.ts'
 import { startProgramsInThread } from '../../lib/run-command.ts'
 import { buildAgentKit } from '../agent-kit/agent-kit.ts'
 import { type Config, inheritedSockets } from '../config/config.ts'
-import { type DataPaths, openDataFolder } from '../data/data-folder.ts'
+import { type DataPaths, openDataFolder, readServerFile } from '../data/data-folder.ts'
 import { lockDataFolder } from '../data/data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from '../data/disk-reserve.ts'
 import { refusePort } from '../doors/port.ts'
@@ -27,6 +28,7 @@ import { tellLastEnd } from '../process/last-end.ts'
 import { ShutdownSignals } from '../process/shutdown-signals.ts'
 import { refusedStatus, StartRefusal } from '../process/start-refusal.ts'
 import { openDashboard } from '../project/dashboard-bundle.ts'
+import { projectFolder } from '../project/project-folder.ts'
 import { createProgress, type Progress } from '../setup/progress.ts'
 import { baseFetcher, openObjects } from '../storage/open-objects.ts'
 import { readExtraCA, trustInThisProcess } from '../trust/extra-ca.ts'
@@ -39,7 +41,7 @@ export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
   const paths = await openDataFolder(config.dataDir, config.secretsDir ?? undefined)
   await makeSpaceToStart(paths, config)
-  const lock = lockDataFolder(paths.lock)
+  const lock = await lockOrTell(paths)
   if (inheritedSockets().door === undefined) await refusePort(config.host, config.port)
   // A wrong file is reported here, before the set-up, which takes long.
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
@@ -69,6 +71,22 @@ export async function start(config: Config): Promise<void> {
   }
   // A part that did not close in time must not keep the process alive.
   process.exit(0)
+}
+
+/** A second start on a data folder says where the first one serves. */
+async function lockOrTell(paths: DataPaths): Promise<ReturnType<typeof lockDataFolder>> {
+  try {
+    return lockDataFolder(paths.lock)
+  } catch (error) {
+    const server = isAppError(error) && error.code === 'already_exists' && (await readServerFile(paths))
+    if (!server) throw error
+    const program = join(projectFolder, 'bin/warren')
+    throw new AppError(
+      'already_exists',
+      `Warren serves already: ${server.url}, dashboard at ${server.url}/dashboard. \`${program} env\` prints the key. ${error.message}`,
+      { cause: error },
+    )
+  }
 }
 
 /** On a full disk not even the lock can be written. The other half of the reserve stays until all writers are frozen. */
@@ -146,7 +164,8 @@ async function bringUp(
   const { apiKey } = running.credentials
   // Others may read a file or a journal, so the key goes to a terminal only.
   const told = process.stdout.isTTY ? banner : serviceLine
-  process.stdout.write(told({ url, domain, apiKey }, describe(isolation)))
+  const program = join(projectFolder, 'bin/warren')
+  process.stdout.write(told({ url, domain, apiKey }, describe(isolation), program))
   if (isolation.fallback) process.stdout.write(`\nWARNING: ${isolation.fallback.warning}\n`)
   return running
 }
