@@ -60,5 +60,3 @@ Ctrl-C stops Warren; sandboxes live on.
 /** The line that a start prints elsewhere than in a terminal. It has no key, because others may read a journal or a file. */
 export const serviceLine = ({ url }: ServerLocation, isolation: string): string =>
   `Warren serves at ${url} (${isolation}). \`bin/warren env\` prints the key; the dashboard is at ${url}/dashboard.\n`
-
-const indented = (text: string): string => text.replace(/^/gm, '  ')
