@@ -79,7 +79,7 @@ class Lines {
   #pieces: string[] = []
   #length = 0
 
-  #hold(piece: string): void {
+  #buffer(piece: string): void {
     this.#pieces.push(piece)
     this.#length += piece.length
     if (this.#length > longestLine)
@@ -93,13 +93,13 @@ class Lines {
   *add(piece: string): Generator<string> {
     let start = 0
     for (let end = piece.indexOf('\n'); end >= 0; end = piece.indexOf('\n', start)) {
-      this.#hold(piece.slice(start, end))
+      this.#buffer(piece.slice(start, end))
       yield this.#pieces.join('')
       this.#pieces = []
       this.#length = 0
       start = end + 1
     }
-    this.#hold(piece.slice(start))
+    this.#buffer(piece.slice(start))
   }
 }
 

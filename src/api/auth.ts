@@ -8,7 +8,7 @@ import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
 import { type Caller, sameSecret, type Team } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
-import { setHolder } from '../lib/request-holder.ts'
+import { setRequestOwner } from '../lib/request-owner.ts'
 import type { RateLimit } from './rate-limit.ts'
 
 type AuthenticatorParts = {
@@ -31,7 +31,7 @@ export class Authenticator {
   readonly requireTeam: onRequestAsyncHookHandler = async (request, reply) => {
     const caller = await this.#authenticate(request)
     this.#callerOfRequest.set(request, caller)
-    setHolder(request.raw, { team: caller.team.teamID })
+    setRequestOwner(request.raw, { team: caller.team.teamID })
     this.#count(caller, reply)
   }
 
@@ -89,7 +89,7 @@ export class Authenticator {
    */
   #count({ team, credential }: Caller, reply: FastifyReply): void {
     if (credential.id === null) return
-    const { headers, isOver, resetSeconds } = this.#parts.rateLimit.take(team.teamID)
+    const { headers, isOver, resetSeconds } = this.#parts.rateLimit.count(team.teamID)
     reply.headers(headers)
     if (!isOver) return
     throw new AppError(

@@ -37,7 +37,7 @@ export function passOnToOwners(
   forwarder: Forwarder<HttpExchange>,
   context: Pick<RouteContext, 'auth' | 'sandboxes'>,
 ): void {
-  const held = new WeakMap<FastifyRequest, Held>()
+  const passable = new WeakMap<FastifyRequest, PassableRequest>()
   const misfits = new WeakMap<FastifyRequest, Misfit>()
   app.addHook('onRequest', async (request, reply) => {
     const what = ownedBy(request)
@@ -45,15 +45,15 @@ export function passOnToOwners(
     try {
       const forwarded = await forwarder.forward(what, exchangeOf(request, reply))
       if (forwarded === 'answered') reply.hijack()
-      if (forwarded === 'absent') held.set(request, { what, error: undefined })
+      if (forwarded === 'absent') passable.set(request, { what, error: undefined })
     } catch (error) {
       if (!isAppError(error)) throw error
-      held.set(request, { what, error })
+      passable.set(request, { what, error })
     }
   })
   // Runs after the route has authorized the client, and before the body is read.
   app.addHook('preParsing', async (request, reply) => {
-    const found = held.get(request)
+    const found = passable.get(request)
     if (!found) return
     const { what, error } = found
     if (!(await mayUse(context, request, what))) {
@@ -88,7 +88,7 @@ export function passOnToOwners(
  * A request that the owner cannot answer, and why; undefined if the owner is away and this node can take the
  * sandbox over.
  */
-type Held = { what: Owned; error: AppError | undefined }
+type PassableRequest = { what: Owned; error: AppError | undefined }
 
 /** A paused sandbox of a node that is away, and why this machine cannot use its memory. */
 type Misfit = { sandboxID: string; error: AppError }

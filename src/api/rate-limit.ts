@@ -5,8 +5,8 @@ const windowMs = 60_000
 /** Windows that are over are forgotten as soon as there are this many; only teams that ask have one. */
 const sweepAt = 1000
 
-type Window = { endsAt: number; taken: number }
-type Taken = { headers: Record<string, string>; isOver: boolean; resetSeconds: number }
+type Window = { endsAt: number; used: number }
+type RateUse = { headers: Record<string, string>; isOver: boolean; resetSeconds: number }
 
 export class RateLimit {
   readonly #limit: number
@@ -20,16 +20,16 @@ export class RateLimit {
   }
 
   /** Counts one request. Those over the limit are not counted, so that the next minute begins with all of it. */
-  take(teamID: string): Taken {
+  count(teamID: string): RateUse {
     if (this.#limit === 0) return { headers: {}, isOver: false, resetSeconds: 0 }
     const now = this.#clock.now()
     const window = this.#windowOf(teamID, now)
-    const isOver = window.taken >= this.#limit
-    if (!isOver) window.taken++
+    const isOver = window.used >= this.#limit
+    if (!isOver) window.used++
     const resetSeconds = Math.ceil((window.endsAt - now) / 1000)
     const headers = {
       'ratelimit-limit': String(this.#limit),
-      'ratelimit-remaining': String(this.#limit - window.taken),
+      'ratelimit-remaining': String(this.#limit - window.used),
       'ratelimit-reset': String(resetSeconds),
     }
     return { headers, isOver, resetSeconds }
@@ -40,7 +40,7 @@ export class RateLimit {
     // A clock that was set back must not lock anybody out for longer than a minute.
     if (known && known.endsAt > now && known.endsAt <= now + windowMs) return known
     if (this.#windows.size >= sweepAt) this.#sweep(now)
-    const fresh = { endsAt: now + windowMs, taken: 0 }
+    const fresh = { endsAt: now + windowMs, used: 0 }
     this.#windows.set(teamID, fresh)
     return fresh
   }

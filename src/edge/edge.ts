@@ -12,8 +12,8 @@ import type { Route, RouteTable } from '../core/sandbox/network/routes.ts'
 import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
-import { setHolder } from '../lib/request-holder.ts'
 import { onBehalfOf, requestIDOf } from '../lib/request-id.ts'
+import { setRequestOwner } from '../lib/request-owner.ts'
 import type { RequestSource } from '../lib/request-source.ts'
 import { RequestTurns } from '../lib/request-turns.ts'
 import { leadsToInternalRoute, neverReachesSandbox, rejectionOf } from './access.ts'
@@ -99,13 +99,13 @@ export function createEdge(options: EdgeOptions): Edge {
     attach(source, api) {
       const turns = new RequestTurns()
       source.on('request', (request, response) => {
-        turns.take(request, response, () => {
+        turns.enter(request, response, () => {
           if (claims(request)) edge.handle(request, response, false)
           else api(request, response)
         })
       })
       source.on('checkContinue', (request, response) => {
-        turns.take(request, response, () => {
+        turns.enter(request, response, () => {
           if (claims(request)) return edge.handle(request, response, true)
           response.writeContinue()
           api(request, response)
@@ -245,7 +245,7 @@ class SandboxEdge {
   async #findAndCarry(exchange: EdgeExchange, destination: SandboxDestination): Promise<void> {
     const { request, response } = exchange
     // Its team is not known here.
-    setHolder(request, { team: destination.sandboxID, sandboxID: destination.sandboxID })
+    setRequestOwner(request, { team: destination.sandboxID, sandboxID: destination.sandboxID })
     const forwarded = await this.#peers?.forward(exchange, destination)
     if (forwarded === true || request.socket.destroyed) return
     // Log lines of the resume carry the ID of this request.
@@ -260,7 +260,7 @@ class SandboxEdge {
   #carry(exchange: EdgeExchange, destination: Target): void {
     const { request, response, upgrade } = exchange
     const { sandboxID, teamID } = destination.route
-    setHolder(request, { team: teamID, sandboxID })
+    setRequestOwner(request, { team: teamID, sandboxID })
     const run = this.#runOf(destination.route)
     let cut: Cut = () => {}
     const leave = run.clients.enter(destination.port, (answer) => cut(answer))
@@ -285,7 +285,7 @@ class SandboxEdge {
         const route = this.#routes.get(destination.sandboxID)
         if (!route) return sandboxNotFound(destination.sandboxID)
         return (
-          rejectionOf(request, destination, route) ?? this.#heldAnswer(route) ?? { ...destination, route }
+          rejectionOf(request, destination, route) ?? this.#frozenAnswer(route) ?? { ...destination, route }
         )
       }
       case 'signed-file': {
@@ -293,8 +293,8 @@ class SandboxEdge {
         const route = this.#files.find(request.method, path)
         if (!route) return unknownSignature
         if (route === 'busy') return tooManySignatures
-        const held = this.#heldAnswer(route)
-        if (held) return held
+        const frozen = this.#frozenAnswer(route)
+        if (frozen) return frozen
         return toAgent(route, path)
       }
       case 'token': {
@@ -302,7 +302,7 @@ class SandboxEdge {
         if (leadsToInternalRoute({ port: envdPort, path })) return internalRoute(path)
         const route = this.#routes.ofToken(token)
         if (!route) return this.#peers ? tokenOfOtherNode : noSandboxOfToken
-        return this.#heldAnswer(route) ?? toAgent(route, path)
+        return this.#frozenAnswer(route) ?? toAgent(route, path)
       }
       case 'rejected':
         return invalidRequest(destination.reason)
@@ -311,8 +311,8 @@ class SandboxEdge {
     }
   }
 
-  #heldAnswer(route: Route): EdgeAnswer | undefined {
-    const why = this.#routes.whyHeld(route)
+  #frozenAnswer(route: Route): EdgeAnswer | undefined {
+    const why = this.#routes.whyFrozen(route)
     return why === undefined ? undefined : standsStill(route.sandboxID, why)
   }
 

@@ -18,7 +18,7 @@ test('requests for a frozen sandbox are answered at once, for clients that may u
     const answer = await fetch(`http://127.0.0.1:${edge.port}/`, { headers })
     return { status: answer.status, text: await answer.text(), retryAfter: answer.headers.get('retry-after') }
   }
-  edge.routes.hold(sandboxID, runID, 'The disk of this server is nearly full.')
+  edge.routes.markFrozen(sandboxID, runID, 'The disk of this server is nearly full.')
   const held = await ask('traffic')
   assert.deepEqual([held.status, held.retryAfter], [507, '10'])
   assert.deepEqual(JSON.parse(held.text), {

@@ -51,7 +51,7 @@ describe('a request with nothing but an access token', () => {
     const forwarder = { forward: async () => 'here' as const }
     await using two = await withTwo({ forwarder, findSigned: async () => undefined })
     const { runID } = two.edge.routes.get('ia')!
-    two.edge.routes.hold('ia', runID, 'The disk is nearly full.')
+    two.edge.routes.markFrozen('ia', runID, 'The disk is nearly full.')
     const digest = createHash('sha256')
       .update(`x:read::${tokenOf('a')}`)
       .digest('base64')

@@ -105,7 +105,7 @@ export class HttpFront {
     server.keepAliveTimeout = 0
     answerHalfOpenClients(server)
     server.on('request', (request, response) => {
-      this.#turns.take(request, response, () => void this.#handle(exchangeOf(request, response, null)))
+      this.#turns.enter(request, response, () => void this.#handle(exchangeOf(request, response, null)))
     })
     server.on('upgrade', (request, socket, first) => this.#upgrade(request, socket as Socket, first))
     server.on('connect', (_, socket) => {

@@ -287,7 +287,7 @@ test('pruning keeps layers that are held, in a folder in use, or handed out a mo
   const { pull, images } = await testImages(t, { clock, keepUnusedMs: 60_000 })
   await pull(`${registry.host}/x:all`)
   const [held, folder, asked, unused] = layers.map(({ diffID }) => diffID) as [string, string, string, string]
-  const release = images.hold([held])
+  const release = images.protect([held])
   const folders = images.layerFolders([folder])
   clock.advance(3_600_000)
   images.layerFolders([asked])

@@ -160,8 +160,8 @@ class LocalImages implements ClosableImages {
     return layers.map((layer) => this.#store.folderOf(layer))
   }
 
-  hold(layers: readonly string[]): () => void {
-    return this.#store.hold(layers)
+  protect(layers: readonly string[]): () => void {
+    return this.#store.protect(layers)
   }
 
   missing(layers: readonly string[]): string[] {

@@ -37,7 +37,7 @@ export class LayerStore {
   readonly #layers: string
   readonly #fetches = new SharedFetch<LocalLayer>()
   /** Layers that pulls rely on, with the number of pulls. */
-  readonly #held = new Map<string, number>()
+  readonly #protected = new Map<string, number>()
   /** When the folder of a layer was last requested for the start of a sandbox. */
   readonly #askedAt = new Map<string, number>()
   /** Layers that are complete, but whose content a crash of the machine could still destroy. */
@@ -71,13 +71,13 @@ export class LayerStore {
   }
 
   /** Protects the layers from pruning until the returned function is called. */
-  hold(diffIDs: readonly string[]): () => void {
-    for (const diffID of diffIDs) this.#held.set(diffID, (this.#held.get(diffID) ?? 0) + 1)
+  protect(diffIDs: readonly string[]): () => void {
+    for (const diffID of diffIDs) this.#protected.set(diffID, (this.#protected.get(diffID) ?? 0) + 1)
     return () => {
       for (const diffID of diffIDs) {
-        const left = this.#held.get(diffID)! - 1
-        if (left === 0) this.#held.delete(diffID)
-        else this.#held.set(diffID, left)
+        const left = this.#protected.get(diffID)! - 1
+        if (left === 0) this.#protected.delete(diffID)
+        else this.#protected.set(diffID, left)
       }
     }
   }
@@ -243,7 +243,7 @@ export class LayerStore {
   }
 
   #isWanted(name: string): boolean {
-    const diffIDs = [...this.#held.keys()].map(nameOf)
+    const diffIDs = [...this.#protected.keys()].map(nameOf)
     if (diffIDs.includes(name)) return true
     const record = lstatSync(recordFile(join(this.#layers, name)), { throwIfNoEntry: false })
     const askedAt = Math.max(record?.mtimeMs ?? 0, this.#askedAt.get(name) ?? 0)

@@ -69,7 +69,7 @@ async function pullAll(
     )
   }
   assertSize(what, manifest.layers, parts.bounds)
-  const release = parts.store.hold(diffIDs)
+  const release = parts.store.protect(diffIDs)
   try {
     const layers = await layerPull.all(manifest.layers, diffIDs)
     return { digest, layers: stackOf(diffIDs, layers), config }

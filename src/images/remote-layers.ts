@@ -41,7 +41,7 @@ export class PackedLayers implements RemoteLayers {
   }
 
   async store(layers: readonly string[], signal: AbortSignal): Promise<void> {
-    const release = this.#store.hold(layers)
+    const release = this.#store.protect(layers)
     try {
       for (const layer of layers) await this.#storeOne(layer, signal)
     } finally {
@@ -52,7 +52,7 @@ export class PackedLayers implements RemoteLayers {
   async fetch(layers: readonly string[], signal: AbortSignal): Promise<void> {
     const missing = layers.filter((layer) => !this.#store.has(layer))
     if (missing.length === 0) return
-    const release = this.#store.hold(missing)
+    const release = this.#store.protect(missing)
     try {
       await Promise.all(missing.map((layer) => this.#fetchOne(layer, signal)))
     } finally {

@@ -9,7 +9,7 @@ const keepaliveAfterMs = 5000
 /** A client that reads more slowly than the cell prints makes the cell wait. */
 const maxUnsentBytes = 1024 * 1024
 /** Few, because a cell starts before it prints. */
-const maxHeldLines = 100
+const maxBufferedLines = 100
 
 type OutputSource = { pauseOutput(): void; resumeOutput(): void }
 
@@ -21,7 +21,7 @@ export class ExecutionStream implements CellListener {
   /**
    * Output that arrived before the event that the cell has started: outputs and events have separate pipes.
    */
-  #held: object[] | undefined = []
+  #buffered: object[] | undefined = []
 
   constructor(response: ServerResponse, source: OutputSource, clock: Clock) {
     this.#response = response
@@ -38,34 +38,34 @@ export class ExecutionStream implements CellListener {
   onOutput = (type: 'stdout' | 'stderr', text: string): void => {
     const timestamp = new Date(this.#clock.now()).toISOString()
     const line = { type, text, timestamp }
-    if (!this.#held) this.#write(line)
-    else if (this.#held.push(line) >= maxHeldLines) this.#writeHeld()
+    if (!this.#buffered) this.#write(line)
+    else if (this.#buffered.push(line) >= maxBufferedLines) this.#writeBuffered()
   }
 
   onEvent = (event: KernelEvent): void => {
     if (event.type === 'started') {
       this.#write({ type: 'number_of_executions', execution_count: event.count })
-      this.#writeHeld()
+      this.#writeBuffered()
     } else if (event.type === 'result') this.#write(wireResult(event.data, event.main))
     else if (event.type === 'error') this.fail(event.name, event.value, event.traceback)
   }
 
   fail(name: string, value: string, traceback = ''): void {
-    this.#writeHeld()
+    this.#writeBuffered()
     this.#write({ type: 'error', name, value, traceback })
   }
 
   end(): void {
-    this.#writeHeld()
+    this.#writeBuffered()
     this.#write({ type: 'end_of_execution' })
     clearTimeout(this.#keepalive)
     this.#source.resumeOutput()
     this.#response.end()
   }
 
-  #writeHeld(): void {
-    const lines = this.#held ?? []
-    this.#held = undefined
+  #writeBuffered(): void {
+    const lines = this.#buffered ?? []
+    this.#buffered = undefined
     for (const line of lines) this.#write(line)
   }
 

@@ -73,7 +73,7 @@ export class Kernel {
     this.#child.stdin?.on('error', () => {})
     readEvents(
       this.#child.stdio[4] as Readable,
-      (event) => this.#take(event),
+      (event) => this.#handle(event),
       () => this.kill(),
     )
     this.#ready.promise.catch(() => {})
@@ -176,7 +176,7 @@ export class Kernel {
     return (this.#child.stdio as (Writable | null | undefined)[])[descriptor]
   }
 
-  #take(event: KernelEvent): void {
+  #handle(event: KernelEvent): void {
     if (event.type === 'ready') {
       this.#isReady = true
       this.#ready.resolve()

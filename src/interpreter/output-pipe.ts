@@ -16,7 +16,7 @@ export class OutputPipe {
   /** Undefined between cells: output that comes then is dropped. */
   #cell: { marker: string; onText: (text: string) => void; onEnd: () => void } | undefined
   /** Text that may be the beginning of the marker. */
-  #held = ''
+  #buffered = ''
   /** The beginning of a line that was not passed on yet. */
   #line = ''
   #lineTimer: NodeJS.Timeout | undefined
@@ -25,7 +25,7 @@ export class OutputPipe {
 
   constructor(source: Readable) {
     this.#source = source
-    source.on('data', (chunk: Buffer) => this.#take(this.#decoder.write(chunk)))
+    source.on('data', (chunk: Buffer) => this.#accept(this.#decoder.write(chunk)))
     source.on('error', () => {})
     source.once('close', () => this.#end())
   }
@@ -33,7 +33,7 @@ export class OutputPipe {
   /** Resolves when all output of the cell has been passed to `onText`. */
   read(marker: string, onText: (text: string) => void): { ended: Promise<void>; giveUp: () => void } {
     const { promise: ended, resolve: onEnd } = Promise.withResolvers<void>()
-    this.#held = ''
+    this.#buffered = ''
     this.#cell = { marker, onText, onEnd }
     if (this.#source.destroyed) this.#end()
     return { ended, giveUp: () => this.#endAfterSilence() }
@@ -60,21 +60,21 @@ export class OutputPipe {
     }, silenceMs).unref()
   }
 
-  #take(text: string): void {
+  #accept(text: string): void {
     this.#received += text.length
     const cell = this.#cell
     if (!cell) return
-    const all = this.#held + text
+    const all = this.#buffered + text
     const at = all.indexOf(cell.marker)
     if (at >= 0) {
-      this.#held = ''
+      this.#buffered = ''
       this.#give(all.slice(0, at))
       this.#end()
       return
     }
-    const kept = partialEnd(all, cell.marker)
-    this.#held = all.slice(all.length - kept)
-    this.#give(all.slice(0, all.length - kept))
+    const partial = partialEnd(all, cell.marker)
+    this.#buffered = all.slice(all.length - partial)
+    this.#give(all.slice(0, all.length - partial))
   }
 
   #give(text: string): void {
@@ -95,7 +95,7 @@ export class OutputPipe {
   #end(): void {
     const cell = this.#cell
     if (!cell) return
-    this.#give(this.#held)
+    this.#give(this.#buffered)
     this.#giveLine()
     this.#cell = undefined
     cell.onEnd()

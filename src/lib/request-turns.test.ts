@@ -18,7 +18,7 @@ beforeEach(async () => {
   const turns = new RequestTurns(clock)
   server = http.createServer((request, response) => {
     received += 1
-    turns.take(request, response, () => handle(request, response))
+    turns.enter(request, response, () => handle(request, response))
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
 })

@@ -27,7 +27,7 @@ export class RequestTurns {
   }
 
   /** Calls `handle` when the answers to all earlier requests of the connection are out. */
-  take({ socket }: IncomingMessage, response: ServerResponse, handle: () => void): void {
+  enter({ socket }: IncomingMessage, response: ServerResponse, handle: () => void): void {
     const line = this.#lines.get(socket) ?? this.#open(socket)
     if (line.isBusy) line.waiting.push({ response, handle })
     else begin(socket, line, { response, handle })

@@ -9,12 +9,12 @@ describe('turns', () => {
     let row = 'first'
     const turns = new Turns(async () => row)
     const seen: (string | undefined)[] = []
-    const one = turns.take('a', async (turn) => {
+    const one = turns.acquire('a', async (turn) => {
       seen.push(turn.row)
       await later()
       row = 'second'
     })
-    const two = turns.take('a', async (turn) => void seen.push(turn.row))
+    const two = turns.acquire('a', async (turn) => void seen.push(turn.row))
     await Promise.all([one, two])
     assert.deepEqual(seen, ['first', 'second'])
     assert.equal(turns.has('a'), false)
@@ -23,12 +23,12 @@ describe('turns', () => {
   it('of other ids do not wait, and a failed turn lets the next one run', async () => {
     const turns = new Turns(async (id) => id)
     const stuck = Promise.withResolvers<void>()
-    const failing = turns.take('a', async () => {
+    const failing = turns.acquire('a', async () => {
       await stuck.promise
       throw new Error('no')
     })
-    assert.equal(await turns.take('b', async ({ row }) => row), 'b')
-    const next = turns.take('a', async ({ row }) => row)
+    assert.equal(await turns.acquire('b', async ({ row }) => row), 'b')
+    const next = turns.acquire('a', async ({ row }) => row)
     stuck.resolve()
     await assert.rejects(failing, /no/)
     assert.equal(await next, 'a')
@@ -39,12 +39,12 @@ describe('turns', () => {
     const held = Promise.withResolvers<void>()
     const holder = turns.begin('a', () => held.promise)
     assert.equal(
-      turns.takeIfFree('a', async () => 'mine'),
+      turns.acquireIfFree('a', async () => 'mine'),
       undefined,
     )
     held.resolve()
     await holder
-    assert.equal(await turns.takeIfFree('a', async () => 'mine'), 'mine')
+    assert.equal(await turns.acquireIfFree('a', async () => 'mine'), 'mine')
   })
 
   it('are cancelled together with all that wait at that moment, and with none later', async () => {
@@ -52,7 +52,7 @@ describe('turns', () => {
     const reason = new Error('killed')
     const signals: AbortSignal[] = []
     const wait = () =>
-      turns.take('a', async ({ signal }) => {
+      turns.acquire('a', async ({ signal }) => {
         signals.push(signal)
         await later()
       })
@@ -71,7 +71,7 @@ describe('turns', () => {
   it('can be awaited until all are over', async () => {
     const turns = new Turns(async (id) => id)
     let isDone = false
-    void turns.take('a', async () => {
+    void turns.acquire('a', async () => {
       await later()
       isDone = true
     })

@@ -35,12 +35,12 @@ export class Turns<Row> {
   }
 
   /** Waits for its turn, and reads the row then. */
-  take<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> {
+  acquire<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> {
     return this.#queue(id, async (signal) => work({ row: await this.read(id), signal }))
   }
 
   /** Like `take`, for work on another view of the row, which `read` reads in the turn. */
-  takeView<View, T>(
+  acquireView<View, T>(
     id: string,
     read: (id: string) => Promise<View | undefined>,
     work: (turn: Turn<View>) => Promise<T>,
@@ -52,8 +52,8 @@ export class Turns<Row> {
   }
 
   /** Like `take`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
-  takeIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
-    return this.has(id) ? undefined : this.take(id, work)
+  acquireIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
+    return this.has(id) ? undefined : this.acquire(id, work)
   }
 
   /** A turn for a row that this work makes, under an id that nobody else knows yet. */

@@ -10,7 +10,7 @@ export class AnswerBudget {
   readonly #maxOfTeam: number
   readonly #max: number
   readonly #ofTeam = new Map<string, number>()
-  #held = 0
+  #buffered = 0
 
   constructor(maxOfTeam = 32 * mebibyte, max = 128 * mebibyte) {
     this.#maxOfTeam = maxOfTeam
@@ -18,13 +18,13 @@ export class AnswerBudget {
   }
 
   /** What one request holds. */
-  open(teamID: string): HeldAnswers {
+  open(teamID: string): BufferedAnswers {
     let [own, isClosed] = [0, false]
     const add = (bytes: number) => {
       const ofTeam = (this.#ofTeam.get(teamID) ?? 0) + bytes
       if (ofTeam > 0) this.#ofTeam.set(teamID, ofTeam)
       else this.#ofTeam.delete(teamID)
-      this.#held += bytes
+      this.#buffered += bytes
       own += bytes
       return ofTeam
     }
@@ -32,7 +32,7 @@ export class AnswerBudget {
       add: (bytes) => {
         if (isClosed) return
         const ofTeam = add(bytes)
-        if (bytes <= 0 || (ofTeam <= this.#maxOfTeam && this.#held <= this.#max)) return
+        if (bytes <= 0 || (ofTeam <= this.#maxOfTeam && this.#buffered <= this.#max)) return
         add(-bytes)
         throw new AppError(
           'limit_reached',
@@ -47,7 +47,7 @@ export class AnswerBudget {
   }
 }
 
-export type HeldAnswers = {
+export type BufferedAnswers = {
   /** Counts bytes that stay in memory, or, if negative, that are gone. Throws if they would be too many. */
   add(bytes: number): void
   /** Nothing is held any more. */
@@ -55,4 +55,4 @@ export type HeldAnswers = {
 }
 
 /** For a process that serves one client alone. */
-export const unlimited: HeldAnswers = { add() {}, close() {} }
+export const unlimited: BufferedAnswers = { add() {}, close() {} }

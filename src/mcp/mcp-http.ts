@@ -27,11 +27,11 @@ export class McpDoor {
   ): Promise<void> {
     // The client has left: nothing would ever close what is held for it.
     if (response.destroyed) return
-    const held = this.#budget.open(teamID)
-    const server = createMcpServer(new WarrenClient(access, held), this.#version)
+    const buffered = this.#budget.open(teamID)
+    const server = createMcpServer(new WarrenClient(access, buffered), this.#version)
     const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true })
     response.once('close', () => {
-      held.close()
+      buffered.close()
       void server.close()
     })
     await server.connect(transport as Transport)

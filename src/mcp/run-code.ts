@@ -2,7 +2,7 @@
 import type { IncomingMessage } from 'node:http'
 import { interpreterPort } from '../contract/constants.ts'
 import { AppError } from '../lib/app-error.ts'
-import type { HeldAnswers } from './answer-budget.ts'
+import type { BufferedAnswers } from './answer-budget.ts'
 import { BoundedText } from './bounded-text.ts'
 import type { SandboxPort, WarrenClient } from './warren-client.ts'
 
@@ -53,7 +53,7 @@ export async function runCode(
   }
   try {
     const response = await client.reach({ ...agent, port: interpreterPort }, ask)
-    return await outcomeIn(response, client.held)
+    return await outcomeIn(response, client.buffered)
   } catch (error) {
     if (deadline.aborted) {
       const late = `The code was interrupted because it did not end within ${timeoutSeconds} seconds.`
@@ -70,7 +70,7 @@ export async function runCode(
   }
 }
 
-async function outcomeIn(response: IncomingMessage, held: HeldAnswers): Promise<CodeOutcome> {
+async function outcomeIn(response: IncomingMessage, buffered: BufferedAnswers): Promise<CodeOutcome> {
   const outcome: CodeOutcome = {
     printed: new BoundedText(shownCharacters),
     results: new BoundedText(shownCharacters),
@@ -82,7 +82,7 @@ async function outcomeIn(response: IncomingMessage, held: HeldAnswers): Promise<
   response.setEncoding('utf8')
   for await (const chunk of response as AsyncIterable<string>) {
     bytes += chunk.length
-    held.add(chunk.length)
+    buffered.add(chunk.length)
     const before = rest.length + imageBytes(outcome)
     if (bytes > maxBytes || rest.length > largestLine)
       throw new AppError('payload_too_large', 'The code wrote too much and was interrupted.')
@@ -94,7 +94,7 @@ async function outcomeIn(response: IncomingMessage, held: HeldAnswers): Promise<
       from = end + 1
     }
     rest += chunk.slice(from)
-    held.add(rest.length + imageBytes(outcome) - before - chunk.length)
+    buffered.add(rest.length + imageBytes(outcome) - before - chunk.length)
   }
   return outcome
 }

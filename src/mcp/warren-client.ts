@@ -7,7 +7,7 @@ import { envdPort, header } from '../contract/constants.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
 import { AppError, type ErrorCode, errorText } from '../lib/app-error.ts'
 import { requestServer, type ServerAddress } from '../lib/server-request.ts'
-import { type HeldAnswers, unlimited } from './answer-budget.ts'
+import { type BufferedAnswers, unlimited } from './answer-budget.ts'
 
 export type WarrenAccess = ServerAddress & { apiKey: string }
 
@@ -31,11 +31,11 @@ const largestError = 4096
 export class WarrenClient {
   readonly #access: WarrenAccess
   /** Everything that is read of answers and kept is counted here. */
-  readonly held: HeldAnswers
+  readonly buffered: BufferedAnswers
 
-  constructor(access: WarrenAccess, held: HeldAnswers = unlimited) {
+  constructor(access: WarrenAccess, buffered: BufferedAnswers = unlimited) {
     this.#access = access
-    this.held = held
+    this.buffered = buffered
   }
 
   async rest<T>(method: string, path: string, json?: unknown, signal?: AbortSignal): Promise<T> {
@@ -81,7 +81,7 @@ export class WarrenClient {
     const chunks: Buffer[] = []
     let length = 0
     for await (const chunk of response) {
-      this.held.add((chunk as Buffer).length)
+      this.buffered.add((chunk as Buffer).length)
       chunks.push(chunk as Buffer)
       length += (chunk as Buffer).length
       if (length <= limit) continue

@@ -280,7 +280,7 @@ async function closeDoor({ inner }: TestNode): Promise<() => Promise<void>> {
 
 test('requests for a node that restarts wait for it, with their bodies, and are each carried out once', async (t) => {
   const peers = new TestPeers(t)
-  peers.holdWithinMs = 20_000
+  peers.queueWithinMs = 20_000
   const one = await peers.start('one')
   const other = await peers.start('other', (request, response) => void request.pipe(response))
   peers.owners.set('a', owned('other'))
@@ -301,7 +301,7 @@ test('requests for a node that restarts wait for it, with their bodies, and are 
 
 test('a request that a node may have carried out is not repeated, and one that changes nothing is', async (t) => {
   const peers = new TestPeers(t)
-  peers.holdWithinMs = 20_000
+  peers.queueWithinMs = 20_000
   const one = await peers.start('one')
   let breaks = 2
   const other = await peers.start('other', (request, response) => {
@@ -319,7 +319,7 @@ test('a request that a node may have carried out is not repeated, and one that c
 
 test('a node that stays away is waited for within a bound, and one that is long gone not at all', async (t) => {
   const peers = new TestPeers(t)
-  peers.holdWithinMs = 300
+  peers.queueWithinMs = 300
   const [one, other] = [await peers.start('one'), await peers.start('other')]
   peers.owners.set('a', owned('other'))
   await closeDoor(other)
@@ -333,7 +333,7 @@ test('a node that stays away is waited for within a bound, and one that is long 
 
 test('a sandbox that comes to the door while its request waits is answered there', async (t) => {
   const peers = new TestPeers(t)
-  peers.holdWithinMs = 20_000
+  peers.queueWithinMs = 20_000
   const [one, other] = [
     await peers.start('one', (request, response) => void request.pipe(response)),
     await peers.start('other'),
@@ -351,7 +351,7 @@ test('a sandbox that comes to the door while its request waits is answered there
 
 test('a request that breaks its node off each time is sent three times at most', async (t) => {
   const peers = new TestPeers(t)
-  peers.holdWithinMs = 30_000
+  peers.queueWithinMs = 30_000
   const one = await peers.start('one')
   const other = await peers.start('other', (request) => request.socket.destroy())
   peers.owners.set('a', owned('other'))

@@ -12,7 +12,6 @@ import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
 import { MalformedHead } from '../lib/http-relay/headers.ts'
 import { type HttpExchange, HttpRelay } from '../lib/http-relay/http-relay.ts'
 import type { Log } from '../lib/log.ts'
-import type { HeldRequests } from './held-requests.ts'
 import {
   answerRefusal,
   headersFromPeer,
@@ -25,6 +24,7 @@ import {
   trailersOfHop,
 } from './hop.ts'
 import { type PeerConnections, PeerNotReached } from './peer-connections.ts'
+import type { QueuedRequests } from './queued-requests.ts'
 import { type KeptBody, keepSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
@@ -36,12 +36,12 @@ type ForwarderParts = {
   router: RequestRouter
   connections: PeerConnections
   /** Requests that wait for a node which restarts. */
-  held: HeldRequests
+  queued: QueuedRequests
   log: Log
 }
 
 /** The body of a request, once it was read. */
-type Asked = { kept?: KeptBody }
+type Asked = { body?: KeptBody }
 
 type Attempt = {
   body?: Buffer | undefined
@@ -63,7 +63,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   async forward(what: Owned, exchange: HttpExchange): Promise<Forwarded> {
     if (!this.isFromPeer(exchange.request)) {
       const asked: Asked = {}
-      return this.#holding(exchange, asked, () => this.#forwardOnce(what, exchange, asked))
+      return this.#queueing(exchange, asked, () => this.#forwardOnce(what, exchange, asked))
     }
     const answerer = await this.#parts.router.route(what, { isFromPeer: true })
     if (answerer === 'here') return 'here'
@@ -72,9 +72,9 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 
   /** Repeats work that fails because a node is away, as long as the request may wait for the node. */
-  async #holding<T>(exchange: HttpExchange, asked: Asked, work: () => Promise<T>): Promise<T> {
-    const { held } = this.#parts
-    const since = held.now()
+  async #queueing<T>(exchange: HttpExchange, asked: Asked, work: () => Promise<T>): Promise<T> {
+    const { queued } = this.#parts
+    const since = queued.now()
     let signal: AbortSignal | undefined
     let sent = 0
     for (;;) {
@@ -84,9 +84,9 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         if (!(error instanceof NodeIsAway)) throw error
         if (error.wasSent && ++sent > maxSentAgain) throw error
         const { nodeID, goneForMs, isKnownAway } = error
-        const bytes = asked.kept instanceof Buffer ? asked.kept.length : 0
+        const bytes = asked.body instanceof Buffer ? asked.body.length : 0
         signal ??= untilClosed(exchange)
-        if (!(await held.untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }))) throw error
+        if (!(await queued.untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }))) throw error
       }
     }
   }
@@ -95,18 +95,18 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     const { router } = this.#parts
     const remembered = await router.route(what, { isFromPeer: false })
     if (typeof remembered === 'string') {
-      if (!(asked.kept instanceof Buffer)) return remembered === 'misdirected' ? 'here' : remembered
+      if (!(asked.body instanceof Buffer)) return remembered === 'misdirected' ? 'here' : remembered
       // The sandbox came to this node while the request waited, whose body was read.
-      await this.#carryAgain(what, exchange, asked.kept)
+      await this.#carryAgain(what, exchange, asked.body)
       return 'answered'
     }
-    asked.kept ??= await keepSmallBody(exchange)
-    const { kept } = asked
+    asked.body ??= await keepSmallBody(exchange)
+    const { body } = asked
     // A stream cannot be sent again, so its owner is looked up before.
-    const answerer = kept === 'stream' ? await router.routeByRow(what, remembered) : remembered
+    const answerer = body === 'stream' ? await router.routeByRow(what, remembered) : remembered
     if (typeof answerer === 'string') return answerer
-    const refusal = await this.#carry(answerer, exchange, attemptWith(kept))
-    if (refusal !== undefined) await this.#carryAgain(what, exchange, kept)
+    const refusal = await this.#carry(answerer, exchange, attemptWith(body))
+    if (refusal !== undefined) await this.#carryAgain(what, exchange, body)
     return 'answered'
   }
 
@@ -156,10 +156,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
    * Sends the request to the present owner after a peer reported that it is not; if that is this node,
    * through its own inner door.
    */
-  async #carryAgain(what: Owned, exchange: HttpExchange, kept: KeptBody): Promise<void> {
+  async #carryAgain(what: Owned, exchange: HttpExchange, body: KeptBody): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
     const isAnswered =
-      kept !== 'stream' && (await this.#carry(node, exchange, attemptWith(kept))) === undefined
+      body !== 'stream' && (await this.#carry(node, exchange, attemptWith(body))) === undefined
     if (!isAnswered) throw isMigrating(what)
   }
 
@@ -234,8 +234,8 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 }
 
-const attemptWith = (kept: KeptBody): Attempt => ({
-  body: typeof kept === 'string' ? undefined : kept,
+const attemptWith = (body: KeptBody): Attempt => ({
+  body: typeof body === 'string' ? undefined : body,
   needs: undefined,
 })
 

@@ -14,11 +14,11 @@ import { systemClock } from '../lib/clock.ts'
 import type { HttpExchange } from '../lib/http-relay/http-relay.ts'
 import { silentLog } from '../lib/log.ts'
 import { ClusterForwarder } from './forwarder.ts'
-import { HeldRequests } from './held-requests.ts'
 import { PeerConnections } from './peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity } from './peer-identity.ts'
 import { createPeerServer } from './peer-server.ts'
 import { PeerWatch } from './peer-watch.ts'
+import { QueuedRequests } from './queued-requests.ts'
 
 export type Handler = (request: IncomingMessage, response: ServerResponse) => void
 
@@ -41,7 +41,7 @@ export class TestPeers {
   /** Sandboxes whose memory no other node can use. */
   readonly unfit = new Set<string>()
   /** How long nodes that are started from now on hold requests for others that are away. */
-  holdWithinMs = 0
+  queueWithinMs = 0
   reads = 0
   /** Connections between nodes that did not come about. */
   failedDials = 0
@@ -80,14 +80,14 @@ export class TestPeers {
       },
       settled: (id) => this.settled(id),
     })
-    const { holdWithinMs: withinMs } = this
+    const { queueWithinMs: withinMs } = this
     const watch = new PeerWatch({
       membership: { ...membership, nodes: async () => [] },
       connections,
       reachability,
     })
-    const held = new HeldRequests({ look: (id) => watch.look(id), clock: systemClock, withinMs })
-    const forwarder = new ClusterForwarder({ membership, router, connections, held, log: silentLog })
+    const held = new QueuedRequests({ look: (id) => watch.look(id), clock: systemClock, withinMs })
+    const forwarder = new ClusterForwarder({ membership, router, connections, queued: held, log: silentLog })
     const answered: IncomingMessage[] = []
     const serve = async (exchange: HttpExchange): Promise<void> => {
       const { request, response } = exchange
@@ -146,8 +146,8 @@ export class TestPeers {
 }
 
 /** For tests of nodes that are away: their requests are answered at once. */
-export const holdNothing = (): HeldRequests =>
-  new HeldRequests({ look: async () => 'unreachable', clock: systemClock, withinMs: 0 })
+export const queueNothing = (): QueuedRequests =>
+  new QueuedRequests({ look: async () => 'unreachable', clock: systemClock, withinMs: 0 })
 
 const answerWithName =
   (nodeID: string): Handler =>

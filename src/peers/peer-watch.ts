@@ -2,8 +2,8 @@
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isAway } from '../core/cluster/node.ts'
 import type { PeerTrouble, Reachability } from '../core/cluster/reachability.ts'
-import type { NodeCondition } from './held-requests.ts'
 import type { PeerConnections } from './peer-connections.ts'
+import type { NodeCondition } from './queued-requests.ts'
 
 /** A peer that was reached within this time is not tried again for the operator. */
 const goodForMs = 30_000

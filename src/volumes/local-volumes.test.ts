@@ -74,7 +74,7 @@ describe('stored volumes', () => {
     const { volumes, devices } = stored
     await volumes.create('one', 16)
     const held = await Promise.all([
-      ...Array.from({ length: 8 }, () => volumes.hold('one')),
+      ...Array.from({ length: 8 }, () => volumes.acquire('one')),
       volumes.useFiles('one', async () => ({ disk: undefined, release: async () => {} })),
     ])
     assert.equal((await devices()).length, 1)
@@ -159,7 +159,7 @@ describe('stored volumes', () => {
     })
     assert.ok(!existsSync(join(folder, 'one.ext4')))
     await volumes.remove('one')
-    await assert.rejects(volumes.hold('one'), { code: 'unavailable' })
+    await assert.rejects(volumes.acquire('one'), { code: 'unavailable' })
     await assert.rejects(
       volumes.useFiles('one', async () => {}),
       { code: 'unavailable' },

@@ -4,7 +4,7 @@
  */
 import { access, mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { HeldDisk, VolumeDisks, VolumeFiles } from '../core/volume/volume-files.ts'
+import type { AcquiredDisk, VolumeDisks, VolumeFiles } from '../core/volume/volume-files.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { ifPresent } from '../lib/if-present.ts'
@@ -127,7 +127,7 @@ export class LocalVolumes implements VolumeDisks {
     return names.flatMap((name) => (name.endsWith(suffix) ? [name.slice(0, -suffix.length)] : []))
   }
 
-  hold(volumeID: string): Promise<HeldDisk> {
+  acquire(volumeID: string): Promise<AcquiredDisk> {
     return this.#locks.run(volumeID, async () => {
       const device = await this.#attach(volumeID)
       const disk = { device: device.path, options: mountOptions, folder: filesFolder }

@@ -23,21 +23,21 @@ export async function attachLoop(image: string): Promise<LoopDevice> {
   for (let attempt = 0; attempt < attempts; attempt++) {
     const { stdout } = await runCommand('losetup', ['--nooverlap', '--find', '--show', file])
     const path = stdout.trim()
-    const held = await open(path, constants.O_RDONLY)
-    // A device that was being detached may belong to another image by now; from here on it is held.
-    if ((await backingFile(path)) === file) return await detachOnLastClose(path, held)
-    await held.close()
+    const device = await open(path, constants.O_RDONLY)
+    // A device that was being detached may belong to another image by now; from here on it is open.
+    if ((await backingFile(path)) === file) return await detachOnLastClose(path, device)
+    await device.close()
     await delay(20)
   }
   throw new AppError('unavailable', `${image} could not be attached to a loop device; try again.`)
 }
 
-async function detachOnLastClose(path: string, held: FileHandle): Promise<LoopDevice> {
+async function detachOnLastClose(path: string, device: FileHandle): Promise<LoopDevice> {
   try {
     await runCommand('losetup', ['--detach', path])
-    return { path, close: () => held.close() }
+    return { path, close: () => device.close() }
   } catch (error) {
-    await held.close()
+    await device.close()
     throw error
   }
 }

@@ -8,14 +8,14 @@ import type { Readable, Writable } from 'node:stream'
 import { AppError } from '../lib/app-error.ts'
 import { runCommand } from '../lib/run-command.ts'
 
-type Holder = ChildProcessByStdio<Writable, Readable, null>
+type Keeper = ChildProcessByStdio<Writable, Readable, null>
 
 const mountInside = 'mkdir -p "$3" && mount -t ext4 -o "$1" "$2" "$3"'
 const unmountInside = 'umount --lazy "$1" && rmdir "$1"'
 
 export class PrivateMounts {
   readonly #folder: string
-  #holder: Promise<Holder> | undefined
+  #keeper: Promise<Keeper> | undefined
 
   /** `folder` must exist; in the namespace it holds the mount points. */
   constructor(folder: string) {
@@ -24,22 +24,22 @@ export class PrivateMounts {
 
   /** Mounts the device and returns a path to it, which is valid as long as the holder lives. */
   async mount(name: string, device: string, options: string): Promise<string> {
-    const { pid } = await this.#hold()
+    const { pid } = await this.#startOnce()
     await this.#run(pid!, mountInside, options, device, this.#pathOf(name))
     return `/proc/${pid}/root${this.#pathOf(name)}`
   }
 
   async unmount(name: string): Promise<void> {
-    const holder = await this.#holder
-    if (holder) await this.#run(holder.pid!, unmountInside, this.#pathOf(name))
+    const keeper = await this.#keeper
+    if (keeper) await this.#run(keeper.pid!, unmountInside, this.#pathOf(name))
   }
 
   async close(): Promise<void> {
-    const holder = await this.#holder?.catch(() => undefined)
-    if (!holder || holder.exitCode !== null || holder.signalCode !== null) return
-    holder.ref()
-    const exited = once(holder, 'exit')
-    holder.kill('SIGKILL')
+    const keeper = await this.#keeper?.catch(() => undefined)
+    if (!keeper || keeper.exitCode !== null || keeper.signalCode !== null) return
+    keeper.ref()
+    const exited = once(keeper, 'exit')
+    keeper.kill('SIGKILL')
     await exited
   }
 
@@ -49,25 +49,25 @@ export class PrivateMounts {
     await runCommand('nsenter', [`--mount=/proc/${pid}/ns/mnt`, 'sh', '-c', script, 'sh', ...args])
   }
 
-  #hold(): Promise<Holder> {
-    this.#holder ??= this.#startHolder().catch((error) => {
-      this.#holder = undefined
+  #startOnce(): Promise<Keeper> {
+    this.#keeper ??= this.#startKeeper().catch((error) => {
+      this.#keeper = undefined
       throw error
     })
-    return this.#holder
+    return this.#keeper
   }
 
-  async #startHolder(): Promise<Holder> {
+  async #startKeeper(): Promise<Keeper> {
     const script = 'mount -t tmpfs -o mode=0700 tmpfs "$1" && echo && exec cat'
     const args = ['--mount', '--propagation', 'private', 'sh', '-c', script, 'sh', this.#folder]
-    const holder = spawn('unshare', args, { stdio: ['pipe', 'pipe', 'ignore'] })
-    const ended = once(holder, 'exit').then(() => {
-      this.#holder = undefined
+    const keeper = spawn('unshare', args, { stdio: ['pipe', 'pipe', 'ignore'] })
+    const ended = once(keeper, 'exit').then(() => {
+      this.#keeper = undefined
       throw new AppError('unavailable', 'Volumes cannot be mounted: the mount namespace for them ended.')
     })
     ended.catch(() => {})
-    await Promise.race([once(holder.stdout, 'data'), ended])
-    holder.unref()
-    return holder
+    await Promise.race([once(keeper.stdout, 'data'), ended])
+    keeper.unref()
+    return keeper
   }
 }

@@ -218,7 +218,7 @@ function joinNode(stores: Stores, nodeID: string, all: FakeNodes) {
     const none = { volumeNames: [], metadata: {}, idempotencyKey: undefined }
     const wanted = { template: 'base', ...none, body: () => Buffer.of() }
     const exchange = { request: asked as unknown as IncomingMessage } as HttpExchange
-    const { isAnswered, attemptKey: key } = await placer.place(asked.team, wanted, exchange)
+    const { isAnswered, attemptKey: key } = await placer.placeCreate(asked.team, wanted, exchange)
     if (isAnswered) return asked.sandboxID
     const claim = key === undefined ? undefined : { key, requestHash: '' }
     const { sandboxID } = await service.create(asked.team, request({ timeoutMs: 3_600_000 }), claim)

@@ -37,8 +37,8 @@ export const neighbourBreaks: Break[] = [
     edits: [
       {
         file: memoryGuard,
-        from: 'if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || this.#endUnowned',
-        to: 'if (held.has(sandboxID) || this.#endUnowned',
+        from: 'if (!this.#shares.beyond.has(sandboxID) || frozen.has(sandboxID) || this.#endUnowned',
+        to: 'if (frozen.has(sandboxID) || this.#endUnowned',
       },
     ],
     file: 'src/core/sandbox/capacity/machine-memory-guard-teams.test.ts',

@@ -52,7 +52,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)
     if (!route) say('row and reality', `${name} runs and has no route`)
-    else if (node.core!.routes.whyHeld(route))
+    else if (node.core!.routes.whyFrozen(route))
       say('row and reality', `${name} runs and is recorded as frozen`)
     if (there) checkEgress(name, row, entry, there.enforced, say)
     const client = there && node.gate?.clients.get(String(there.handle.data.address))
@@ -133,7 +133,7 @@ function* unownedOn(simulation: Simulation, node: SimulatedNode) {
     const row = watch.sandboxes.get(spec.sandboxID)
     const isLive = row?.state === 'running' || (row?.state === 'paused' && row.snapshot?.frozen)
     const isOwned = isLive && simulation.isOn(node.name, row!)
-    if (!isOwned && !node.core!.warm.holds(spec.sandboxID)) yield { sandboxID: spec.sandboxID, row }
+    if (!isOwned && !node.core!.warm.owns(spec.sandboxID)) yield { sandboxID: spec.sandboxID, row }
   }
 }
 

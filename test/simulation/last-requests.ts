@@ -42,7 +42,7 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
       const after = [...nodes, ...nodes].slice(nodes.indexOf(owner) + 1)
       const other = after.find(({ isGone }) => !isGone)!
       const options = { memory: true, from: simulation.ownerOf(row.sandboxID).name }
-      const taken = await perform(other.core!.objectStorage!.migrator.take(row.sandboxID, options))
+      const taken = await perform(other.core!.objectStorage!.migrator.claim(row.sandboxID, options))
       if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
     }
     const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))

@@ -52,7 +52,7 @@ async function carryOut({ node, core }: Door, exchange: PlacedCreate): Promise<S
     idempotencyKey: claim?.key,
     body: () => Buffer.alloc(0),
   }
-  const { attemptKey, isAnswered, earlier } = await placer.place(asked.team, placed, exchange)
+  const { attemptKey, isAnswered, earlier } = await placer.placeCreate(asked.team, placed, exchange)
   if (isAnswered) return answerIn(exchange)
   const key = claim?.key ?? attemptKey
   const own = key === undefined ? undefined : { key, attemptKey, requestHash: claim?.requestHash ?? 'same' }

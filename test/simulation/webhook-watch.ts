@@ -139,7 +139,7 @@ export class WebhookWatch {
   checkBegin({ name, process }: SimulatedNode, webhookID: string, deliveryID: string): void {
     const now = this.#simulation.time.now()
     const lookedAt = this.#lastLook.get(process) ?? 0
-    const heldSince = this.#lease?.since ?? 0
+    const waitingSince = this.#lease?.since ?? 0
     if (this.#lease?.holder !== name || this.#lease.until < now)
       this.#say(`${name} sends without the lease, which ${this.#lease?.holder ?? 'nobody'} has`)
     const toldAt = this.#deletionTold.get(webhookID)
@@ -152,7 +152,7 @@ export class WebhookWatch {
     const recorded = expected?.recorded
     if (!recorded) return
     // Another process may have recorded it since then: one that died or lost its lease, and whose statement was late.
-    if (recorded.process === process || recorded.at < Math.max(lookedAt, heldSince))
+    if (recorded.process === process || recorded.at < Math.max(lookedAt, waitingSince))
       this.#say(`${nameOf(expected)} is sent again, though it is recorded as ${expected.status}`)
   }
 

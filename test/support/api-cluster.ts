@@ -22,7 +22,7 @@ import { silentLog } from '../../src/lib/log.ts'
 import { createAskNode } from '../../src/peers/ask-node.ts'
 import { ClusterForwarder } from '../../src/peers/forwarder.ts'
 import { PeerConnections } from '../../src/peers/peer-connections.ts'
-import { holdNothing } from '../../src/peers/peer-fixture.ts'
+import { queueNothing } from '../../src/peers/peer-fixture.ts'
 import { openPeerIdentity, type PeerIdentity } from '../../src/peers/peer-identity.ts'
 import { answerOperation, createAskForFile, type PeerOperations } from '../../src/peers/peer-operations.ts'
 import { createPeerServer } from '../../src/peers/peer-server.ts'
@@ -87,7 +87,13 @@ async function openNode(nodeID: string, known: Known, fixture: FixtureOptions) {
       askWhyUnfit: async () => undefined,
       handOver: async () => assert.fail('nothing is handed over here'),
     })
-    forwarder = new ClusterForwarder({ membership, router, connections, held: holdNothing(), log: silentLog })
+    forwarder = new ClusterForwarder({
+      membership,
+      router,
+      connections,
+      queued: queueNothing(),
+      log: silentLog,
+    })
     const placer = new Placer({
       membership,
       forwarder,

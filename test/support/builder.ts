@@ -45,7 +45,7 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
     },
     layerFolders: (layers) => [...layers],
     missing: (layers) => layers.filter((layer) => !images.here.has(layer)),
-    hold(layers) {
+    protect(layers) {
       const add = (by: number) => {
         for (const layer of layers) images.held.set(layer, (images.held.get(layer) ?? 0) + by)
       }

@@ -33,7 +33,7 @@ export class FakeVolumeDisks implements VolumeDisks {
     return [...this.disks]
   }
 
-  async hold(volumeID: string) {
+  async acquire(volumeID: string) {
     this.#assertThere(volumeID)
     this.held++
     const disk = { device: `/dev/${volumeID}`, options: 'rw', folder: 'files' }

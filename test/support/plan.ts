@@ -15,7 +15,7 @@ import type { Isolation } from './warren.ts'
 /** Unit tests that change what others in their process would see, or hold so much that these would run short of it. */
 const ownProcess: Record<string, string> = {
   'src/agent/process/flow.test.ts': 'measures the memory of its process',
-  'src/drivers/host/namespace/held-namespaces.test.ts': 'counts the children and open files of its process',
+  'src/drivers/host/namespace/pinned-namespaces.test.ts': 'counts the children and open files of its process',
   'src/lib/run-list.test.ts': 'counts the children of its process',
   'test/images.test.ts': 'reads images of hundreds of megabytes',
   'test/statements.test.ts': 'counts the statements of its process',

@@ -13,7 +13,7 @@ export async function passTime({ clock }: Fixture, ms = 1000): Promise<void> {
 
 export async function waiting({ driver, warm }: Fixture): Promise<string[]> {
   const found = await driver.list()
-  return found.map(({ sandboxID }) => sandboxID).filter((sandboxID) => warm.holds(sandboxID))
+  return found.map(({ sandboxID }) => sandboxID).filter((sandboxID) => warm.owns(sandboxID))
 }
 
 /** The pool fills behind everybody's back; the fake driver needs only a few turns of the event loop for it. */

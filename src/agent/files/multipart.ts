@@ -31,11 +31,11 @@ export async function* readParts(source: AsyncIterator<Buffer>, boundary: string
 
 /** Reads what follows a delimiter: `--` closes the form, a line break opens a part. */
 async function atPart(input: Lookahead): Promise<boolean> {
-  const mark = await input.take(2)
+  const mark = await input.read(2)
   if (mark === '--') return false
   if (mark === '\r\n') return true
   // RFC 2046 allows spaces between the boundary and its line break.
-  for (let seen = mark; seen.trim() === '' && seen.length < 256; seen += await input.take(1)) {
+  for (let seen = mark; seen.trim() === '' && seen.length < 256; seen += await input.read(1)) {
     if (seen.endsWith('\r\n')) return true
   }
   throw malformed()
@@ -87,66 +87,66 @@ function malformed(): AppError {
 /** A stream of bytes with look-ahead. */
 class Lookahead {
   #source: AsyncIterator<Buffer>
-  #held: Buffer = Buffer.alloc(0)
+  #buffered: Buffer = Buffer.alloc(0)
 
   constructor(source: AsyncIterator<Buffer>) {
     this.#source = source
   }
 
   prepend(bytes: Buffer): void {
-    this.#held = Buffer.concat([bytes, this.#held])
+    this.#buffered = Buffer.concat([bytes, this.#buffered])
   }
 
   /** Yields everything before the delimiter, and consumes the delimiter too. */
   async *until(delimiter: Buffer): AsyncGenerator<Buffer> {
     for (;;) {
-      const at = this.#held.indexOf(delimiter)
+      const at = this.#buffered.indexOf(delimiter)
       if (at >= 0) {
-        const last = this.#held.subarray(0, at)
-        this.#held = this.#held.subarray(at + delimiter.length)
+        const last = this.#buffered.subarray(0, at)
+        this.#buffered = this.#buffered.subarray(at + delimiter.length)
         if (last.length > 0) yield last
         return
       }
-      const safe = this.#held.length - options(this.#held, delimiter)
-      const ready = this.#held.subarray(0, safe)
-      this.#held = this.#held.subarray(safe)
+      const safe = this.#buffered.length - options(this.#buffered, delimiter)
+      const ready = this.#buffered.subarray(0, safe)
+      this.#buffered = this.#buffered.subarray(safe)
       if (ready.length > 0) yield ready
       await this.#more()
     }
   }
 
-  async take(length: number): Promise<string> {
-    while (this.#held.length < length) await this.#more()
-    const taken = this.#held.subarray(0, length).toString('latin1')
-    this.#held = this.#held.subarray(length)
-    return taken
+  async read(length: number): Promise<string> {
+    while (this.#buffered.length < length) await this.#more()
+    const text = this.#buffered.subarray(0, length).toString('latin1')
+    this.#buffered = this.#buffered.subarray(length)
+    return text
   }
 
   async line(limit: number): Promise<string> {
-    let at = this.#held.indexOf('\r\n')
+    let at = this.#buffered.indexOf('\r\n')
     while (at < 0) {
-      if (this.#held.length > limit) throw malformed()
+      if (this.#buffered.length > limit) throw malformed()
       await this.#more()
-      at = this.#held.indexOf('\r\n')
+      at = this.#buffered.indexOf('\r\n')
     }
-    const line = this.#held.subarray(0, at).toString('utf8')
-    this.#held = this.#held.subarray(at + 2)
+    const line = this.#buffered.subarray(0, at).toString('utf8')
+    this.#buffered = this.#buffered.subarray(at + 2)
     return line
   }
 
   async #more(): Promise<void> {
     const { done, value } = await this.#source.next()
     if (done) throw malformed()
-    this.#held = this.#held.length === 0 ? value : Buffer.concat([this.#held, value])
+    this.#buffered = this.#buffered.length === 0 ? value : Buffer.concat([this.#buffered, value])
   }
 }
 
 /** Returns how many bytes at the end of `held` may be the beginning of the delimiter: nearly always 0. */
-function options(held: Buffer, delimiter: Buffer): number {
-  let at = held.indexOf(delimiter[0]!, Math.max(0, held.length - delimiter.length + 1))
+function options(buffered: Buffer, delimiter: Buffer): number {
+  let at = buffered.indexOf(delimiter[0]!, Math.max(0, buffered.length - delimiter.length + 1))
   while (at >= 0) {
-    if (held.compare(delimiter, 0, held.length - at, at) === 0) return held.length - at
-    at = held.indexOf(delimiter[0]!, at + 1)
+    if (buffered.compare(delimiter, 0, buffered.length - at, at) === 0) return buffered.length - at
+    at = buffered.indexOf(delimiter[0]!, at + 1)
   }
   return 0
 }

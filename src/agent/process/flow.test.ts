@@ -74,16 +74,16 @@ suite('a process that has exited while others hold its output open', () => {
   /** Takes events until it holds this much, and more when some was taken from it. */
   class SlowReader implements EventReader {
     readonly events: ProcessEventInit[] = []
-    heldBytes = 0
+    bufferedBytes = 0
     readBytes = 0
 
     get isFull(): boolean {
-      return this.heldBytes >= 256 * 1024
+      return this.bufferedBytes >= 256 * 1024
     }
 
     push(event: ProcessEventInit): void {
       this.events.push(event)
-      this.heldBytes += bytesIn(event)
+      this.bufferedBytes += bytesIn(event)
     }
 
     flush(): void {}
@@ -92,7 +92,7 @@ suite('a process that has exited while others hold its output open', () => {
     take(process: RunningProcess): boolean {
       const event = this.events.shift()
       if (event?.event?.case !== 'data') return false
-      this.heldBytes -= bytesIn(event)
+      this.bufferedBytes -= bytesIn(event)
       this.readBytes += bytesIn(event)
       process.adjustFlow()
       return true

@@ -112,11 +112,11 @@ export class Outputs {
    */
   drain(): void {
     if (this.#streams) return
-    const held = this.#outputs.filter(
+    const blocked = this.#outputs.filter(
       (output) => !output.drain?.((bytes) => this.#onBytes(output.name, bytes)),
     )
-    this.#openCount = held.length
-    this.#streams = held.map((output) => this.#open(output))
+    this.#openCount = blocked.length
+    this.#streams = blocked.map((output) => this.#open(output))
   }
 
   pause(): void {

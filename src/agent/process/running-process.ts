@@ -57,7 +57,7 @@ export class RunningProcess {
   #result: { exitCode: number | null; signal: string | null } | undefined
   #hasEnded = false
   /** A reader was full at some moment while the process was ending. */
-  #wasHeldUp = false
+  #wasBlocked = false
   #readSinceExit = 0
   #wasKilled = false
   /** Called when the process has exited. */
@@ -216,12 +216,12 @@ export class RunningProcess {
 
   #finishSoon(): void {
     this.#flush()
-    this.#wasHeldUp = this.#someReaderIsFull()
+    this.#wasBlocked = this.#someReaderIsFull()
     setTimeout(() => {
       if (this.#hasEnded) return
       // Full readers, not silent holders of the pipe, may be the reason for the delay: all its output must
       // arrive.
-      if (this.#wasHeldUp && this.#readSinceExit < maxLeftUnread) this.#finishSoon()
+      if (this.#wasBlocked && this.#readSinceExit < maxLeftUnread) this.#finishSoon()
       else this.#finish()
     }, inheritedOutputGraceMs)
   }
@@ -273,9 +273,9 @@ export class RunningProcess {
   /** Call it when a reader has space again. */
   adjustFlow(): void {
     if (this.#hasEnded) return
-    const isHeldUp = this.#someReaderIsFull()
-    this.#wasHeldUp ||= isHeldUp
-    if (isHeldUp) this.#outputs.pause()
+    const isBlocked = this.#someReaderIsFull()
+    this.#wasBlocked ||= isBlocked
+    if (isBlocked) this.#outputs.pause()
     else this.#outputs.resume()
   }
 }

@@ -18,38 +18,38 @@ export function envelope(message: string, flags = 0): string {
 /** Splits incoming bytes into messages; never holds more than has arrived. */
 export class EnvelopeReader {
   #chunks: Buffer[] = []
-  #heldBytes = 0
+  #bufferedBytes = 0
   /** Number of bytes that must have arrived before there is something new to parse. */
   #wantedBytes = headBytes
 
   /** Returns the messages that are complete with these bytes. */
   push(bytes: Buffer): Buffer[] {
     this.#chunks.push(bytes)
-    this.#heldBytes += bytes.length
+    this.#bufferedBytes += bytes.length
     const messages: Buffer[] = []
-    while (this.#heldBytes >= this.#wantedBytes) {
-      const held = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks)
-      const end = headBytes + lengthIn(held)
-      this.#keep(held, end)
-      if (held.length < end) break
-      if (held[0]! & compressed) {
+    while (this.#bufferedBytes >= this.#wantedBytes) {
+      const buffered = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks)
+      const end = headBytes + lengthIn(buffered)
+      this.#buffer(buffered, end)
+      if (buffered.length < end) break
+      if (buffered[0]! & compressed) {
         throw new RpcError('internal', 'received compressed envelope, but do not know how to decompress')
       }
-      if (!(held[0]! & endOfStream)) messages.push(held.subarray(headBytes, end))
-      this.#keep(held.subarray(end), headBytes)
+      if (!(buffered[0]! & endOfStream)) messages.push(buffered.subarray(headBytes, end))
+      this.#buffer(buffered.subarray(end), headBytes)
     }
     return messages
   }
 
-  #keep(bytes: Buffer, wantedBytes: number): void {
+  #buffer(bytes: Buffer, wantedBytes: number): void {
     this.#chunks = bytes.length === 0 ? [] : [bytes]
-    this.#heldBytes = bytes.length
+    this.#bufferedBytes = bytes.length
     this.#wantedBytes = wantedBytes
   }
 
   /** Call it when no more bytes will come. */
   end(): void {
-    if (this.#heldBytes > 0) throw new RpcError('invalid_argument', 'protocol error: incomplete envelope')
+    if (this.#bufferedBytes > 0) throw new RpcError('invalid_argument', 'protocol error: incomplete envelope')
   }
 }
 

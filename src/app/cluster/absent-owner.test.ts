@@ -148,7 +148,7 @@ test('a sandbox that moves to another node during a request is not reported as g
   const { faults } = other.fixture
   faults.before = async (method) => {
     if (method === 'find')
-      await one.fixture.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'other' })
+      await one.fixture.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' })
   }
   const kill = (key: string) =>
     other.call('DELETE', `/sandboxes/${sandboxID}`, { headers: { 'X-API-Key': key } })

@@ -60,7 +60,8 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
   const router = new RequestRouter({
     membership,
     owners: new Owners(stores.owners, membership.nodeID),
-    takeOver: async (sandboxID, options) => (await objectStorage?.migrator.take(sandboxID, options)) ?? false,
+    takeOver: async (sandboxID, options) =>
+      (await objectStorage?.migrator.claim(sandboxID, options)) ?? false,
     settled: async (sandboxID) => drainer?.settled(sandboxID),
   })
   return {

@@ -17,13 +17,13 @@ import type { RequestSource } from '../../lib/request-source.ts'
 import { peerPort } from '../../peers/address.ts'
 import { createAskNode } from '../../peers/ask-node.ts'
 import { ClusterForwarder } from '../../peers/forwarder.ts'
-import { HeldRequests } from '../../peers/held-requests.ts'
 import { requireOwnAddress } from '../../peers/own-address.ts'
 import { PeerConnections } from '../../peers/peer-connections.ts'
 import { openPeerIdentity, type PeerIdentity, requireSharedSecrets } from '../../peers/peer-identity.ts'
 import { createAskForFile, createAskWhyUnfit, createHandOver } from '../../peers/peer-operations.ts'
 import { createPeerServer, type PeerServer } from '../../peers/peer-server.ts'
 import { PeerWatch } from '../../peers/peer-watch.ts'
+import { QueuedRequests } from '../../peers/queued-requests.ts'
 import type { Config } from '../config/config.ts'
 import type { DataPaths, Node, Secrets } from '../data/data-folder.ts'
 import type { Domain } from '../domain/domain.ts'
@@ -127,8 +127,8 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
   for (const loop of clusterLoops(membership, domain, drainer))
     closers.add(`the job '${loop.job}'`, repeat(loop, ports))
   if (drainer) closers.add('moving sandboxes off this node', async () => drainer.close())
-  const held = new HeldRequests({ look: (peerID) => peers.look(peerID), clock })
-  const forwarder = new ClusterForwarder({ membership, router, connections, held, log })
+  const queued = new QueuedRequests({ look: (peerID) => peers.look(peerID), clock })
+  const forwarder = new ClusterForwarder({ membership, router, connections, queued, log })
   const placer = new Placer({
     catalog: domain.catalog,
     admission: domain.admission,

@@ -74,11 +74,11 @@ async function readCpuTimes(): Promise<{ busy: number; total: number }> {
 async function readDisk(folder: string): Promise<NodeLoad['disk']> {
   const { blocks, bfree, bsize } = await statfs(folder)
   const mounts = (await readFile('/proc/mounts', 'utf8')).trim().split('\n')
-  const holding = mounts
+  const containing = mounts
     .map((line) => line.split(' ') as [device: string, mountPoint: string, type: string])
     .filter(([, mountPoint]) => mountPoint === '/' || `${folder}/`.startsWith(`${mountPoint}/`))
     .sort(([, a], [, b]) => a.length - b.length)
-  const [device, mountPoint, filesystemType] = holding.at(-1) ?? ['', '/', '']
+  const [device, mountPoint, filesystemType] = containing.at(-1) ?? ['', '/', '']
   return {
     mountPoint,
     device,

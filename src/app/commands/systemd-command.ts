@@ -113,8 +113,8 @@ WantedBy=sockets.target
 
 /** The file of settings with these changed or added. Everything else in it stays, because only the file may have it. */
 export function withSettings(file: string, given: Readonly<Record<string, string>>): string {
-  const isKept = (line: string) => !Object.hasOwn(given, nameIn(line) ?? '')
-  const kept = file.split('\n').filter(isKept).join('\n')
+  const stays = (line: string) => !Object.hasOwn(given, nameIn(line) ?? '')
+  const kept = file.split('\n').filter(stays).join('\n')
   return `${kept}${kept === '' || kept.endsWith('\n') ? '' : '\n'}${environmentLines(given)}`
 }
 

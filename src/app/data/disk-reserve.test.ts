@@ -19,11 +19,11 @@ test('the reserve consists of real blocks, is given up by halves or whole, and c
     assert.equal(await reserve.isThere(), true)
     assert.equal(await reserve.restore(), false)
     await reserve.giveUpHalf()
-    assert.deepEqual([await reserve.isThere(), await reserve.heldBytes()], [false, 2 * mebibyte])
+    assert.deepEqual([await reserve.isThere(), await reserve.reservedBytes()], [false, 2 * mebibyte])
     assert.equal(await reserve.restore(), true)
     await reserve.giveUp()
     await reserve.giveUp()
-    assert.equal(await reserve.heldBytes(), 0)
+    assert.equal(await reserve.reservedBytes(), 0)
   } finally {
     rmSync(folder, { recursive: true })
   }

@@ -28,12 +28,12 @@ export class FileReserve implements DiskReserve {
 
   /** For the first steps of a start, before the sandboxes that fill the disk are frozen. */
   async giveUpHalf(): Promise<void> {
-    const half = Math.floor((await this.heldBytes()) / 2)
+    const half = Math.floor((await this.reservedBytes()) / 2)
     await truncate(this.#path, half).catch(() => {})
   }
 
   async restore(): Promise<boolean> {
-    if ((await this.heldBytes()) >= this.#bytes) return false
+    if ((await this.reservedBytes()) >= this.#bytes) return false
     try {
       const file = await open(this.#path, 'a', 0o600)
       await file.close()
@@ -46,7 +46,7 @@ export class FileReserve implements DiskReserve {
   }
 
   async isThere(): Promise<boolean> {
-    return (await this.heldBytes()) >= this.#bytes
+    return (await this.reservedBytes()) >= this.#bytes
   }
 
   /** For a file system that cannot allocate blocks ahead. */
@@ -62,7 +62,7 @@ export class FileReserve implements DiskReserve {
   }
 
   /** The bytes of real blocks that it holds now. */
-  async heldBytes(): Promise<number> {
+  async reservedBytes(): Promise<number> {
     const found = await ifPresent(stat(this.#path))
     return found ? Math.min(found.size, found.blocks * blockBytes) : 0
   }

@@ -62,9 +62,9 @@ async function lookAtPort({ host, port, dataDir }: Config): Promise<Finding> {
   if (!problem) return ok(`${host}:${port} is free`)
   const { text, warren } = problem
   if (!warren) return fail(text, 'Set WARREN_PORT to a free port.')
-  const held = `${host}:${port} is held by ${warren.name}, which is fine`
-  if (warren.dataFolder === (await realpath(dataDir).catch(() => dataDir))) return ok(held)
-  return ok(`${held}; a second Warren needs a WARREN_PORT of its own`)
+  const fine = `${host}:${port} is held by ${warren.name}, which is fine`
+  if (warren.dataFolder === (await realpath(dataDir).catch(() => dataDir))) return ok(fine)
+  return ok(`${fine}; a second Warren needs a WARREN_PORT of its own`)
 }
 
 function lookAtAuthorities({ extraCA }: Config): Finding {

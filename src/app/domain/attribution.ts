@@ -12,7 +12,7 @@ export function joinAttribution(
 ) {
   const sandboxTeams = new SandboxTeams({
     findTeams: (sandboxIDs) => stores.sandboxes.teamsOf(sandboxIDs),
-    isPooled: (sandboxID) => warm.holds(sandboxID),
+    isPooled: (sandboxID) => warm.owns(sandboxID),
     builtTemplate: (sandboxID) => buildSandboxes.templateOf(sandboxID),
     findTemplateTeam: async (templateID) =>
       (await stores.templates.findByID(templateID))?.teamID ?? undefined,

@@ -51,7 +51,7 @@ export type DomainPorts = {
   tracer?: Tracer
 } & Pick<SandboxEgressParts, 'gate' | 'authority' | 'extraCA' | 'lookup' | 'isClosed'> &
   Pick<LauncherParts, 'agentProgram' | 'rootsOf'> &
-  Pick<WarmPoolParts, 'onTake'>
+  Pick<WarmPoolParts, 'onAcquire'>
 
 export type DomainSettings = {
   /** The seed of every sandbox's tokens. */

@@ -17,8 +17,8 @@ import { createAutoResume, createFindDemand } from '../../core/sandbox/auto-resu
 import { BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../../core/sandbox/capacity/admission.ts'
 import { noDiskLevels } from '../../core/sandbox/capacity/disk-levels.ts'
+import { FrozenSandboxes } from '../../core/sandbox/capacity/frozen-sandboxes.ts'
 import { GuardActs } from '../../core/sandbox/capacity/guard-acts.ts'
-import { HeldSandboxes } from '../../core/sandbox/capacity/held-sandboxes.ts'
 import { SandboxLauncher } from '../../core/sandbox/launch/launcher.ts'
 import { SandboxEgress } from '../../core/sandbox/network/egress.ts'
 import { Reconciler } from '../../core/sandbox/reconciler.ts'
@@ -96,7 +96,7 @@ function joinSandboxes(
   const sandboxes = retryingSandboxStore(ports.stores.sandboxes, clock)
   const tokens = new SandboxTokens(settings.seed)
   const catalog = new TemplateCatalog(templates)
-  const snapshots = new SnapshotStore({ driver, places: ports.snapshotFolders })
+  const snapshots = new SnapshotStore({ driver, folders: ports.snapshotFolders })
   const turns = new SandboxTurns(sandboxes)
   const objectStorage = joinObjectStorage(ports, settings, snapshots, turns)
   const fetcher = objectStorage?.fetcher
@@ -159,7 +159,7 @@ function joinSandboxes(
   const warm = new WarmPool({
     driver,
     machine,
-    onTake: ports.onTake,
+    onAcquire: ports.onAcquire,
     clock,
     log,
     launcher,
@@ -175,18 +175,18 @@ function joinSandboxes(
     snapshots,
     turns,
   })
-  const held = new HeldSandboxes({ driver, routes, clock, appendLog, log, turns })
+  const frozen = new FrozenSandboxes({ driver, routes, clock, appendLog, log, turns })
   const emptyPool = () =>
     void warm.giveUp(1000).catch((error) => log.error({ err: error }, 'The warm pool could not be emptied.'))
   const endUnowned = (short: 'disk' | 'memory') => (sandboxID: string) => {
-    if (!warm.holds(sandboxID)) return buildSandboxes.endFor(short, sandboxID)
+    if (!warm.owns(sandboxID)) return buildSandboxes.endFor(short, sandboxID)
     emptyPool()
     return true
   }
   const end = (sandboxID: string, reason: EndReason) => upkeep.endRunning(sandboxID, reason)
   const { sandboxTeams, teamDisk } = joinAttribution(ports, warm, buildSandboxes)
   const { diskGuard, memoryGuard, connectionShares, machineShares } = joinGuards(ports, settings, {
-    held,
+    frozen,
     acts,
     sandboxTeams,
     teamDisk,
@@ -211,7 +211,7 @@ function joinSandboxes(
     quarantine,
     turns,
     diskGuard,
-    held,
+    frozen,
     fetcher,
     onSnapshotTaken: () => objectStorage?.uploader.nudge(),
     clock,
@@ -232,7 +232,7 @@ function joinSandboxes(
     quarantine,
     warm,
     turns,
-    held,
+    frozen,
     copies: objectStorage && {
       listElsewhere: (sandboxIDs) =>
         retryPassing(clock, () => ports.stores.remoteBytes.listElsewhere(sandboxIDs)),

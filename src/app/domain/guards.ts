@@ -3,8 +3,8 @@ import { canShareConnections } from '../../core/ports/driver.ts'
 import { ConnectionShares } from '../../core/sandbox/capacity/connection-shares.ts'
 import { DiskGuard, type DiskReserve } from '../../core/sandbox/capacity/disk-guard.ts'
 import { noDiskLevels } from '../../core/sandbox/capacity/disk-levels.ts'
+import type { FrozenSandboxes } from '../../core/sandbox/capacity/frozen-sandboxes.ts'
 import type { GuardActs } from '../../core/sandbox/capacity/guard-acts.ts'
-import type { HeldSandboxes } from '../../core/sandbox/capacity/held-sandboxes.ts'
 import { MachineMemoryGuard } from '../../core/sandbox/capacity/machine-memory-guard.ts'
 import { MachineShares } from '../../core/sandbox/capacity/machine-shares.ts'
 import { memoryLevels } from '../../core/sandbox/capacity/memory-levels.ts'
@@ -14,7 +14,7 @@ import type { EndReason } from '../../core/sandbox/row/sandbox.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
 
 type GuardJoin = {
-  held: HeldSandboxes
+  frozen: FrozenSandboxes
   acts: GuardActs
   sandboxTeams: SandboxTeams
   teamDisk: TeamDisk
@@ -28,7 +28,7 @@ type GuardJoin = {
 
 export function joinGuards(ports: DomainPorts, settings: DomainSettings, parts: GuardJoin) {
   const { driver, machine, freeBytes, clock, log } = ports
-  const { held, acts, sandboxTeams, teamDisk, end, endUnowned } = parts
+  const { frozen, acts, sandboxTeams, teamDisk, end, endUnowned } = parts
   const levels = {
     memory: memoryLevels(settings.admission.minFreeMemoryMB),
     disk: settings.diskLevels ?? noDiskLevels,
@@ -39,7 +39,7 @@ export function joinGuards(ports: DomainPorts, settings: DomainSettings, parts: 
     driver,
     sandboxTeams,
     teamBytes: async () => teamDisk.bytes(),
-    held,
+    frozen,
     acts,
     freeBytes,
     clock,
@@ -54,7 +54,7 @@ export function joinGuards(ports: DomainPorts, settings: DomainSettings, parts: 
   const memoryGuard = new MachineMemoryGuard({
     driver,
     sandboxTeams,
-    held,
+    frozen,
     acts,
     clock,
     log,
@@ -69,7 +69,7 @@ export function joinGuards(ports: DomainPorts, settings: DomainSettings, parts: 
     driver,
     sandboxTeams,
     teamBytes: () => teamDisk.newestBytes(),
-    held,
+    frozen,
     acts,
     availableBytes,
     freeBytes,

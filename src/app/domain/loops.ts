@@ -43,7 +43,7 @@ export async function repair(domain: Domain, { endedForSpace, guards, base }: Le
   await domain.builds.reconcile()
   await domain.reconciler.run()
   await domain.volumes.reconcile()
-  domain.warm.keep(base)
+  domain.warm.keepReady(base)
 }
 
 /** `afterUpload`: what is uploaded besides. */

@@ -9,7 +9,7 @@ import type { Duplex } from 'node:stream'
 import { type Clock, sleep } from '../../lib/clock.ts'
 import { resetSocket } from '../../lib/join-sockets.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
-import { holderOf } from '../../lib/request-holder.ts'
+import { requestOwnerOf } from '../../lib/request-owner.ts'
 
 /** One in so many connections is closed at a time; of those without a request more, if that is few. */
 const closedPart = 16
@@ -115,7 +115,7 @@ function largestHolders(requests: Iterable<IncomingMessage>, count: number): Con
   if (count <= 0) return []
   const teams = new Map<string, Map<string, Map<object, Connection>>>()
   for (const request of requests) {
-    const { team = '', sandboxID = '' } = holderOf(request) ?? {}
+    const { team = '', sandboxID = '' } = requestOwnerOf(request) ?? {}
     const places = getOrAdd(teams, team, () => new Map<string, Map<object, Connection>>())
     const connections = getOrAdd(places, sandboxID, () => new Map<object, Connection>())
     const { carrier } = request.socket as CarriedSocket

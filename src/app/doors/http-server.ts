@@ -76,7 +76,7 @@ function listenerOf(server: Server, maxConnections: number, http2?: Http2Session
     async close({ quietMs = 0, ...closing }) {
       askToLeave()
       // A connection on which streams follow each other without a pause ends by itself only if its client is told.
-      const last = setTimeout(() => http2?.hold(), closing.graceMs / 2)
+      const last = setTimeout(() => http2?.delayStreams(), closing.graceMs / 2)
       await closeGently(server, {
         ...closing,
         closeIdle: () => void connections.closeQuiet(quietMs),

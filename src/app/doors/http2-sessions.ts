@@ -13,7 +13,7 @@ type SessionUse = {
   /** Begin the streams that have not begun. */
   waiting: (() => void)[]
   /** Since when streams do not begin; undefined while they do. */
-  heldSince: number | undefined
+  waitingSince: number | undefined
   /** When it was opened, or when its last stream was opened or closed. */
   quietSince: number
   isUsed: boolean
@@ -45,7 +45,7 @@ export class Http2Sessions {
   add(session: Http2Session): void {
     const quietSince = this.#clock.now()
     const use = { streams: new Map<ServerHttp2Stream, number>(), waiting: [], isUsed: false }
-    this.#untold.set(session, { ...use, heldSince: undefined, quietSince })
+    this.#untold.set(session, { ...use, waitingSince: undefined, quietSince })
     session.once('close', () => {
       this.#untold.delete(session)
       this.#told.delete(session)
@@ -82,9 +82,9 @@ export class Http2Sessions {
       const now = this.#clock.now()
       for (const [session, { streams, quietSince }] of this.#told)
         if (streams.size === 0 && now - quietSince >= readMs) session.close()
-      this.#endWhere(({ streams, isUsed, heldSince, quietSince }) => {
-        if (heldSince !== undefined && now - heldSince >= maxHoldMs) return true
-        const isOver = streams.size === 0 || heldSince !== undefined
+      this.#endWhere(({ streams, isUsed, waitingSince, quietSince }) => {
+        if (waitingSince !== undefined && now - waitingSince >= maxHoldMs) return true
+        const isOver = streams.size === 0 || waitingSince !== undefined
         return isOver && now - quietSince >= (isUsed ? quietMs : unusedMs)
       })
       this.#clock.after(lookEveryMs, look)
@@ -102,7 +102,7 @@ export class Http2Sessions {
     const maxMs = patienceMs + 2 * noticeMs
     for (let [waitedMs, lastToldMs, count] = [0, -noticeMs, 0]; waitedMs < maxMs; waitedMs += lookEveryMs) {
       await letOthersRun()
-      if (waitedMs >= patienceMs) this.hold()
+      if (waitedMs >= patienceMs) this.delayStreams()
       if (this.#toldCount > count) lastToldMs = waitedMs
       count = this.#toldCount
       if (waitedMs - lastToldMs >= noticeMs && !this.isInUse(patienceMs)) break
@@ -124,8 +124,8 @@ export class Http2Sessions {
   }
 
   /** Lets new streams wait until their connection was told to end, which is soon. */
-  hold(): void {
-    for (const use of this.#untold.values()) if (use.isUsed) use.heldSince ??= this.#clock.now()
+  delayStreams(): void {
+    for (const use of this.#untold.values()) if (use.isUsed) use.waitingSince ??= this.#clock.now()
   }
 
   /** Ends the connections without a stream, or that one if it has none. */
@@ -155,15 +155,15 @@ export class Http2Sessions {
       // Not by closing: some clients lose answers that they have not read when their connection ends.
       session.goaway()
       use.quietSince = this.#clock.now()
-      if (use.heldSince === undefined) continue
-      use.heldSince = undefined
+      if (use.waitingSince === undefined) continue
+      use.waitingSince = undefined
       beginNext(use)
     }
   }
 }
 
 function beginNext(use: SessionUse): void {
-  if (use.heldSince !== undefined) return
+  if (use.waitingSince !== undefined) return
   use.waiting.shift()?.()
   if (use.waiting.length > 0) setImmediate(beginNext, use)
 }

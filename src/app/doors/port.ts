@@ -35,22 +35,22 @@ export async function portProblem(host: string, port: number): Promise<PortProbl
 }
 
 /** `name` is missing if the system does not tell. */
-type Holder = { name?: string; dataFolder?: string }
+type PortListener = { name?: string; dataFolder?: string }
 
 /** If a stranger has one of the addresses and a Warren another, the stranger is the problem. */
-function takenBy(holders: Holder[], port: number): PortProblem {
-  const holder = holders.find(({ dataFolder }) => dataFolder === undefined) ?? holders[0]
+function takenBy(listeners: PortListener[], port: number): PortProblem {
+  const listener = listeners.find(({ dataFolder }) => dataFolder === undefined) ?? listeners[0]
   const other = port === 65535 ? port - 1 : port + 1
-  const { name, dataFolder } = holder ?? {}
+  const { name, dataFolder } = listener ?? {}
   const text = `Port ${port} is taken${name ? ` by ${name}` : ''}. Stop that program, or choose another port: WARREN_PORT=${other} npm start`
   return name && dataFolder ? { text, warren: { name, dataFolder } } : { text }
 }
 
 /** Who listens on the port at this address or at all addresses: one holder for each socket. */
-async function portHolders(host: string, port: number): Promise<Holder[]> {
+async function portHolders(host: string, port: number): Promise<PortListener[]> {
   const { stdout } = await runCommand('ss', ['-Hltnp', `sport = :${port}`]).catch(() => ({ stdout: '' }))
   const lines = stdout.split('\n').filter((line) => line !== '' && collides(line, host))
-  return Promise.all(lines.map((line) => holderOf(line)))
+  return Promise.all(lines.map((line) => requestOwnerOf(line)))
 }
 
 const anyAddress = new Set(['*', '0.0.0.0', '::'])
@@ -64,7 +64,7 @@ function collides(line: string, host: string): boolean {
 }
 
 /** Several processes may have one socket: systemd opens it and hands it to a Warren. */
-async function holderOf(line: string): Promise<Holder> {
+async function requestOwnerOf(line: string): Promise<PortListener> {
   const found = [...line.matchAll(/\("([^"]+)",pid=(\d+)/g)].map(([, name, pid]) => ({
     name: name!,
     pid: Number(pid),

@@ -56,7 +56,7 @@ test('a start on a full disk freezes sandboxes that write, and gives up the rese
   using machine = await startOn(1, { writer: 5, quiet: 0 })
   assert.deepEqual(await machine.start(), [])
   assert.deepEqual(machine.frozen(), ['writer'])
-  assert.equal(await machine.reserve.heldBytes(), 0)
+  assert.equal(await machine.reserve.reservedBytes(), 0)
 })
 
 test('a start on a full disk ends sandboxes whose writes have no space, and those that cannot be frozen', async () => {
@@ -74,5 +74,5 @@ test('a start on a full disk ends no sandbox that is frozen already, whatever it
   machine.driver.world.sandboxes.get('paused')!.frozen = true
   assert.deepEqual(await machine.start(), ['writer'])
   assert.deepEqual(machine.frozen(), ['paused'])
-  assert.equal(await machine.reserve.heldBytes(), 0)
+  assert.equal(await machine.reserve.reservedBytes(), 0)
 })

@@ -92,5 +92,5 @@ const largestUnwritten = async (driver: CanMeasureUse) =>
 /** Free bytes, reserve included, after all written bytes of sandboxes have reached the disk. */
 async function leftBytes(driver: CanMeasureUse, { freeBytes, reserve }: FullDiskStartParts): Promise<number> {
   const unwritten = (await driver.diskUse()).reduce((total, use) => total + use.unwrittenBytes, 0)
-  return (await freeBytes()) + (await reserve.heldBytes()) - unwritten
+  return (await freeBytes()) + (await reserve.reservedBytes()) - unwritten
 }

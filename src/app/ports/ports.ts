@@ -152,7 +152,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     ),
     machine: readMachine(config.memoryMB, driver),
     tracer,
-    onTake: countTakes(telemetry.measures),
+    onAcquire: countTakes(telemetry.measures),
     freeBytes: diskFreeBytes,
     diskReserve,
     rootsOf: (build) => rootsOf(build, images, paths),

@@ -16,8 +16,8 @@ type GaugeParts = {
   warm: Pick<WarmPool, 'count'>
   admission: Pick<Admission, 'waiting' | 'capacity'>
   routes: Pick<RouteTable, 'values'>
-  diskGuard: Pick<DiskGuard, 'heldCount' | 'counts' | 'teamShares'>
-  memoryGuard: Pick<MachineMemoryGuard, 'heldCount' | 'counts' | 'teamShares'>
+  diskGuard: Pick<DiskGuard, 'frozenCount' | 'counts' | 'teamShares'>
+  memoryGuard: Pick<MachineMemoryGuard, 'frozenCount' | 'counts' | 'teamShares'>
   /** GPUs of this moment; undefined: this machine has no GPU for sandboxes. */
   gpus: () => GpuCapacity | undefined
   /** Bytes that are free on the disk of the data folder. */
@@ -102,7 +102,7 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     name: 'warren_disk_held_sandboxes',
     help: 'Sandboxes that are frozen because the disk is nearly full.',
     labelNames: [],
-    read: () => single(diskGuard.heldCount),
+    read: () => single(diskGuard.frozenCount),
   })
   measures.gauge({
     name: 'warren_disk_guard_acts',
@@ -114,7 +114,7 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     name: 'warren_memory_held_sandboxes',
     help: 'Sandboxes that are frozen because the memory is nearly used up.',
     labelNames: [],
-    read: () => single(memoryGuard.heldCount),
+    read: () => single(memoryGuard.frozenCount),
   })
   measures.gauge({
     name: 'warren_memory_guard_acts',

@@ -199,9 +199,9 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
     warm: { count: () => ({ ready: 1, booting: 0 }) },
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
-    diskGuard: { heldCount: 2, counts: { stoodStill: 3, ended: 1 }, teamShares: [] },
+    diskGuard: { frozenCount: 2, counts: { stoodStill: 3, ended: 1 }, teamShares: [] },
     memoryGuard: {
-      heldCount: 1,
+      frozenCount: 1,
       counts: { stoodStill: 4, paused: 2, ended: 1 },
       teamShares: [{ teamID: 'greedy', usedBytes: 900, fairBytes: 500, aboveBytes: 100 }],
     },

@@ -44,10 +44,11 @@ export function ignoreOf(text: string): Ignore {
     .map((line) => line.trim())
     .flatMap((line) => {
       const glob = cleaned(line.replace(/^!\s*/, ''))
-      return glob === '' ? [] : [{ pattern: patternOf(glob), isKept: line.startsWith('!') }]
+      return glob === '' ? [] : [{ pattern: patternOf(glob), isException: line.startsWith('!') }]
     })
-  const isIgnored = (path: string) => rules.findLast(({ pattern }) => pattern.test(path))?.isKept === false
-  return Object.assign(isIgnored, { hasExceptions: rules.some(({ isKept }) => isKept) })
+  const isIgnored = (path: string) =>
+    rules.findLast(({ pattern }) => pattern.test(path))?.isException === false
+  return Object.assign(isIgnored, { hasExceptions: rules.some(({ isException }) => isException) })
 }
 
 /**

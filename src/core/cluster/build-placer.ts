@@ -31,7 +31,7 @@ export class BuildPlacer<Exchange extends DoorExchange> {
   }
 
   /** Returns false if the build must be started here, and true if the request has been answered. */
-  async place(team: Team, { buildID, start, body }: PlacedBuild, exchange: Exchange): Promise<boolean> {
+  async placeBuild(team: Team, { buildID, start, body }: PlacedBuild, exchange: Exchange): Promise<boolean> {
     const { membership, owners, forwarder } = this.#parts
     const source = 'template' in start.from ? await this.#locate(team, start.from.template) : undefined
     if (!source || source.isStored || source.nodeID === membership.nodeID) return false

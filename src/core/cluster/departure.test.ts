@@ -94,7 +94,7 @@ test('a sandbox that a process paused before it crashed resumes, on another node
 test('if the node that took a sandbox dies before it resumes it, another node resumes it', async (t) => {
   const { one, other, drainer, newDrainer, nodes, clock, peer, open } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)
@@ -114,7 +114,7 @@ test('if the node that took a sandbox dies before it resumes it, another node re
 test('if no other node is left, a sandbox returns to the draining node', async (t) => {
   const { one, other, drainer, nodes, clock, peer } = await openDraining(t)
   peer.handOver = async (_, { sandboxID, nodeID }) => {
-    await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: nodeID })
+    await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: nodeID })
     throw new AppError('unavailable', 'The node died.')
   }
   const sandboxID = await startRunning(one)

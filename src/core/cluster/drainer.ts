@@ -41,7 +41,7 @@ export type DrainerParts = DepartureParts & {
   sandboxes: Pick<SandboxStore, 'find' | 'listUnended'>
   rows: Pick<RemoteBytesStore, 'findPaused' | 'findStoredBuild' | 'listDepartures'>
   uploader: Pick<Uploader, 'storeSandbox'>
-  migrator: Pick<SandboxMigrator, 'take'>
+  migrator: Pick<SandboxMigrator, 'claim'>
   upkeep: Pick<SandboxUpkeep, 'pauseAsSeen' | 'resumeAsSeen'>
   handOver: HandOver
   askWhyUnfit: AskWhyUnfit
@@ -230,7 +230,7 @@ export class Drainer {
     if (!stored || (owner && !isAway(owner))) return
     const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
     if (membership.isDraining && isLeftToOthers) return
-    const isMine = await migrator.take(sandboxID, { memory: true, from: nodeID }).catch((error) => {
+    const isMine = await migrator.claim(sandboxID, { memory: true, from: nodeID }).catch((error) => {
       if (isAppError(error, 'unprocessable')) return false
       throw error
     })

@@ -1,6 +1,6 @@
 /** Sends a request to the node that owns its object. Used in a cluster only. */
 import type { AppError } from '../../lib/app-error.ts'
-import type { TakeOptions } from '../object-storage/migrator.ts'
+import type { MigrationOptions } from '../object-storage/migrator.ts'
 import type { Owned } from './owner-store.ts'
 
 /** A request at this node's door, with the means to answer it. Core passes both on and reads neither. */
@@ -77,4 +77,4 @@ export type SendOutcome = 'answered' | 'no room' | 'not reached' | 'lost'
  * Takes over a paused sandbox of a node that is away, as `SandboxMigrator.take` says. False if that was not
  * possible.
  */
-export type TakeOver = (sandboxID: string, options: TakeOptions) => Promise<boolean>
+export type TakeOver = (sandboxID: string, options: MigrationOptions) => Promise<boolean>

@@ -34,7 +34,7 @@ export type AskWhyUnfit = (
 
 type TakerParts = DepartureParts & {
   rows: Pick<RemoteBytesStore, 'findPaused'>
-  migrator: Pick<SandboxMigrator, 'take'>
+  migrator: Pick<SandboxMigrator, 'claim'>
   log: Log
 }
 
@@ -49,7 +49,7 @@ export async function takeOffered(parts: TakerParts, offered: OfferedSandbox): P
   const paused = await rows.findPaused(sandboxID)
   // The sandbox was resumed or has ended since it was offered.
   if (paused?.runID !== runID) return
-  if (!(await migrator.take(sandboxID, { memory: true, from: nodeID }))) {
+  if (!(await migrator.claim(sandboxID, { memory: true, from: nodeID }))) {
     throw new AppError('unavailable', `Sandbox "${sandboxID}" could not be taken over.`)
   }
   if (await resumeDeparted(parts, offered)) {

@@ -96,9 +96,9 @@ export class Membership {
     const load = this.#reportedLoad()
     let silentMs = 0
     while (!(await nodes.join({ ...self, load }))) {
-      const holder = await nodes.find(self.nodeID)
-      if (holder && holder.silentMs < silentMs) throw idInUse(holder)
-      silentMs = holder?.silentMs ?? 0
+      const present = await nodes.find(self.nodeID)
+      if (present && present.silentMs < silentMs) throw idInUse(present)
+      silentMs = present?.silentMs ?? 0
       await sleep(clock, lookAgainMs)
     }
     await this.renew()
@@ -273,19 +273,19 @@ export class Membership {
 
 const findIn = (nodes: readonly ClusterNode[], nodeID: string) => nodes.find((node) => node.nodeID === nodeID)
 
-type Holder = Pick<ClusterNode, 'nodeID' | 'address'>
+type PresentNode = Pick<ClusterNode, 'nodeID' | 'address'>
 
 const newIdentity =
   'delete node.json in one of the two data folders, which makes it a new node without sandboxes.'
 
-const idInUse = ({ nodeID, address }: Holder) =>
+const idInUse = ({ nodeID, address }: PresentNode) =>
   new AppError(
     'conflict',
     `Another running Warren, at ${address}, has the node ID ${nodeID}. Its data folder may be a copy of this one. Stop that ` +
       `Warren, or ${newIdentity}`,
   )
 
-const replaced = ({ nodeID, address }: Holder) =>
+const replaced = ({ nodeID, address }: PresentNode) =>
   new AppError(
     'conflict',
     `Another Warren, at ${address}, has taken the node ID ${nodeID} while this one gave no sign of life. Its data folder may be a ` +

@@ -23,7 +23,7 @@ function open(silences: Record<string, number>) {
       },
     },
     leases: {
-      take: async () => !lease.isTaken,
+      acquire: async () => !lease.isTaken,
       release: async () => {},
     },
     membership,

@@ -38,7 +38,7 @@ export class NodeForgetter {
     const { nodes, leases, membership, afterMs, clock, log } = this.#parts
     const isSteady = () => membership.steadyForMs >= Math.min(afterMs, maxSteadyMs)
     if (!isSteady()) return
-    if (!(await leases.take(lease, leaseMs))) return
+    if (!(await leases.acquire(lease, leaseMs))) return
     try {
       for (const { nodeID, silentMs } of await nodes.list()) {
         // Forgetting the nodes before this one may have taken long.

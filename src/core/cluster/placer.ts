@@ -74,7 +74,7 @@ export class Placer<Exchange extends DoorExchange> {
   }
 
   /** Sends the request to another node, or tells that the sandbox must be created here. */
-  async place(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
+  async placeCreate(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { forwarder } = this.#parts
     if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
     const needs = forwarder.roomNeeded(exchange.request)

@@ -21,7 +21,7 @@ export class VolumePlacer<Exchange extends DoorExchange> {
   }
 
   /** Returns false if the volume must be created here, and true if the request has been answered. */
-  async place(body: () => Buffer, exchange: Exchange): Promise<boolean> {
+  async placeVolume(body: () => Buffer, exchange: Exchange): Promise<boolean> {
     const { membership, forwarder } = this.#parts
     if (!membership.isDraining) return false
     if (forwarder.isFromPeer(exchange.request)) {

@@ -113,7 +113,7 @@ describe('pruning', () => {
     const roots = { agent: noAgent, rootFolder: '/layers/a/root', lowerFolders: ['/layers/b/root'] }
     const handle = await driver.start({ ...spec, ...roots })
     await driver.takeSnapshot(handle, 'step-kept', { memory: false, afterwards: 'end', lasting: true })
-    const release = world.snapshots.hold('step-kept')
+    const release = world.snapshots.protect('step-kept')
     const told: string[][] = []
     world.images.prune = async ({ folders }) => {
       told.push([...folders])

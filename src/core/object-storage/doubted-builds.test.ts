@@ -17,7 +17,7 @@ async function storedBuild(node: Fixture): Promise<string> {
   const { sandboxID, handle } = await service.create(team, request())
   driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the template')
   const buildID = newUUID()
-  await snapshots.take(handle!, buildID, { memory: true, afterwards: 'go-on', lasting: true })
+  await snapshots.takeSnapshot(handle!, buildID, { memory: true, afterwards: 'go-on', lasting: true })
   const snapshot = { name: buildID, memory: true, sandboxID }
   const build = aBuild('basetemplate', { buildID, layers: ['sha256:a'], snapshot, createdAt: clock.now() })
   await stores.templates.insertBuild(build, ['default'])

@@ -17,10 +17,10 @@ test('an upload that comes late leaves the memory from which another node is loa
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
   const [uploads, memory] = [gate(), gate()]
-  let [isHeld, heldCount] = [true, 0]
+  let [isHeld, frozenCount] = [true, 0]
   class SlowPacks extends ObjectPacks {
     override async store(...given: Parameters<ObjectPacks['store']>): ReturnType<ObjectPacks['store']> {
-      if (isHeld && ++heldCount) await uploads.opened
+      if (isHeld && ++frozenCount) await uploads.opened
       return super.store(...given)
     }
   }
@@ -50,11 +50,11 @@ test('an upload that comes late leaves the memory from which another node is loa
   rows.listUnstored = async () => [first, second, migrated]
   // Two other uploads are under way when the third sandbox of the list is uploaded for a move.
   const round = one.objectStorage!.uploader.run()
-  await until(async () => heldCount === 2)
+  await until(async () => frozenCount === 2)
   rows.listUnstored = list
   isHeld = false
   await one.objectStorage!.uploader.storeSandbox(migrated)
-  assert.ok(await other.objectStorage!.migrator.take(migrated.sandboxID, { memory: true, from: 'one' }))
+  assert.ok(await other.objectStorage!.migrator.claim(migrated.sandboxID, { memory: true, from: 'one' }))
   ;(other.driver as ArrivingDriver).beforeFilled = () => memory.opened
   await other.service.connect(other.team, migrated.sandboxID, { timeoutMs: 3_600_000, memory: true })
   uploads.open()

@@ -15,7 +15,7 @@ for (const memory of [true, false]) {
     const { one, other } = await openObjectCluster(t)
     const sandboxID = await paused(one)
     await storedSoon(one, sandboxID)
-    await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+    await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
     const { initialize } = other.agent
     other.agent.initialize = async () => {
       other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'newer')
@@ -26,7 +26,7 @@ for (const memory of [true, false]) {
     await other.reconciler.run()
     const { state, snapshot } = await other.service.get(other.team, sandboxID)
     assert.deepEqual([state, snapshot?.memory], ['paused', true])
-    assert.equal(await one.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'other' }), true)
+    assert.equal(await one.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' }), true)
     await one.service.connect(one.team, sandboxID, timed)
     assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
   })
@@ -36,7 +36,7 @@ test('a resume without memory that the limits reject does not take the memory', 
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: false, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: false, from: 'one' })
   const none = { ...other.team, limits: { ...other.team.limits, maxSandboxes: 0 } }
   await assert.rejects(other.service.connect(none, sandboxID, { ...timed, memory: false }), /limit/)
   await other.reconciler.run()
@@ -54,7 +54,7 @@ test('a sandbox whose template the object store lacks is not taken over', async 
   const isMovable = async () =>
     (await other.stores.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
   assert.equal(await isMovable(), false)
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), false)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), false)
   await one.reconciler.run()
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
@@ -73,9 +73,9 @@ test('a connect that waits while its sandbox leaves and comes back does not take
   }
   const connecting = one.service.connect(one.team, sandboxID, timed)
   await entered.promise
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
-  const back = one.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'other' })
+  const back = one.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' })
   // The row does not come back before the connect is over, so only steps that do not wait for the connect are over by now.
   for (let steps = 0; steps < 100; steps++) await letOthersRun()
   goOn.resolve()
@@ -95,7 +95,7 @@ test('an object that is not the one that was stored is not taken for the snapsho
   )
   const whole = objects.objects.get(key!)!
   objects.objects.set(key!, objects.objects.get(otherKey!)!)
-  await other.objectStorage!.migrator.take(mine, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(mine, { memory: true, from: 'one' })
   await assert.rejects(other.service.connect(other.team, mine, timed), /is not the one that was stored/)
   await other.reconciler.run()
   assert.equal((await other.service.get(other.team, mine)).snapshot?.memory, true)
@@ -112,7 +112,7 @@ test('a resume that meets what a forgotten run has left ends it, before another 
   await one.driver.start({ sandboxID, runID: 'forgotten', rootFolder: '/root', agent: noAgent, ...sizes })
   await assert.rejects(one.service.connect(one.team, sandboxID, timed), /still paused/)
   assert.equal(one.driver.world.sandboxes.size, 0)
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), true)
   await other.service.connect(other.team, sandboxID, timed)
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
 })

@@ -12,14 +12,14 @@ import type { BytesFetcher } from './bytes-fetcher.ts'
 import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
 type SandboxMigratorParts = {
-  rows: Pick<RemoteBytesStore, 'findPaused' | 'take'>
+  rows: Pick<RemoteBytesStore, 'findPaused' | 'claim'>
   fetcher: Pick<BytesFetcher, 'requireFit'>
-  turns: Pick<SandboxTurns, 'takeView'>
+  turns: Pick<SandboxTurns, 'acquireView'>
   nodeID: string
   log: Log
 }
 
-export type TakeOptions = {
+export type MigrationOptions = {
   /** The caller needs the memory in the snapshot. */
   memory: boolean
   /** The node that owned the sandbox so far, and that was seen to be away or offered the sandbox. */
@@ -39,16 +39,16 @@ export class SandboxMigrator {
    * `memory`, rejects with `unprocessable` if this machine cannot use the memory in the snapshot; the sandbox
    * then stays where it is.
    */
-  take(sandboxID: string, { memory, from }: TakeOptions): Promise<boolean> {
+  claim(sandboxID: string, { memory, from }: MigrationOptions): Promise<boolean> {
     const { rows, turns, fetcher, nodeID, log } = this.#parts
     const findPaused = () => rows.findPaused(sandboxID)
     // Work of this node that began while it owned the sandbox is over before the row comes back.
-    return turns.takeView(sandboxID, findPaused, async ({ row: paused }) => {
+    return turns.acquireView(sandboxID, findPaused, async ({ row: paused }) => {
       if (!paused) return false
       if (paused.nodeID === nodeID) return true
       if (!paused.stored || paused.nodeID !== from) return false
       if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
-      const isMine = await rows.take(paused, newTakenSnapshotName(paused))
+      const isMine = await rows.claim(paused, newTakenSnapshotName(paused))
       if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
       return isMine
     })

@@ -53,7 +53,7 @@ export interface RemoteBytesStore extends CopyFinder {
    * has its snapshot and its template, and it has no volumes. Returns false otherwise. The snapshot gets the given name, which must be new: under the
    * earlier name a disk may have files of another moment.
    */
-  take(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean>
+  claim(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean>
   /**
    * Sandboxes of all nodes that a drain has paused and that are to run again, ordered by the end of their
    * timeout.

@@ -32,7 +32,7 @@ function openSnapshots() {
       find: async () => undefined,
       folder: (name: string) => name,
       remove: async () => {},
-      holding: (_name: string, work: () => Promise<unknown>) => work(),
+      protecting: (_name: string, work: () => Promise<unknown>) => work(),
     },
     packs: { open: async () => ({ note: {}, fetch }) },
     clock: new ManualClock(),
@@ -93,7 +93,7 @@ test('memory that arrives comes from the pack that the row names, also after a r
     },
     snapshots: {
       folder: (name: string) => name,
-      holding: (_name: string, work: () => Promise<unknown>) => work(),
+      protecting: (_name: string, work: () => Promise<unknown>) => work(),
     },
     packs: { open: async () => pack },
     clock: new ManualClock(),

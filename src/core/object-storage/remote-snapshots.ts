@@ -71,7 +71,7 @@ export class RemoteSnapshots {
     beside: readonly PackedFile[] = [],
   ): Promise<(PackFacts & { isNew: boolean }) | undefined> {
     const { snapshots, packs } = this.#parts
-    return snapshots.holding(name, async () => {
+    return snapshots.protecting(name, async () => {
       const portable = await this.#exporter().exportSnapshot(snapshots.folder(name))
       if (!portable) return undefined
       const files = [...beside, ...portable.files]
@@ -98,7 +98,7 @@ export class RemoteSnapshots {
     const here = await snapshots.find(name)
     if (isServing(here)) return here
     return this.#fetches.run(name, signal, (signal) =>
-      snapshots.holding(name, async () => {
+      snapshots.protecting(name, async () => {
         const there = await snapshots.find(name)
         if (isServing(there)) return there
         const pack = await this.#parts.packs.open(key, signal)
@@ -159,7 +159,7 @@ export class RemoteSnapshots {
       )
     }
     if (!canFillMemory(driver)) throw new Error(`The driver ${driver.name} cannot load memory.`)
-    await snapshots.holding(name, () => driver.fillMemory(snapshots.folder(name), partsOf, load))
+    await snapshots.protecting(name, () => driver.fillMemory(snapshots.folder(name), partsOf, load))
   }
 
   #remember(name: string, pack: OpenedPack): void {

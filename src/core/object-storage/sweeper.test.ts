@@ -81,7 +81,7 @@ const slowSweeper = (
     objects,
     clock,
     log: silentLog,
-    leases: { take: async () => true, release: async () => {} },
+    leases: { acquire: async () => true, release: async () => {} },
     rows: storeWith(stores.remoteBytes, changes),
   })
 
@@ -183,7 +183,7 @@ test('a late upload leaves the object to the node that has taken the sandbox ove
   objects.isGone = false
   await one.objectStorage!.uploader.run()
   await until(async () => (await one.stores.remoteBytes.findPaused(sandboxID))?.stored != null)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   let isSeen = false
   const late = new Uploader({
     packs,

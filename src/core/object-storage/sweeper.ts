@@ -60,7 +60,7 @@ export class ObjectSweeper {
   run(): Promise<void> {
     return this.#sweeps.run('', async () => {
       const { leases } = this.#parts
-      if (!(await leases.take(lease, leaseMs))) return
+      if (!(await leases.acquire(lease, leaseMs))) return
       try {
         await this.#sweep()
       } finally {

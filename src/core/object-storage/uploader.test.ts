@@ -22,7 +22,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), true)
   const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
   assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
@@ -48,7 +48,7 @@ test('the log of a sandbox moves with it, there and back', async (t) => {
     await here.service.pause(here.team, sandboxID, wish)
     await storedSoon(here, sandboxID)
     assert.equal(
-      await there.objectStorage!.migrator.take(sandboxID, { memory: true, from: here.nodeID }),
+      await there.objectStorage!.migrator.claim(sandboxID, { memory: true, from: here.nodeID }),
       true,
     )
     await there.service.connect(there.team, sandboxID, timed)
@@ -88,7 +88,7 @@ test('a node that finds a sandbox of its own owned by another node stops its cop
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   // As if the earlier owner had gone on with it while it could not see the rows.
   const inside = other.driver.world.sandboxes.get(sandboxID)!
@@ -107,7 +107,7 @@ test('snapshots in the quarantine of the earlier owner stay there when the sandb
   const earlier = `${sandboxID}-${newUUID()}`
   one.driver.world.snapshots.set(earlier, one.driver.world.snapshots.get(name!)!)
   await one.quarantine.add(earlier, 'an earlier one')
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.deepEqual([...one.driver.world.snapshots.keys()], [earlier])
 })
@@ -116,7 +116,7 @@ test('the copy of the earlier owner is removed even before the new owner has fet
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   await one.reconciler.run()
   assert.equal(one.driver.world.snapshots.size, 0)
   await other.reconciler.run()
@@ -134,7 +134,7 @@ test('of several nodes that take the same sandbox at once, its own node included
     const resumes = [one, other, third].map(async (node) => {
       if (
         node !== one &&
-        !(await node.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }))
+        !(await node.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }))
       )
         return undefined
       return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
@@ -151,7 +151,7 @@ test('a sandbox that only its own disk has cannot be taken over', async (t) => {
   objects.isGone = true
   const sandboxID = await paused(one)
   await one.objectStorage!.uploader.run()
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }), false)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), false)
   const { sandbox } = await one.service.connect(one.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
 })
@@ -209,11 +209,11 @@ test('memory of another kind of machine is rejected with the reason before the s
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
   await assert.rejects(
-    other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' }),
+    other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }),
     /needs the CPU usual/,
   )
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: false, from: 'one' }), true)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: false, from: 'one' }), true)
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
   await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
   assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
@@ -223,7 +223,7 @@ test('a store that fails during a fetch leaves the sandbox paused, and the next 
   const { one, other, objects } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   objects.isGone = true
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unavailable'))
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -236,12 +236,12 @@ test('a sandbox that moves there and back has its newest state', async (t) => {
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'one' })
+  await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' })
   await other.service.connect(other.team, sandboxID, timed)
   other.driver.world.sandboxes.get(sandboxID)!.files.set('f', 'changed')
   await other.service.pause(other.team, sandboxID, wish)
   await storedSoon(other, sandboxID)
-  assert.equal(await one.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'other' }), true)
+  assert.equal(await one.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, timed)
   assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
 })
@@ -267,7 +267,7 @@ test('a build of one node starts on another once the object store has its layers
   one.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the template')
   const name = newUUID()
   const { handle } = await one.service.get(one.team, sandboxID)
-  await one.snapshots.take(handle!, name, { memory: true, afterwards: 'go-on', lasting: true })
+  await one.snapshots.takeSnapshot(handle!, name, { memory: true, afterwards: 'go-on', lasting: true })
   const snapshot = { name, memory: true, sandboxID }
   const build = aBuild('basetemplate', {
     layers: ['sha256:a'],
@@ -295,7 +295,7 @@ test('a sandbox is taken over only from the node that was seen as its owner', as
   const { one, other } = await openObjectCluster(t)
   const sandboxID = await paused(one)
   await storedSoon(one, sandboxID)
-  assert.equal(await other.objectStorage!.migrator.take(sandboxID, { memory: true, from: 'third' }), false)
+  assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'third' }), false)
   assert.equal((await one.service.get(one.team, sandboxID)).state, 'paused')
 })
 

@@ -52,7 +52,7 @@ export interface Images {
    */
   layerFolders(layers: readonly string[]): string[]
   /** Protects the layers from pruning until the returned function is called. */
-  hold(layers: readonly string[]): () => void
+  protect(layers: readonly string[]): () => void
   /** Returns those layers that are not on this machine. */
   missing(layers: readonly string[]): string[]
   /** Removes layers that `used` does not name, that nobody holds, and that nobody asked for recently. */

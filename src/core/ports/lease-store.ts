@@ -4,6 +4,6 @@
  */
 export interface LeaseStore {
   /** True if this node holds the lease for `forMs` from now on. */
-  take(name: string, forMs: number): Promise<boolean>
+  acquire(name: string, forMs: number): Promise<boolean>
   release(name: string): Promise<void>
 }

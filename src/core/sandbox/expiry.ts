@@ -151,7 +151,7 @@ export class Expiry {
     const { sandboxID } = seen
     this.#pausing++
     try {
-      await turns.take(sandboxID, async ({ row, signal }) => {
+      await turns.acquire(sandboxID, async ({ row, signal }) => {
         const isDue = row?.state === 'running' && row.options.autoPause && row.endAt <= clock.now()
         if (!isDue) return
         const { autoPauseMemory: memory } = row.options

@@ -366,9 +366,9 @@ it('a create succeeds if its timeout was set before the answer of its last step 
 it('a sandbox of the warm pool that a create takes during a round keeps running', async () => {
   await using fixture = await openFixture({ warm: 1 })
   const { service, team, catalog, warm, driver, reconciler, stores, clock } = fixture
-  warm.keep((await catalog.resolve(team, 'base')).build)
+  warm.keepReady((await catalog.resolve(team, 'base')).build)
   clock.advance(1000)
-  await until(async () => (await driver.list()).some(({ sandboxID }) => warm.holds(sandboxID)))
+  await until(async () => (await driver.list()).some(({ sandboxID }) => warm.owns(sandboxID)))
   const [pooled] = [...driver.world.sandboxes.keys()]
   const listUnended = stores.sandboxes.listUnended.bind(stores.sandboxes)
   let created: string | undefined

@@ -17,7 +17,7 @@ import {
 } from '../ports/driver.ts'
 import type { BuildCacheStore } from '../template/build-cache-store.ts'
 import type { TemplateStore } from '../template/template-store.ts'
-import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
+import type { FrozenSandboxes } from './capacity/frozen-sandboxes.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import { type EndReason, isChosenEnd, type Sandbox } from './row/sandbox.ts'
 import type { CopyFinder, SandboxReader } from './row/sandbox-store.ts'
@@ -45,7 +45,7 @@ type ReconcilerParts = {
   quarantine: Quarantine
   warm: WarmPool
   turns: SandboxTurns
-  held: Pick<HeldSandboxes, 'keepsFrozen'>
+  frozen: Pick<FrozenSandboxes, 'keepsFrozen'>
   /** Undefined if there is no object store, because sandboxes then never move to another node. */
   copies: CopyFinder | undefined
   clock: Clock
@@ -130,7 +130,7 @@ export class Reconciler {
   async #reconcileExit(exit: SandboxExit): Promise<void> {
     const { sandboxID } = exit
     // An operation in progress notices the death by itself; wait for it, and reconcile the row that it leaves.
-    await this.#parts.turns.take(sandboxID, ({ row, signal }) =>
+    await this.#parts.turns.acquire(sandboxID, ({ row, signal }) =>
       this.#reconcileInTurn(row, undefined, signal),
     )
     // If this was an earlier start of the sandbox, the present one may have died meanwhile.
@@ -143,9 +143,12 @@ export class Reconciler {
     if (turns.has(seen.sandboxID)) return
     if (found?.unreadable) throw found.unreadable
     const isInPlace =
-      seen.state === 'running' && seen.handle !== null && launcher.isOpen(seen) && upkeep.isLoadKept(seen)
+      seen.state === 'running' &&
+      seen.handle !== null &&
+      launcher.isOpen(seen) &&
+      upkeep.isMemoryTracked(seen)
     if (isInPlace && (await driver.recover(seen.handle!)) === 'running') return
-    await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))
+    await turns.acquireIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))
   }
 
   async #reconcileInTurn(
@@ -176,13 +179,13 @@ export class Reconciler {
   }
 
   async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
-    const { launcher, upkeep, held } = this.#parts
+    const { launcher, upkeep, frozen } = this.#parts
     // A fork or snapshot that was cut off has frozen the sandbox.
     const isOfCopy = row.state === 'snapshotting'
-    if (there === 'paused' && (isOfCopy || !held.keepsFrozen(row))) await launcher.thaw(row.handle!)
+    if (there === 'paused' && (isOfCopy || !frozen.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await upkeep.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
-    if (running) upkeep.keepLoad(running)
+    if (running) upkeep.trackMemoryLoad(running)
   }
 
   #whyEnded({ sandboxID, state, endReason }: Sandbox): { reason: EndReason; detail?: string } {
@@ -241,7 +244,7 @@ export class Reconciler {
   /** Stops the copy, unless this node has taken the sandbox over since it was listed. */
   async #stopCopy(copies: CopyFinder, { sandboxID, handle }: ReadableSandbox): Promise<void> {
     const { driver, turns, log } = this.#parts
-    await turns.takeIfFree(sandboxID, async ({ row }) => {
+    await turns.acquireIfFree(sandboxID, async ({ row }) => {
       if (row && row.state !== 'ended') return
       if ((await copies.listElsewhere([sandboxID])).length === 0) return
       await driver.stop(handle)
@@ -255,12 +258,12 @@ export class Reconciler {
     this.#unownedSince = new Map()
     for (const one of found) {
       const { sandboxID } = one
-      if (warm.holds(sandboxID)) continue
+      if (warm.owns(sandboxID)) continue
       const since = before.get(sandboxID) ?? clock.now()
       await this.#attempt(sandboxID, async () => {
-        await turns.takeIfFree(sandboxID, async ({ row }) => {
+        await turns.acquireIfFree(sandboxID, async ({ row }) => {
           // Since the rows were listed, a create may have taken it from the warm pool, or is about to.
-          if ((row && row.state !== 'ended') || warm.holds(sandboxID)) return
+          if ((row && row.state !== 'ended') || warm.owns(sandboxID)) return
           this.#unownedSince.set(sandboxID, since)
           await this.#removeUnowned(one, { since, isNew: !before.has(sandboxID), ended: row })
         })
@@ -298,11 +301,11 @@ export class Reconciler {
     const isWanted = !ended?.endReason || !isChosenEnd(ended.endReason)
     if (there !== 'gone' && isWanted && canSnapshot(driver)) {
       if (there === 'paused') await launcher.thaw(handle)
-      await snapshots.holding(name, async () => {
+      await snapshots.protecting(name, async () => {
         // A snapshot of this name is the remainder of an earlier attempt, and outdated.
         await snapshots.remove(name)
         const memory = snapshots.takesMemory
-        await snapshots.take(handle, name, { memory, afterwards: 'end', lasting: true })
+        await snapshots.takeSnapshot(handle, name, { memory, afterwards: 'end', lasting: true })
         await quarantine.add(
           name,
           ended

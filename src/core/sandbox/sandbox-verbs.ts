@@ -8,7 +8,7 @@ import type { TemplateStore } from '../template/template-store.ts'
 import type { VolumeService } from '../volume/service.ts'
 import type { Admission } from './capacity/admission.ts'
 import type { DiskGuard } from './capacity/disk-guard.ts'
-import type { HeldSandboxes } from './capacity/held-sandboxes.ts'
+import type { FrozenSandboxes } from './capacity/frozen-sandboxes.ts'
 import { Expiry } from './expiry.ts'
 import type { SandboxLauncher } from './launch/launcher.ts'
 import type { SandboxEgress } from './network/egress.ts'
@@ -43,7 +43,7 @@ export type SandboxVerbParts = {
   quarantine: Quarantine
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
-  held: Pick<HeldSandboxes, 'whyHeld'>
+  frozen: Pick<FrozenSandboxes, 'whyFrozen'>
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined
   /** Called when the snapshot of a paused sandbox or of a template is on the disk and its row is written. */

@@ -81,7 +81,7 @@ export class SandboxService {
     const seen = await this.#known(team, sandboxID)
     const extended = seen.state === 'running' ? await this.#setEndOf(team, seen, timeoutMs, true) : undefined
     if (extended) return { sandbox: extended, resumed: false }
-    return this.#turns.take(sandboxID, async ({ row, signal }) => {
+    return this.#turns.acquire(sandboxID, async ({ row, signal }) => {
       const now = known(team, sandboxID, row)
       const resumed =
         now.state === 'paused' &&
@@ -99,7 +99,7 @@ export class SandboxService {
     const seen = await this.get(team, sandboxID)
     if (seen.state === 'running') throw errors.alreadyRunning(sandboxID)
     if (seen.state === 'snapshotting') throw errors.sandboxIsBusy(sandboxID, seen.state)
-    return this.#turns.take(sandboxID, async ({ row, signal }) => {
+    return this.#turns.acquire(sandboxID, async ({ row, signal }) => {
       const now = visible(team, sandboxID, row)
       if (now.state === 'running') return now
       const resumed =
@@ -113,7 +113,7 @@ export class SandboxService {
   async pause(team: Team, sandboxID: string, options: Omit<PauseOptions, 'isAutomatic'>): Promise<void> {
     const seen = await this.get(team, sandboxID)
     if (seen.state === 'paused' && seen.runUntil === null) throw errors.alreadyPaused(sandboxID)
-    await this.#turns.take(sandboxID, async ({ row, signal }) => {
+    await this.#turns.acquire(sandboxID, async ({ row, signal }) => {
       const now = visible(team, sandboxID, row)
       if (now.state === 'paused' && now.runUntil !== null) return this.#stayPaused(now, options)
       const paused =
@@ -193,7 +193,7 @@ export class SandboxService {
     const isCopied = seen.state === 'snapshotting'
     if (!isCopied && (await this.#setEndOf(team, running(seen), timeoutMs, onlyExtend))) return
     // A snapshot is being taken, or the row has changed since it was read. Other requests may go on changing its end.
-    await this.#turns.take(sandboxID, async () => {
+    await this.#turns.acquire(sandboxID, async () => {
       for (let tries = 0; tries < 10; tries++)
         if (await this.#setEndOf(team, await this.#running(team, sandboxID), timeoutMs, onlyExtend)) return
       throw errors.sandboxIsBusy(sandboxID, 'changing')

@@ -33,7 +33,7 @@ const isClosed = (fixture: Fixture, sandboxID: string) =>
 async function withWarm(): Promise<Fixture> {
   const fixture = await openFixture({ warm: 1 })
   const { warm, catalog, team, clock } = fixture
-  warm.keep((await catalog.resolve(team, 'base')).build)
+  warm.keepReady((await catalog.resolve(team, 'base')).build)
   clock.advance(1000)
   await until(async () => warm.count().ready === 1)
   return fixture

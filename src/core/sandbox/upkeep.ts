@@ -28,7 +28,7 @@ export class SandboxUpkeep {
    */
   pauseAsSeen(seen: Sandbox, { departs = false } = {}): Promise<Sandbox | undefined> {
     const options = { memory: true, requireHealthyAgent: true, isAutomatic: false, departs }
-    return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
+    return this.#turns.acquire(seen.sandboxID, async ({ row, signal }) =>
       row?.state === 'running' && row.runID === seen.runID && row.endAt === seen.endAt
         ? this.#verbs.pauser.pause(row, options, signal)
         : undefined,
@@ -42,7 +42,7 @@ export class SandboxUpkeep {
    */
   pauseForMemory(sandboxID: string): Promise<boolean> | undefined {
     const options = { memory: true, requireHealthyAgent: false, isAutomatic: false }
-    return this.#turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+    return this.#turns.acquireIfFree(sandboxID, async ({ row, signal }) => {
       if (row?.snapshot?.arrivesFrom) throw errors.memoryNotArrived(sandboxID, undefined)
       const paused = row?.state === 'running' && (await this.#verbs.pauser.pause(row, options, signal))
       if (!paused) return false
@@ -53,7 +53,7 @@ export class SandboxUpkeep {
 
   /** Resumes a sandbox with its memory if its pause is still the one in `seen`; otherwise resolves with undefined. */
   resumeAsSeen(seen: Sandbox, { limits }: Team, timeoutMs: number): Promise<Sandbox | undefined> {
-    return this.#turns.take(seen.sandboxID, async ({ row, signal }) =>
+    return this.#turns.acquire(seen.sandboxID, async ({ row, signal }) =>
       row?.state === 'paused' && row.runID === seen.runID && row.runUntil === seen.runUntil
         ? this.#verbs.resumer.resume(row, limits, { timeoutMs, memory: true }, signal)
         : undefined,
@@ -71,7 +71,7 @@ export class SandboxUpkeep {
     if (!seen.snapshot?.arrivesFrom) return this.#verbs.ender.beginAsSeen(seen, reason)
     // Whoever has the turn may wait for that memory.
     this.#turns.cancel(sandboxID, errors.memoryNotArrived(sandboxID, undefined))
-    await this.#turns.take(sandboxID, async ({ row }) => {
+    await this.#turns.acquire(sandboxID, async ({ row }) => {
       if (row?.runID !== seen.runID || !isLive(row)) return
       if (!(await this.returnToStored(row, reason))) await this.#verbs.ender.endInTurn(row, reason)
     })
@@ -105,13 +105,13 @@ export class SandboxUpkeep {
   }
 
   /** True if nothing of the sandbox's memory is missing, or if somebody loads it. */
-  isLoadKept(row: Sandbox): boolean {
-    return this.#verbs.arrivals.isKept(row)
+  isMemoryTracked(row: Sandbox): boolean {
+    return this.#verbs.arrivals.isTracked(row)
   }
 
   /** Loads the missing memory of a running sandbox. */
-  keepLoad(row: Sandbox): void {
-    this.#verbs.arrivals.keep(row)
+  trackMemoryLoad(row: Sandbox): void {
+    this.#verbs.arrivals.track(row)
   }
 
   /** Returns a sandbox that is gone to its stored snapshot. False if its memory does not arrive from there. */

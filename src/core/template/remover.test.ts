@@ -49,7 +49,7 @@ describe('deleting a template through another node', () => {
     await using other = await openOther(one)
     const templateID = await withSnapshot(one)
     const [build] = await one.stores.templates.listBuilds(templateID, { limit: 1 })
-    one.warm.keep(build!)
+    one.warm.keepReady(build!)
     await other.remover.remove(other.team, templateID)
     assert.ok(one.warm.pooledTemplates().includes(templateID))
     await one.reconciler.run()

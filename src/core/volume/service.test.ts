@@ -87,13 +87,13 @@ describe('volumes', () => {
     await using fixture = await openFixture({ warm: 1 })
     const { volumes, team, service, driver, warm, clock, catalog } = fixture
     await volumes.create(team, 'v')
-    warm.keep((await catalog.resolve(team, 'base')).build)
+    warm.keepReady((await catalog.resolve(team, 'base')).build)
     clock.advance(1000)
     await until(async () => driver.world.sandboxes.size === 1)
     const [pooled] = driver.world.sandboxes.keys()
     const { sandboxID } = await service.create(team, request(at('v')))
     assert.equal(driver.world.sandboxes.get(sandboxID)?.spec.mounts?.length, 1)
-    assert.ok(warm.holds(pooled!))
+    assert.ok(warm.owns(pooled!))
   })
 
   it("make a create boot if the template's memory has no such mount", async () => {

@@ -26,7 +26,7 @@ import {
 import type { LostVolume, LostVolumeStore } from './lost-volume-store.ts'
 import type { VolumeTokens } from './tokens.ts'
 import { checkMounts, checkVolumeName, type Volume, type VolumeMount, type WantedMount } from './volume.ts'
-import type { HeldDisk, VolumeDisks, VolumeFiles } from './volume-files.ts'
+import type { AcquiredDisk, VolumeDisks, VolumeFiles } from './volume-files.ts'
 import type { VolumeStore } from './volume-store.ts'
 import { type DeletingVolume, isDeleting, VolumeTurns } from './volume-turns.ts'
 
@@ -50,7 +50,7 @@ type VolumeServiceParts = {
 }
 
 /** Disks that are held for a start. */
-type HeldMounts = {
+type AcquiredMounts = {
   mounts: DiskMount[]
   /** Never rejects, because a failed release does not affect the sandbox. */
   release(): Promise<void>
@@ -64,7 +64,7 @@ export class VolumeService {
   readonly #turns: VolumeTurns
   readonly #rounds = new KeyedLock()
   /** Disks that no start needs any longer and whose release failed. */
-  readonly #unreleased = new Set<HeldDisk>()
+  readonly #unreleased = new Set<AcquiredDisk>()
   readonly #contentRequests = new Map<string, number>()
   /** Volumes with a missing disk or row that were logged already. */
   readonly #told = new Set<string>()
@@ -135,7 +135,7 @@ export class VolumeService {
   async recover(volumeID: string, newName?: string): Promise<Volume> {
     const { lost, disks, log } = this.#parts
     if (newName !== undefined) checkVolumeName(newName)
-    return this.#turns.take(volumeID, async ({ row }) => {
+    return this.#turns.acquire(volumeID, async ({ row }) => {
       if (row?.state === 'ready') return row
       const found = await lost.find(volumeID)
       if (!found) throw noLostVolume(volumeID)
@@ -153,7 +153,7 @@ export class VolumeService {
   /** Rejects with `conflict` while a sandbox that has not ended has it mounted, even a paused one. */
   async delete(team: Team, volumeID: string): Promise<void> {
     await this.get(team, volumeID)
-    await this.#turns.take(volumeID, async ({ row }) => {
+    await this.#turns.acquire(volumeID, async ({ row }) => {
       if (row?.state !== 'ready') throw volumeNotFound(volumeID)
       await this.#deleteReady(row)
     })
@@ -163,7 +163,7 @@ export class VolumeService {
   async deleteAll({ teamID }: Team): Promise<void> {
     const own = (await this.#parts.volumes.listAll()).filter((volume) => volume.teamID === teamID)
     for (const { volumeID } of own) {
-      await this.#turns.take(volumeID, async ({ row }) => {
+      await this.#turns.acquire(volumeID, async ({ row }) => {
         if (row?.state === 'ready') await this.#deleteReady(row)
         else if (row) await this.#finish(row)
       })
@@ -195,16 +195,18 @@ export class VolumeService {
   }
 
   /** Holds the disks of these mounts until the sandbox has mounted them. */
-  async hold(mounts: readonly VolumeMount[]): Promise<HeldMounts> {
-    const held = await Promise.allSettled(mounts.map(({ volumeID }) => this.#parts.disks.hold(volumeID)))
-    const disks = held.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
+  async acquire(mounts: readonly VolumeMount[]): Promise<AcquiredMounts> {
+    const acquired = await Promise.allSettled(
+      mounts.map(({ volumeID }) => this.#parts.disks.acquire(volumeID)),
+    )
+    const disks = acquired.flatMap((each) => (each.status === 'fulfilled' ? [each.value] : []))
     const release = () => this.#release(disks)
-    const failed = held.findIndex(({ status }) => status === 'rejected')
+    const failed = acquired.findIndex(({ status }) => status === 'rejected')
     if (failed < 0) {
       return { mounts: disks.map(({ disk }, at) => ({ ...disk, path: mounts[at]!.path })), release }
     }
     await release()
-    const { reason } = held[failed] as PromiseRejectedResult
+    const { reason } = acquired[failed] as PromiseRejectedResult
     const why = isAppError(reason) ? reason.code : 'unavailable'
     throw new AppError(why, `Volume "${mounts[failed]!.name}" cannot be mounted: ${shownText(reason)}`, {
       cause: reason,
@@ -212,14 +214,14 @@ export class VolumeService {
   }
 
   /** `reconcile` tries again to release disks that cannot be released now. */
-  async #release(disks: Iterable<HeldDisk>): Promise<void> {
-    for (const held of disks) {
-      this.#unreleased.delete(held)
+  async #release(disks: Iterable<AcquiredDisk>): Promise<void> {
+    for (const acquired of disks) {
+      this.#unreleased.delete(acquired)
       try {
-        await held.release()
+        await acquired.release()
       } catch (error) {
-        this.#unreleased.add(held)
-        const { device } = held.disk
+        this.#unreleased.add(acquired)
+        const { device } = acquired.disk
         this.#parts.log.error(
           { device, err: error },
           'The disk of a volume could not be released; trying again later.',
@@ -284,7 +286,7 @@ export class VolumeService {
     for (const volumeID of this.#told) if (!doubted.has(volumeID)) this.#told.delete(volumeID)
     for (const volumeID of doubted) {
       await this.#turns
-        .takeIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))
+        .acquireIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))
         ?.catch((error) => {
           this.#parts.log.error(
             { volumeID, err: error },

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { DiskMount } from '../ports/driver.ts'
 
 /** A disk that can be mounted until it is released. */
-export type HeldDisk = {
+export type AcquiredDisk = {
   disk: Omit<DiskMount, 'path'>
   /** May be called again after a rejection. */
   release(): Promise<void>
@@ -19,7 +19,7 @@ export interface VolumeDisks {
   /** The volumes that have disks, including incomplete ones. */
   list(): Promise<string[]>
   /** Rejects with `unavailable` if the disk does not exist. */
-  hold(volumeID: string): Promise<HeldDisk>
+  acquire(volumeID: string): Promise<AcquiredDisk>
   /** Holds the disk while the work runs. Rejects with `unavailable` if the disk does not exist. */
   useFiles<T>(volumeID: string, work: (files: VolumeFiles) => Promise<T>): Promise<T>
   /**

@@ -227,7 +227,7 @@ describe('webhooks', () => {
     first.sender.answer = () => new Promise(() => {})
     await first.dispatcher.run()
     assert.equal(first.sender.sent.length, 1)
-    const leases = { take: async () => false, release: async () => {} }
+    const leases = { acquire: async () => false, release: async () => {} }
     const sender = new FakeSender()
     const { stores, clock } = fixture
     const idle = new WebhookDispatcher({ ...stores, vault, sender, clock, leases, log: silentLog })
@@ -328,7 +328,7 @@ describe('webhooks under faults', () => {
     await dispatcher.run()
     await until(async () => sender.sent.length === 1)
     // Another Warren has the lease when it has ended.
-    stores.leases.take = async () => false
+    stores.leases.acquire = async () => false
     clock.jump(-60_000)
     clock.advance(59_000)
     await fixture.service.create(team, request())

@@ -103,22 +103,22 @@ export class WebhookDispatcher {
     }
     let due = await list()
     if (due.length === 0) return
-    if (!this.#holdsLease()) {
-      if (!(await this.#takeLease())) return
+    if (!this.#hasLease()) {
+      if (!(await this.#acquireLease())) return
       // The previous holder of the lease may have sent some of them meanwhile.
       due = await list()
       // If the store was slow, the lease may have ended and another Warren may hold it. The next round takes
       // it again.
-      if (!this.#holdsLease()) return
+      if (!this.#hasLease()) return
     }
     for (const one of due) this.#begin(one)
   }
 
-  #holdsLease(): boolean {
+  #hasLease(): boolean {
     return !this.#isLeaseOver && this.#parts.clock.now() < this.#leaseUntil - renewBeforeMs
   }
 
-  async #takeLease(): Promise<boolean> {
+  async #acquireLease(): Promise<boolean> {
     const { leases, clock } = this.#parts
     const now = clock.now()
     // Both begin before the database counts, so that they end before the lease does.
@@ -127,9 +127,9 @@ export class WebhookDispatcher {
     this.#stopLeaseTimer = clock.after(leaseMs - renewBeforeMs, () => {
       this.#isLeaseOver = true
     })
-    const isHeld = await leases.take(lease, leaseMs)
-    this.#leaseUntil = isHeld ? now + leaseMs : 0
-    return isHeld
+    const isAcquired = await leases.acquire(lease, leaseMs)
+    this.#leaseUntil = isAcquired ? now + leaseMs : 0
+    return isAcquired
   }
 
   #begin(delivery: DueDelivery): void {

@@ -379,8 +379,8 @@ export class FakeDriver
     if (isInUse || (snapshot.consumedBy && memory && snapshot.memory)) {
       throw new AppError('conflict', `A sandbox was already started from ${folder}.`)
     }
-    const holder = sandboxes.find(({ frozenSnapshot }) => frozenSnapshot === folder)
-    if (holder) throw new AppError('conflict', `Sandbox ${holder.spec.sandboxID} still uses these files.`)
+    const frozen = sandboxes.find(({ frozenSnapshot }) => frozenSnapshot === folder)
+    if (frozen) throw new AppError('conflict', `Sandbox ${frozen.spec.sandboxID} still uses these files.`)
     return snapshot
   }
 

@@ -42,8 +42,8 @@ export async function measureDisks(
     if (dirtyBytes < minUnwrittenBytes) return { sandboxID, allocatedBytes, unwrittenBytes: 0 }
     // Unwritten bytes for a volume take no space here. Bytes that the sandbox's file system holds beyond its image do.
     const disk = await diskUse(await cgroups.pids(layout.cgroup(sandboxID)))
-    const heldBytes = disk ? (disk.blocks - disk.bfree) * disk.bsize : Number.POSITIVE_INFINITY
-    const unwrittenBytes = Math.min(dirtyBytes, Math.max(0, heldBytes - allocatedBytes))
+    const usedBytes = disk ? (disk.blocks - disk.bfree) * disk.bsize : Number.POSITIVE_INFINITY
+    const unwrittenBytes = Math.min(dirtyBytes, Math.max(0, usedBytes - allocatedBytes))
     return { sandboxID, allocatedBytes, unwrittenBytes }
   })
   return (await Promise.all(uses)).filter((use) => use !== undefined)

@@ -228,7 +228,7 @@ export class StepBuilder implements Builder {
       say(`[start] [${stream}]: ${line}`)
       tail.add(line)
     })
-    site.hold(startSnapshotName(build))
+    site.protect(startSnapshotName(build))
     const onOutput = (piece: CommandOutput) => output.add(piece)
     const prepared = await takeStartSnapshot(this.#parts, build, { signal, onOutput }).finally(() =>
       output.end(),

@@ -16,7 +16,7 @@ const copyAtMostBytes = 64 * 2 ** 20
 type SiteParts = {
   buildSandboxes: BuildSandboxes
   snapshots: SnapshotStore
-  images: Pick<Images, 'hold' | 'missing'>
+  images: Pick<Images, 'protect' | 'missing'>
 }
 
 export class BuildSite {
@@ -34,7 +34,7 @@ export class BuildSite {
     this.#build = build
     this.#stage = stage
     this.#signal = signal
-    this.#holdAll(stage)
+    this.#protectAll(stage)
   }
 
   get stage(): Stage {
@@ -43,7 +43,7 @@ export class BuildSite {
 
   /** Continues from the stage of an earlier build. False if its files no longer exist. */
   async adopt(stage: Stage): Promise<boolean> {
-    this.#holdAll(stage)
+    this.#protectAll(stage)
     if (this.#parts.images.missing(stage.layers ?? []).length > 0) return false
     if (stage.snapshotName !== null && !(await this.#parts.snapshots.find(stage.snapshotName))) return false
     await this.#leave()
@@ -70,7 +70,7 @@ export class BuildSite {
   async keep(key: string): Promise<Stage> {
     if (this.#sandbox && this.#isUsed) {
       const name = newStepSnapshotName()
-      this.hold(name)
+      this.protect(name)
       await this.#takeSnapshot(this.#sandbox, name)
       this.#isUsed = false
       this.#stage = { ...this.#stage, snapshotName: name }
@@ -116,12 +116,12 @@ export class BuildSite {
   }
 
   /** Protects a snapshot from the sweep until the site is closed. */
-  hold(name: string): void {
-    this.#releases.push(this.#parts.snapshots.hold(name))
+  protect(name: string): void {
+    this.#releases.push(this.#parts.snapshots.protect(name))
   }
 
-  #holdAll({ snapshotName, layers }: Stage): void {
-    if (snapshotName !== null) this.hold(snapshotName)
-    if (layers !== null) this.#releases.push(this.#parts.images.hold(layers))
+  #protectAll({ snapshotName, layers }: Stage): void {
+    if (snapshotName !== null) this.protect(snapshotName)
+    if (layers !== null) this.#releases.push(this.#parts.images.protect(layers))
   }
 }

@@ -95,9 +95,9 @@ function debuggerValue(remote: Remote): unknown {
   if (remote.objectId === undefined) {
     return remote.type === 'bigint' ? BigInt(remote.description!.slice(0, -1)) : specialNumber(remote)
   }
-  const holder = globalThis as { [slot]?: (value: unknown) => void }
+  const scope = globalThis as { [slot]?: (value: unknown) => void }
   let found: unknown
-  holder[slot] = (value) => {
+  scope[slot] = (value) => {
     found = value
   }
   // A session on the same thread calls its callback before `post` returns.
@@ -105,7 +105,7 @@ function debuggerValue(remote: Remote): unknown {
     objectId: remote.objectId,
     functionDeclaration: "function () { 'use strict'; globalThis[Symbol.for('warren.value')](this) }",
   })
-  delete holder[slot]
+  delete scope[slot]
   return found
 }
 

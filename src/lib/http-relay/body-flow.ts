@@ -1,7 +1,7 @@
 /** Copies the body of a message from one connection to another, at the speed of the reader. */
 import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { holdReading } from '../node-internals/held-message.ts'
+import { pauseReading } from '../node-internals/paused-message.ts'
 import { noteSpent } from '../node-internals/spent-buffers.ts'
 import { type ChunkPacer, tinyBytes } from './chunk-pacer.ts'
 import { type HeaderNames, trailerPairs } from './headers.ts'
@@ -24,7 +24,7 @@ export class BodyFlow {
   readonly #options: BodyFlowOptions
   /** Tiny pieces of one turn of the event loop, which are written together. */
   #gathered: Buffer[] = []
-  #holds = 0
+  #pauses = 0
   readonly #beginning: Beginning
 
   /** Begins at once. Sends the head with the first piece of the body, or alone if that piece takes long. */
@@ -33,7 +33,7 @@ export class BodyFlow {
     this.#sink = sink
     this.#options = options
     this.#beginning = beginningOf(sink)
-    source.on('data', this.#take).on('end', this.#end)
+    source.on('data', this.#accept).on('end', this.#end)
     sink.on('close', this.#releaseAll)
   }
 
@@ -44,11 +44,11 @@ export class BodyFlow {
 
   /** Passes on the bytes that it has read, and reads no more. */
   detach(): void {
-    this.#source.off('data', this.#take).off('end', this.#end)
+    this.#source.off('data', this.#accept).off('end', this.#end)
     this.#flush()
   }
 
-  #take = (chunk: Buffer): void => {
+  #accept = (chunk: Buffer): void => {
     this.#beginning.hasBegun = true
     noteSpent(chunk.length)
     if (chunk.length >= tinyBytes && this.#gathered.length === 0) this.#write(chunk)
@@ -61,32 +61,32 @@ export class BodyFlow {
     this.#gathered = []
     this.#write(gathered.length === 1 ? gathered[0]! : Buffer.concat(gathered))
     if (gathered.length >= manyPieces && this.#socket) readLittleAtOnce(this.#socket)
-    if (this.#options.pacer.spend(gathered.length, this.#release) > 0) this.#hold()
+    if (this.#options.pacer.spend(gathered.length, this.#release) > 0) this.#pause()
   }
 
   #write(chunk: Buffer): void {
     // No reader is left for the rest.
     if (this.#sink.destroyed || this.#sink.writableEnded) return
     if (this.#sink.write(chunk)) return
-    this.#hold()
+    this.#pause()
     this.#sink.once('drain', this.#release)
   }
 
-  #hold(): void {
-    this.#holds += 1
-    holdReading(this.#source, () => this.#holds > 0)
+  #pause(): void {
+    this.#pauses += 1
+    pauseReading(this.#source, () => this.#pauses > 0)
     this.#source.pause()
     this.#socket?.pause()
   }
 
   #release = (): void => {
-    if (this.#holds === 1) this.#releaseAll()
-    else if (this.#holds > 1) this.#holds -= 1
+    if (this.#pauses === 1) this.#releaseAll()
+    else if (this.#pauses > 1) this.#pauses -= 1
   }
 
   #releaseAll = (): void => {
-    if (this.#holds === 0) return
-    this.#holds = 0
+    if (this.#pauses === 0) return
+    this.#pauses = 0
     this.#socket?.resume()
     this.#source.resume()
   }

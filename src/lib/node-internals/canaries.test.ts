@@ -17,8 +17,8 @@ import { runInNewContext } from 'node:vm'
 import { nodeFlags } from '../../agent/node-flags.ts'
 import { failConnection, forgetSentRequest, giveConnection, sentRequestOf } from './client-connection.ts'
 import { answerHalfOpenClients } from './half-open-http.ts'
-import { holdReading } from './held-message.ts'
 import { takeHttp1Parser } from './http1-listener.ts'
+import { pauseReading } from './paused-message.ts'
 import { descriptorOf } from './socket-descriptor.ts'
 
 async function portOf(server: Server): Promise<number> {
@@ -90,7 +90,7 @@ test('http1-listener.ts: an HTTPS server has one listener for its connections, t
   near.destroy()
 })
 
-test('held-message.ts: a message resumes its paused connection when it reads, and does not while it is held', async (context) => {
+test('paused-message.ts: a message resumes its paused connection when it reads, and does not while it is held', async (context) => {
   const server = createServer((_, response) => void response.write('first'))
   context.after(() => server.closeAllConnections())
   context.after(() => server.close())
@@ -105,10 +105,10 @@ test('held-message.ts: a message resumes its paused connection when it reads, an
   }
   const advice = 'A message reads its connection in another way: see whether chunk-pacer.test.ts still holds.'
   assert.equal(isPausedAfterRead(), false, advice)
-  let isHeld = true
-  holdReading(message, () => isHeld)
+  let isPaused = true
+  pauseReading(message, () => isPaused)
   assert.equal(isPausedAfterRead(), true, advice)
-  isHeld = false
+  isPaused = false
   assert.equal(isPausedAfterRead(), false, advice)
 })
 

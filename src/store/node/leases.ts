@@ -12,7 +12,7 @@ export class SqlLeaseStore implements LeaseStore {
     this.#nodeID = nodeID
   }
 
-  async take(name: string, forMs: number): Promise<boolean> {
+  async acquire(name: string, forMs: number): Promise<boolean> {
     const now = databaseNow(this.#db)
     const until = sql<number>`${now} + ${forMs}`
     const row = await this.#db

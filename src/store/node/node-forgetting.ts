@@ -72,11 +72,11 @@ async function loseSandboxes(
     .orderBy('id')
     .execute()
   // An older node may have removed the object of a resume that it does not know to need it.
-  const isKept = await allKeepArriving(transaction)
+  const allKeep = await allKeepArriving(transaction)
   let lost = 0
   for (const row of rows) {
     const { id: sandboxID, state } = row
-    const back = row.has_no_volume ? backToStored(row, isKept, nodeID, at) : undefined
+    const back = row.has_no_volume ? backToStored(row, allKeep, nodeID, at) : undefined
     if (back) {
       await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
       continue
@@ -104,13 +104,13 @@ async function loseSandboxes(
 /** The row as it was before the resume. Undefined if the object store lacks the snapshot, or if the sandbox is being killed. */
 function backToStored(
   { id: sandboxID, run_id: runID, state, saved }: Pick<SandboxRow, 'id' | 'run_id' | 'state' | 'saved'>,
-  isKept: boolean,
+  allKeep: boolean,
   nodeID: string,
   at: number,
 ): RowUpdate | undefined {
   if (saved === null || state === 'killing') return undefined
   const { arrivesFrom, storedFrom, ...before } = JSON.parse(saved) as SandboxSnapshot
-  const stored = arrivesFrom ?? (isKept && state === 'resuming' ? storedFrom : undefined)
+  const stored = arrivesFrom ?? (allKeep && state === 'resuming' ? storedFrom : undefined)
   if (!stored) return undefined
   // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.
   const snapshot = arrivesFrom ? before : { ...before, name: newTakenSnapshotName({ sandboxID }) }

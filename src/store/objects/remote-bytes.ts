@@ -87,7 +87,7 @@ export class SqlRemoteBytesStore implements RemoteBytesStore {
     return numUpdatedRows > 0n
   }
 
-  async take(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean> {
+  async claim(at: InTurn<PausedSandbox>, snapshotName: string): Promise<boolean> {
     const { sandboxID } = at
     const row = await this.#db
       .selectFrom('sandboxes')

@@ -17,7 +17,7 @@ const maxTerms = 10
  * Locks the row until the commit by a write that changes nothing. Returns the resources that the sandbox
  * would need in addition: a frozen one already has its memory.
  */
-export async function holdPaused(
+export async function lockPaused(
   transaction: Transaction<Tables>,
   at: PausedFence & { nodeID: string },
 ): Promise<(LimitedSizes & { stored: Pick<SandboxRow, 'saved'> & RemoteColumns }) | undefined> {
@@ -156,12 +156,12 @@ export function matches(where: ExpressionBuilder<Tables, 'sandboxes'>, filter: S
   if (filter.templateID !== undefined) conditions.push(where('template_id', '=', filter.templateID))
   if (filter.startedAfter !== undefined) conditions.push(where('started_at', '>=', filter.startedAfter))
   const pairs = pairHashes(filter.metadata ?? {})
-  const holding = where.selectFrom('sandbox_metadata').whereRef('sandbox_id', '=', 'sandboxes.id')
+  const matching = where.selectFrom('sandbox_metadata').whereRef('sandbox_id', '=', 'sandboxes.id')
   if (pairs.length <= maxTerms) {
     for (const hash of pairs)
-      conditions.push(where.exists(holding.select('sandbox_id').where('pair_hash', '=', hash)))
+      conditions.push(where.exists(matching.select('sandbox_id').where('pair_hash', '=', hash)))
   } else {
-    const found = holding
+    const found = matching
       .select(({ fn }) => fn.countAll<number>().as('found'))
       .where('pair_hash', 'in', pairs)
     conditions.push(where(found, '=', pairs.length))

@@ -28,7 +28,7 @@ import type { TeamLimits } from '../../core/team/team.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { nothingStored } from '../database/remote-columns.ts'
 import type { SandboxRow, Tables } from '../database/tables.ts'
-import { holdQuarantined } from '../snapshot/quarantine.ts'
+import { lockQuarantined } from '../snapshot/quarantine.ts'
 import { exceededLimit, lockTeam } from '../usage/limits.ts'
 import {
   countByState,
@@ -43,7 +43,7 @@ import {
 import { insertWithinLimits } from './sandbox-insert.ts'
 import { listPage, teamsOfSandboxes, unendedInParts } from './sandbox-list.ts'
 import { optionColumns, whyLocked } from './sandbox-options.ts'
-import { endsBy, holdPaused, isEnded, isRunning, matches } from './sandbox-queries.ts'
+import { endsBy, isEnded, isRunning, lockPaused, matches } from './sandbox-queries.ts'
 import { changedColumns, newSandboxRow, sandboxOf, withRemoteRun } from './sandbox-row.ts'
 import {
   newsOfTransition,
@@ -179,7 +179,7 @@ export class SqlSandboxStore implements SandboxStore {
         .executeTakeFirst()
       if (!known) return { resumed: undefined }
       await lockTeam(locked, known.team_id)
-      const paused = await holdPaused(locked, { ...at, nodeID: this.#nodeID })
+      const paused = await lockPaused(locked, { ...at, nodeID: this.#nodeID })
       if (!paused) return { resumed: undefined }
       const used = usageIn(await sumOfTeam(locked, known.team_id).executeTakeFirst())
       const exceeded = await exceededLimit(locked, paused, limits, used)
@@ -343,7 +343,7 @@ export class SqlSandboxStore implements SandboxStore {
     named?: NamedChange,
   ): Promise<Sandbox | undefined> {
     return this.#db.transaction().execute(async (transaction) => {
-      if (!(await holdQuarantined(transaction, snapshot.name))) return undefined
+      if (!(await lockQuarantined(transaction, snapshot.name))) return undefined
       const cleared = {
         ended_at: null,
         end_reason: null,

@@ -30,7 +30,7 @@ export async function markForRemoval(
  * Locks the entry until the transaction ends, so that nobody else recovers the snapshot. False if there is no
  * such entry.
  */
-export async function holdQuarantined(
+export async function lockQuarantined(
   transaction: Transaction<Tables>,
   snapshotName: string,
 ): Promise<boolean> {

@@ -124,14 +124,14 @@ async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
 }
 
 async function leasesAreHeldByOne({ leases: one }: Stores, { leases: other }: Stores): Promise<void> {
-  assert.equal(await one.take('work', 60_000), true)
-  assert.equal(await other.take('work', 60_000), false)
-  assert.equal(await other.take('other work', 60_000), true)
+  assert.equal(await one.acquire('work', 60_000), true)
+  assert.equal(await other.acquire('work', 60_000), false)
+  assert.equal(await other.acquire('other work', 60_000), true)
   await other.release('work')
-  assert.equal(await other.take('work', 60_000), false, "what is another's cannot be given back")
+  assert.equal(await other.acquire('work', 60_000), false, "what is another's cannot be given back")
   await one.release('work')
-  assert.equal(await other.take('work', -60_000), true)
-  assert.equal(await one.take('work', 60_000), true, 'it has ended')
+  assert.equal(await other.acquire('work', -60_000), true)
+  assert.equal(await one.acquire('work', 60_000), true, 'it has ended')
 }
 
 async function buildsAreOwned(one: Stores, other: Stores): Promise<void> {

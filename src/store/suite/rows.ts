@@ -199,9 +199,9 @@ export function takePaused(
   seen: Partial<PausedSandbox> = {},
 ): Promise<boolean> {
   const turns = new Turns((id) => remoteBytes.findPaused(id))
-  return turns.take(
+  return turns.acquire(
     sandboxID,
-    async ({ row }) => row !== undefined && remoteBytes.take({ ...row, ...seen }, snapshotName),
+    async ({ row }) => row !== undefined && remoteBytes.claim({ ...row, ...seen }, snapshotName),
   )
 }
 

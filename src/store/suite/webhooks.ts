@@ -201,9 +201,9 @@ export function webhookSuite(storeTest: StoreTest): void {
   })
 
   storeTest('a lease is extended by taking it again, and can be released', async ({ leases }) => {
-    assert.equal(await leases.take('work', 60_000), true)
-    assert.equal(await leases.take('work', 60_000), true)
+    assert.equal(await leases.acquire('work', 60_000), true)
+    assert.equal(await leases.acquire('work', 60_000), true)
     await leases.release('work')
-    assert.equal(await leases.take('work', 60_000), true)
+    assert.equal(await leases.acquire('work', 60_000), true)
   })
 }

@@ -6,7 +6,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import type { Tables } from '../database/tables.ts'
 import { lockTeam } from '../usage/limits.ts'
 import { buildRow, templateRow } from './template-row.ts'
-import { holdTemplate, insertAssignments, nameIsTaken } from './template-tags.ts'
+import { insertAssignments, lockTemplate, nameIsTaken } from './template-tags.ts'
 
 export async function insertTemplate(
   transaction: Transaction<Tables>,
@@ -48,7 +48,7 @@ export async function insertBuild(
   tags: readonly string[],
   nodeID: string,
 ): Promise<void> {
-  await holdTemplate(transaction, build.templateID, build.createdAt)
+  await lockTemplate(transaction, build.templateID, build.createdAt)
   await transaction
     .insertInto('template_builds')
     .values({ ...buildRow(build), node_id: nodeID })

@@ -9,7 +9,7 @@ import { isPostgres } from '../database/together.ts'
  * Locks the template's row until the commit by a write, so that sequence numbers and positions are assigned
  * one by one. Without a time, the row stays unchanged.
  */
-export async function holdTemplate(
+export async function lockTemplate(
   transaction: Transaction<Tables>,
   templateID: string,
   updatedAt?: number,
@@ -37,7 +37,7 @@ export const keepingTemplate = (transaction: Transaction<Tables>, templateID: st
  * Waits for those who use or change the template, and locks it until the commit. False if there is no such
  * template.
  */
-export async function holdForDeletion(
+export async function lockForDeletion(
   transaction: Transaction<Tables>,
   templateID: string,
 ): Promise<boolean> {
@@ -63,7 +63,7 @@ export function nameIsTaken({ namespace, alias }: TemplateName, cause?: unknown)
 export function addName(db: Kysely<Tables>, templateID: string, name: TemplateName): Promise<void> {
   const transaction = db.transaction().setIsolationLevel('read committed')
   return transaction.execute(async (locked) => {
-    await holdTemplate(locked, templateID)
+    await lockTemplate(locked, templateID)
     const { last } = await locked
       .selectFrom('template_aliases')
       .select((select) => select.fn.max('position').as('last'))
@@ -100,7 +100,7 @@ export function assignTags(
 ): Promise<void> {
   const transaction = db.transaction().setIsolationLevel('read committed')
   return transaction.execute(async (locked) => {
-    await holdTemplate(locked, templateID, at)
+    await lockTemplate(locked, templateID, at)
     const build = await locked
       .selectFrom('template_builds')
       .select('id')

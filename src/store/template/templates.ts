@@ -31,8 +31,8 @@ import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './templat
 import {
   addName,
   assignTags,
-  holdForDeletion,
   listTags,
+  lockForDeletion,
   removeTags,
   unknownTemplate,
 } from './template-tags.ts'
@@ -228,7 +228,7 @@ export class SqlTemplateStore implements TemplateStore {
     const transaction = this.#db.transaction().setIsolationLevel('read committed')
     return transaction.execute(async (locked) => {
       // Locks the template's row: a build or sandbox inserted at this moment is either seen here or rejected.
-      if (!(await holdForDeletion(locked, templateID))) return undefined
+      if (!(await lockForDeletion(locked, templateID))) return undefined
       const users = await locked
         .selectFrom('sandboxes')
         .select('state')

@@ -45,12 +45,12 @@ export const memoryMutations: Mutation[] = [
     fault: 'After a restart, a sandbox that is found frozen stays frozen although nothing is short.',
     edits: [
       {
-        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/frozen-sandboxes.ts',
         from: 'this.#shortages.filter(({ keepsFrozen }) => keepsFrozen())',
         to: 'this.#shortages',
       },
       {
-        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/frozen-sandboxes.ts',
         from: 'if (next) this.change(next.sandboxID',
         to: 'if (next && next.lately > 0) this.change(next.sandboxID',
       },
@@ -63,7 +63,7 @@ export const memoryMutations: Mutation[] = [
     fault: 'A sandbox that could not be frozen is recorded as frozen.',
     edits: [
       {
-        file: 'src/core/sandbox/capacity/held-sandboxes.ts',
+        file: 'src/core/sandbox/capacity/frozen-sandboxes.ts',
         from: 'if (isNew) routes.letGo(sandboxID, runID)',
         to: 'void isNew',
       },

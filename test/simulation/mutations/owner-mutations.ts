@@ -42,7 +42,7 @@ export const ownerMutations: Mutation[] = [
       },
       {
         file: 'src/core/object-storage/migrator.ts',
-        from: 'return turns.takeView(sandboxID, findPaused, async ({ row: paused }) => {',
+        from: 'return turns.acquireView(sandboxID, findPaused, async ({ row: paused }) => {',
         to: 'return ((_: unknown, find: typeof findPaused, work: (view: { row: Awaited<ReturnType<typeof findPaused>> }) => Promise<boolean>) => find().then((row) => work({ row })))(turns, findPaused, async ({ row: paused }) => {',
       },
       {

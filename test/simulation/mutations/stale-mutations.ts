@@ -30,7 +30,7 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/reconciler.ts',
-        from: 'await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
+        from: 'await turns.acquireIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
         to: 'await this.#reconcileInTurn(seen, found, new AbortController().signal)',
       },
     ],
@@ -74,9 +74,9 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/reconciler.ts',
-        from: 'await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
+        from: 'await turns.acquireIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))',
         to: `if (seen.state === 'running' && (await driver.recover(seen.handle!)) === 'running') await launcher.open(seen)
-    else await turns.takeIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))`,
+    else await turns.acquireIfFree(seen.sandboxID, ({ row, signal }) => this.#reconcileInTurn(row, found, signal))`,
       },
     ],
     search: { plan: { profile: 'egress policies' } },
@@ -115,8 +115,8 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/sandbox/reconciler.ts',
-        from: 'await this.#parts.turns.take(sandboxID, ({ row, signal }) =>',
-        to: 'await this.#parts.turns.takeIfFree(sandboxID, ({ row, signal }) =>',
+        from: 'await this.#parts.turns.acquire(sandboxID, ({ row, signal }) =>',
+        to: 'await this.#parts.turns.acquireIfFree(sandboxID, ({ row, signal }) =>',
       },
     ],
     search: { plan: { profile: 'deaths in rounds' } },
@@ -154,7 +154,7 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/volume/service.ts',
-        from: 'this.#unreleased.add(held)\n',
+        from: 'this.#unreleased.add(acquired)\n',
         to: 'throw error\n',
       },
     ],
@@ -248,7 +248,7 @@ export const staleMutations: Mutation[] = [
       },
       {
         file: 'src/core/sandbox/snapshots/quarantine.ts',
-        from: 'remove(snapshotName: string): Promise<void> {\n    return this.#turns.take(snapshotName, async ({ row }) => {\n      this.#ours(snapshotName, row)\n      await this.#remove(row!)\n    })',
+        from: 'remove(snapshotName: string): Promise<void> {\n    return this.#turns.acquire(snapshotName, async ({ row }) => {\n      this.#ours(snapshotName, row)\n      await this.#remove(row!)\n    })',
         to: 'async remove(snapshotName: string): Promise<void> {\n    const row = await this.#parts.entries.find(snapshotName)\n    this.#ours(snapshotName, row as never)\n    await this.#parts.snapshots.remove(snapshotName)\n    await this.#parts.entries.remove(snapshotName)',
       },
     ],
@@ -311,7 +311,7 @@ export const staleMutations: Mutation[] = [
     edits: [
       {
         file: 'src/core/webhook/dispatcher.ts',
-        from: 'if (!this.#holdsLease()) return\n',
+        from: 'if (!this.#hasLease()) return\n',
         to: '',
       },
     ],

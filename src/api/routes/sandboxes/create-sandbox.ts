@@ -42,7 +42,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
           throw olderClientRejected(older, team.slug)
         const key = idempotencyKey(request)
         const exchange = exchangeOf(request, reply)
-        const placement = await context.cluster?.placer.place(team, placedRequest(body, key), exchange)
+        const placement = await context.cluster?.placer.placeCreate(team, placedRequest(body, key), exchange)
         if (placement?.isAnswered) return reply.hijack()
         const claim = claimOf(key, placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)

@@ -28,7 +28,7 @@ export function startBuildRoute(app: Api, context: RouteContext): void {
       const team = context.auth.teamOf(request)
       const start = toRequest(request.body)
       const placed = { buildID, start, body: () => Buffer.from(JSON.stringify(request.body)) }
-      if (await context.cluster?.buildPlacer.place(team, placed, exchangeOf(request, reply)))
+      if (await context.cluster?.buildPlacer.placeBuild(team, placed, exchangeOf(request, reply)))
         return reply.hijack()
       await context.builds.start(team, templateID, buildID, start)
       return reply.code(202).send(undefined)

@@ -18,7 +18,8 @@ export function createVolumeRoute(app: Api, context: RouteContext): void {
     },
     async (request, reply) => {
       const body = () => Buffer.from(JSON.stringify(request.body))
-      if (await context.cluster?.volumePlacer.place(body, exchangeOf(request, reply))) return reply.hijack()
+      if (await context.cluster?.volumePlacer.placeVolume(body, exchangeOf(request, reply)))
+        return reply.hijack()
       const volume = await context.volumes.create(context.auth.teamOf(request), request.body.name)
       return reply.code(201).send(presentVolume(volume, context, request))
     },

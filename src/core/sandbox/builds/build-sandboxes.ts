@@ -138,12 +138,17 @@ export class BuildSandbox {
   /** Takes a snapshot of its files, under a name that the caller holds. The sandbox keeps running. */
   async snapshotFiles(name: string, signal: AbortSignal): Promise<void> {
     const options = { memory: false, afterwards: 'go-on', lasting: true } as const
-    await this.#parts.snapshots.take(this.#handle, name, options, signal)
+    await this.#parts.snapshots.takeSnapshot(this.#handle, name, options, signal)
   }
 
   /** Takes a snapshot under a name that the caller holds, and ends the sandbox. If that fails, it keeps running. */
   async snapshotAndEnd(name: string, memory: boolean, signal: AbortSignal): Promise<void> {
-    await this.#parts.snapshots.take(this.#handle, name, { memory, afterwards: 'end', lasting: true }, signal)
+    await this.#parts.snapshots.takeSnapshot(
+      this.#handle,
+      name,
+      { memory, afterwards: 'end', lasting: true },
+      signal,
+    )
     this.#onEnd()
   }
 

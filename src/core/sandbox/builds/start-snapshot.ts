@@ -29,7 +29,7 @@ export async function takeStartSnapshot(
 ): Promise<BuildSnapshot | undefined> {
   if (!build.startCmd && !build.readyCmd) return undefined
   const name = startSnapshotName(build)
-  return snapshots.holding(name, async () => {
+  return snapshots.protecting(name, async () => {
     const sandbox = await buildSandboxes.open(build, options.signal, true)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })

@@ -138,9 +138,9 @@ describe('the guard of the disk', () => {
     assert.deepEqual([disk.isFrozen(writer), disk.isFrozen(quiet)], [true, false])
     assert.match(disk.toldOf(writer), /is frozen because the disk of this server is nearly full/)
     const route = disk.routes.get(writer)!
-    assert.match(disk.routes.whyHeld(route)!, /The sandbox has lost nothing/)
-    assert.equal(disk.routes.whyHeld(disk.routes.get(quiet)!), undefined)
-    assert.equal(disk.diskGuard.heldCount, 1)
+    assert.match(disk.routes.whyFrozen(route)!, /The sandbox has lost nothing/)
+    assert.equal(disk.routes.whyFrozen(disk.routes.get(quiet)!), undefined)
+    assert.equal(disk.diskGuard.frozenCount, 1)
     // Not before there is more than when it was stopped.
     disk.disk.freeMB = 700
     await disk.look()
@@ -150,7 +150,7 @@ describe('the guard of the disk', () => {
     assert.equal(disk.isFrozen(writer), true, 'not at once: who writes in bursts would come and go')
     await disk.look(3000)
     assert.equal(disk.isFrozen(writer), false)
-    assert.equal(disk.routes.whyHeld(route), undefined)
+    assert.equal(disk.routes.whyFrozen(route), undefined)
     assert.match(disk.toldOf(writer), /continues: the disk of the server has space again/)
     await disk.look()
     assert.equal(disk.isFrozen(writer), false)
@@ -189,7 +189,7 @@ describe('the guard of the disk', () => {
       await again.diskGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(writer), true)
-      assert.match(again.routes.whyHeld(again.routes.get(writer)!)!, /is frozen/)
+      assert.match(again.routes.whyFrozen(again.routes.get(writer)!)!, /is frozen/)
       disk.disk.freeMB = 2000
       await hands.look(3000)
       assert.equal(hands.isFrozen(writer), false)
@@ -211,7 +211,7 @@ describe('the guard of the disk', () => {
     disk.clock.advance(120_000)
     await until(async () => (await disk.rowOf(expired))?.state === 'ended')
     assert.equal((await disk.rowOf(expired))?.endReason, 'timeout')
-    assert.equal(disk.diskGuard.heldCount, 0)
+    assert.equal(disk.diskGuard.frozenCount, 0)
   })
 
   it('lets a sandbox run past its timeout until there is space for its automatic pause', async () => {

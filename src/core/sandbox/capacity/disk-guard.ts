@@ -12,10 +12,10 @@ import type { DiskUse } from '../../ports/resource-use.ts'
 import * as errors from '../row/errors.ts'
 import type { EndReason, Sandbox } from '../row/sandbox.ts'
 import type { DiskLevels } from './disk-levels.ts'
+import type { FrozenSandboxes, Shortage } from './frozen-sandboxes.ts'
 import { GrowthMeter, type MeasuredSize } from './growth.ts'
 import { type Act, type GuardActs, mebibytes, whyTouched } from './guard-acts.ts'
 import { GuardLoop } from './guard-loop.ts'
-import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
 import { divideByTeam, noShares, noTeam, type TeamShare, type TeamShares } from './team-share.ts'
 
@@ -31,7 +31,7 @@ export interface DiskReserve {
 
 type DiskGuardParts = {
   driver: Driver
-  held: HeldSandboxes
+  frozen: FrozenSandboxes
   acts: Pick<GuardActs, 'note'>
   sandboxTeams: Pick<SandboxTeams, 'of'>
   /** Bytes on this disk that teams use outside of running sandboxes: snapshots and volumes. */
@@ -88,7 +88,7 @@ export class DiskGuard {
 
   constructor(parts: DiskGuardParts) {
     this.#parts = parts
-    parts.held.add(this.#shortage)
+    parts.frozen.add(this.#shortage)
     this.#loop = new GuardLoop({
       ...parts,
       work: () => this.#look(),
@@ -98,8 +98,8 @@ export class DiskGuard {
   }
 
   /** Number of sandboxes that are frozen because the disk is nearly full. */
-  get heldCount(): number {
-    return this.#parts.held.by(this.#shortage).length
+  get frozenCount(): number {
+    return this.#parts.frozen.by(this.#shortage).length
   }
 
   /** Whether the disk is so full that nothing should write except to end sandboxes. */
@@ -167,7 +167,7 @@ export class DiskGuard {
     { memory, disk }: { memory: boolean; disk: boolean },
   ): Promise<void> {
     const { handle, teamID, memoryMB, diskMB } = sandbox
-    if (this.#parts.held.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
+    if (this.#parts.frozen.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
     const maxBytes = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
     if (!handle || this.#room - maxBytes >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)
@@ -181,17 +181,17 @@ export class DiskGuard {
   }
 
   #isNear(): boolean {
-    return this.heldCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
+    return this.frozenCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
   }
 
   async #measure(): Promise<void> {
-    const { driver, held, freeBytes, promisedBytes, clock } = this.#parts
+    const { driver, frozen, freeBytes, promisedBytes, clock } = this.#parts
     const left = (await freeBytes()) - (await promisedBytes())
     this.#room = left
     this.#shares = noShares
     if (!this.#isNear() || !canMeasureUse(driver)) return this.#growth.clear()
     const uses = await driver.diskUse()
-    this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => held.has(sandboxID))
+    this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => frozen.has(sandboxID))
     this.#room = left - uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)
     await this.#divide(uses.map(sizeOf))
   }
@@ -259,17 +259,17 @@ export class DiskGuard {
     }
     const mayContinue = (sandboxID: string) =>
       !onlyBelow || this.isBelowFairShare(this.#teamOf.get(sandboxID) ?? noTeam)
-    this.#parts.held.letNextGoOn(this.#shortage, onGone, mayContinue)
+    this.#parts.frozen.letNextGoOn(this.#shortage, onGone, mayContinue)
   }
 
   /** Freezes all sandboxes that grow, of teams above their share, the fastest first. */
   #stopGrowing(): void {
     const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
-    const { held, log } = this.#parts
+    const { frozen, log } = this.#parts
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
       if (this.#placeOf(sandboxID) === undefined) continue
-      if (held.has(sandboxID) || this.#endUnowned(sandboxID)) continue
-      held.hold(sandboxID, this.#shortage, lately, () => {
+      if (frozen.has(sandboxID) || this.#endUnowned(sandboxID)) continue
+      frozen.freeze(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
         this.#note('frozen', sandboxID)
         const values = { sandboxID, lately, room: this.#room }
@@ -284,7 +284,7 @@ export class DiskGuard {
    * has recently written most, or the largest if only teams below their share still write.
    */
   async #makeSpace(): Promise<void> {
-    const { reserve, clock, held, levels } = this.#parts
+    const { reserve, clock, frozen, levels } = this.#parts
     const isFirst = !this.#isEmpty
     this.#isEmpty = true
     this.#stopGrowing()
@@ -296,10 +296,10 @@ export class DiskGuard {
     const fastest = grown
       .filter(({ sandboxID }) => this.#placeOf(sandboxID) !== undefined)
       .sort((a, b) => place(a.sandboxID) - place(b.sandboxID))
-    const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !held.has(sandboxID))
+    const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !frozen.has(sandboxID))
     // As long as half of this level is free, wait a moment for sandboxes that are being frozen.
     const hasMoment = this.#room >= levels.endBytes / 2
-    if (growing && hasMoment && held.isAboutToStandStill(growing.sandboxID)) return
+    if (growing && hasMoment && frozen.isAboutToStandStill(growing.sandboxID)) return
     if (growing) return this.#end(growing.sandboxID)
     if (await reserve.isThere()) {
       await reserve.giveUp()

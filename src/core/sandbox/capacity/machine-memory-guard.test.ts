@@ -47,16 +47,16 @@ describe('the guard of the memory', () => {
     await machine.look()
     assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
     assert.match(machine.toldOf(hog), /is frozen because the memory of this server is nearly used up/)
-    assert.match(machine.routes.whyHeld(machine.routes.get(hog)!)!, /The sandbox has lost nothing/)
-    assert.equal(machine.routes.whyHeld(machine.routes.get(small)!), undefined)
-    assert.equal(machine.memoryGuard.heldCount, 1)
+    assert.match(machine.routes.whyFrozen(machine.routes.get(hog)!)!, /The sandbox has lost nothing/)
+    assert.equal(machine.routes.whyFrozen(machine.routes.get(small)!), undefined)
+    assert.equal(machine.memoryGuard.frozenCount, 1)
     machine.memory.otherMB = 2000
     await machine.look()
     assert.equal(machine.isFrozen(hog), true, 'not at once: who takes memory in bursts would come and go')
     await machine.look(3000)
     assert.equal(machine.isFrozen(hog), false)
     assert.match(machine.toldOf(hog), /continues: the server has memory again/)
-    assert.equal(machine.routes.whyHeld(machine.routes.get(hog)!), undefined)
+    assert.equal(machine.routes.whyFrozen(machine.routes.get(hog)!), undefined)
   })
 
   it('counts memory that will be taken before a freeze takes effect', async () => {
@@ -114,7 +114,7 @@ describe('the guard of the memory', () => {
     assert.deepEqual([row.snapshot?.memory, row.snapshot?.agentUnresponsive], [true, false])
     assert.match(machine.toldOf(hog), /was paused because the memory of this server is nearly used up/)
     assert.equal(machine.memoryGuard.counts.paused, 1)
-    assert.equal(machine.memoryGuard.heldCount, 0)
+    assert.equal(machine.memoryGuard.frozenCount, 0)
     await machine.settle()
     machine.memory.otherMB = 1000
     await machine.look()
@@ -201,7 +201,7 @@ describe('the guard of the memory', () => {
       await again.memoryGuard.look()
       await again.reconciler.run()
       assert.equal(hands.isFrozen(hog), true)
-      assert.match(again.routes.whyHeld(again.routes.get(hog)!)!, /is frozen because the memory/)
+      assert.match(again.routes.whyFrozen(again.routes.get(hog)!)!, /is frozen because the memory/)
       machine.memory.otherMB = 1000
       await hands.look(3000)
       assert.equal(hands.isFrozen(hog), false)
@@ -267,7 +267,7 @@ describe('the guard of the memory', () => {
     machine.clock.advance(120_000)
     await until(async () => (await machine.rowOf(expired))?.state === 'ended')
     assert.equal((await machine.rowOf(expired))?.endReason, 'timeout')
-    assert.equal(machine.memoryGuard.heldCount, 0)
+    assert.equal(machine.memoryGuard.frozenCount, 0)
   })
 
   it('empties the warm pool first', async () => {
@@ -295,7 +295,7 @@ describe('the guard of the memory', () => {
     await machine.diskGuard.look()
     await machine.settle()
     await machine.look()
-    assert.deepEqual([machine.diskGuard.heldCount, machine.memoryGuard.heldCount], [1, 0])
+    assert.deepEqual([machine.diskGuard.frozenCount, machine.memoryGuard.frozenCount], [1, 0])
     machine.memory.otherMB = 0
     await machine.look(4000)
     assert.equal(machine.isFrozen(hog), true, 'the disk is still full')

@@ -10,10 +10,10 @@ import type { Log } from '../../../lib/log.ts'
 import { RetryDelays } from '../../../lib/retry-delays.ts'
 import { canMeasureUse, type Driver } from '../../ports/driver.ts'
 import type { EndReason } from '../row/sandbox.ts'
+import type { FrozenSandboxes, Shortage } from './frozen-sandboxes.ts'
 import { GrowthMeter } from './growth.ts'
 import { type Act, type GuardActs, mebibytes, whyTouched } from './guard-acts.ts'
 import { GuardLoop } from './guard-loop.ts'
-import type { HeldSandboxes, Shortage } from './held-sandboxes.ts'
 import type { MemoryLevels } from './memory-levels.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
 import {
@@ -29,7 +29,7 @@ import {
 type MachineMemoryGuardParts = {
   driver: Driver
   sandboxTeams: Pick<SandboxTeams, 'of'>
-  held: HeldSandboxes
+  frozen: FrozenSandboxes
   acts: Pick<GuardActs, 'note'>
   /** Bytes of memory that sandboxes can still get. */
   availableBytes: () => Promise<number>
@@ -92,7 +92,7 @@ export class MachineMemoryGuard {
 
   constructor(parts: MachineMemoryGuardParts) {
     this.#parts = parts
-    parts.held.add(this.#shortage)
+    parts.frozen.add(this.#shortage)
     this.#loop = new GuardLoop({
       ...parts,
       work: () => this.#look(),
@@ -102,8 +102,8 @@ export class MachineMemoryGuard {
   }
 
   /** Number of sandboxes that are frozen because memory is nearly used up. */
-  get heldCount(): number {
-    return this.#parts.held.by(this.#shortage).length
+  get frozenCount(): number {
+    return this.#parts.frozen.by(this.#shortage).length
   }
 
   /** Each team's share at the last look, the one furthest above first. Empty while much is left. */
@@ -149,11 +149,11 @@ export class MachineMemoryGuard {
   }
 
   #isNear(): boolean {
-    return this.heldCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
+    return this.frozenCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
   }
 
   async #measure(): Promise<void> {
-    const { driver, held, availableBytes, clock, sandboxTeams } = this.#parts
+    const { driver, frozen, availableBytes, clock, sandboxTeams } = this.#parts
     const isNear = this.#isNear()
     const began = clock.now()
     // Read in this order: memory that is freed in between then counts as used and as available, which takes from nobody.
@@ -165,7 +165,7 @@ export class MachineMemoryGuard {
     if (!uses) return this.#growth.clear()
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
     const isOld = clock.now() - began > sameMomentMs
-    this.#growth.measure(sizes, clock.now(), (sandboxID) => held.has(sandboxID))
+    this.#growth.measure(sizes, clock.now(), (sandboxID) => frozen.has(sandboxID))
     this.#teamOf = await sandboxTeams.of(uses.map(({ sandboxID }) => sandboxID))
     const known = uses.flatMap(({ sandboxID, usedBytes }): ResourceUse[] => {
       const teamID = this.#teamOf.get(sandboxID)
@@ -229,22 +229,23 @@ export class MachineMemoryGuard {
   }
 
   #letGoOn(mayContinue: (sandboxID: string) => boolean): void {
-    const { held, log } = this.#parts
+    const { frozen, log } = this.#parts
     const onGone = (sandboxID: string) => {
       this.#growth.forget(sandboxID)
       this.#note('continued', sandboxID)
       log.info({ sandboxID }, 'There is memory again: a frozen sandbox continues.')
     }
-    held.letNextGoOn(this.#shortage, onGone, mayContinue)
+    frozen.letNextGoOn(this.#shortage, onGone, mayContinue)
   }
 
   /** Freezes all sandboxes beyond their share that grow, the fastest first. */
   #stopGrowing(): void {
-    const { held, levels, log } = this.#parts
+    const { frozen, levels, log } = this.#parts
     const isPressing = this.#room < levels.freezeBytes / 2
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
-      if (!this.#shares.beyond.has(sandboxID) || held.has(sandboxID) || this.#endUnowned(sandboxID)) continue
-      held.hold(sandboxID, this.#shortage, lately, () => {
+      if (!this.#shares.beyond.has(sandboxID) || frozen.has(sandboxID) || this.#endUnowned(sandboxID))
+        continue
+      frozen.freeze(sandboxID, this.#shortage, lately, () => {
         this.counts.stoodStill++
         this.#note('frozen', sandboxID)
         const values = { ...this.#told(sandboxID), lately }
@@ -255,8 +256,8 @@ export class MachineMemoryGuard {
 
   /** A freeze frees no memory, so sandboxes that stay frozen for long are paused to the disk, one at a time. */
   #pauseStill(): void {
-    const { held, clock } = this.#parts
-    const long = held.by(this.#shortage).filter(({ since }) => clock.now() - since >= pauseAfterMs)
+    const { frozen, clock } = this.#parts
+    const long = frozen.by(this.#shortage).filter(({ since }) => clock.now() - since >= pauseAfterMs)
     const ids = new Set(long.map(({ sandboxID }) => sandboxID))
     const next = [...this.#shares.beyond.keys()].find(
       (sandboxID) => ids.has(sandboxID) && this.#canPause(sandboxID),
@@ -292,10 +293,10 @@ export class MachineMemoryGuard {
 
   /** The team's sandboxes beyond its share: those that still grow first, then those that grew, then the largest. */
   #orderIn(teamID: string): { sandboxID: string; isGrowing: boolean }[] {
-    const { held } = this.#parts
+    const { frozen } = this.#parts
     const grown = this.#growth.fastest(anyBytes)
     const rank = new Map(grown.map((one, index) => [one.sandboxID, { ...one, index }]))
-    const isGrowing = (id: string) => rank.get(id)?.isGrowing === true && !held.has(id)
+    const isGrowing = (id: string) => rank.get(id)?.isGrowing === true && !frozen.has(id)
     const own = [...this.#shares.beyond].filter(([, share]) => share.teamID === teamID)
     return own
       .map(([sandboxID]) => ({
@@ -317,7 +318,7 @@ export class MachineMemoryGuard {
 
   /** False: the sandbox cannot be paused. */
   #pause(sandboxID: string): boolean {
-    const { pause, clock, held, log } = this.#parts
+    const { pause, clock, frozen, log } = this.#parts
     if (!this.#canPause(sandboxID)) return false
     if (this.#pausing !== undefined) return true
     const values = this.#told(sandboxID)
@@ -336,7 +337,7 @@ export class MachineMemoryGuard {
         this.#pausing = undefined
       }
     }
-    held.change(sandboxID, attempt)
+    frozen.change(sandboxID, attempt)
     return true
   }
 

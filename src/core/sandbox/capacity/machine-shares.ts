@@ -6,8 +6,8 @@ import { JoinedWork } from '../../../lib/keyed-lock.ts'
 import { canMeasureUse, canShareConnections, type Driver } from '../../ports/driver.ts'
 import { sizeOf } from './disk-guard.ts'
 import type { DiskLevels } from './disk-levels.ts'
+import type { FrozenSandboxes } from './frozen-sandboxes.ts'
 import type { GuardActs, NotedAct, ResourceGuard } from './guard-acts.ts'
-import type { HeldSandboxes } from './held-sandboxes.ts'
 import type { MemoryLevels } from './memory-levels.ts'
 import type { SandboxTeams } from './sandbox-teams.ts'
 import { divideByTeam, noTeam, type TeamShare } from './team-share.ts'
@@ -22,7 +22,7 @@ type MachineSharesParts = {
   /** Free bytes on the disk of the data folder, and how many of them are promised to volumes. */
   freeBytes: () => Promise<number>
   promisedBytes: () => Promise<number>
-  held: Pick<HeldSandboxes, 'list'>
+  frozen: Pick<FrozenSandboxes, 'list'>
   acts: Pick<GuardActs, 'list'>
   levels: { memory: MemoryLevels; disk: DiskLevels }
 }
@@ -70,8 +70,17 @@ export class MachineShares {
   }
 
   async #read(): Promise<SharesOfMachine> {
-    const { driver, sandboxTeams, availableBytes, freeBytes, promisedBytes, teamBytes, held, acts, levels } =
-      this.#parts
+    const {
+      driver,
+      sandboxTeams,
+      availableBytes,
+      freeBytes,
+      promisedBytes,
+      teamBytes,
+      frozen,
+      acts,
+      levels,
+    } = this.#parts
     const measured = canMeasureUse(driver) ? driver : undefined
     const inMemory = ((await measured?.memoryUse()) ?? []).map(({ sandboxID, usedBytes: bytes }) => ({
       sandboxID,
@@ -81,16 +90,16 @@ export class MachineShares {
     const diskUses = (await measured?.diskUse()) ?? []
     const unwritten = sumOf(diskUses.map(({ unwrittenBytes }) => unwrittenBytes))
     const freeNow = (await freeBytes()) - (await promisedBytes()) - unwritten
-    const frozen = held.list()
+    const stopped = frozen.list()
     const connections = canShareConnections(driver) ? await driver.connectionUse() : undefined
     const opened = connections?.sandboxes ?? []
-    const ids = [...inMemory, ...diskUses, ...frozen, ...opened].map(({ sandboxID }) => sandboxID)
+    const ids = [...inMemory, ...diskUses, ...stopped, ...opened].map(({ sandboxID }) => sandboxID)
     const teamOf = await sandboxTeams.of([...new Set(ids)])
     return {
       memory: divide(inMemory, teamOf, availableNow, levels.memory),
       disk: divide(diskUses.map(sizeOf), teamOf, freeNow, levels.disk, await teamBytes()),
       connections: connections && { perTeam: connections.perOwner, teams: countByTeam(opened, teamOf) },
-      frozen: frozen.map((one) => ({ ...one, teamID: teamOf.get(one.sandboxID) ?? null })),
+      frozen: stopped.map((one) => ({ ...one, teamID: teamOf.get(one.sandboxID) ?? null })),
       acts: acts.list(),
     }
   }

@@ -40,7 +40,7 @@ export type LauncherParts = {
   tokens: SandboxTokens
   snapshots: SnapshotStore
   egress: SandboxEgress
-  volumes: Pick<VolumeService, 'hold'>
+  volumes: Pick<VolumeService, 'acquire'>
   /** Authorities that every sandbox trusts, in PEM form. */
   extraCA: string | undefined
   clock: Clock
@@ -229,7 +229,7 @@ export class SandboxLauncher {
   ): Promise<DriverHandle> {
     const { driver, volumes } = this.#parts
     if (volumeMounts.length === 0) return driver.start(spec, signal)
-    const { mounts, release } = await volumes.hold(volumeMounts)
+    const { mounts, release } = await volumes.acquire(volumeMounts)
     return driver.start({ ...spec, mounts }, signal).finally(release)
   }
 

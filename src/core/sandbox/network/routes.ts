@@ -40,7 +40,7 @@ export class RouteTable {
   /** By the hash of the agent's token, so that the time of a lookup says nothing about other tokens. */
   #ofToken = new Map<string, Route>()
   /** By sandbox: runs that are frozen for now, and why. */
-  #held = new Map<string, { runID: string; why: string }>()
+  #frozen = new Map<string, { runID: string; why: string }>()
   #onAdd = new Set<(route: Route) => void>()
   #onRemove = new Set<RemovedRouteWatcher>()
 
@@ -90,18 +90,18 @@ export class RouteTable {
   }
 
   /** Marks the run as frozen: new requests get this message until `letGo`, and requests under way wait. */
-  hold(sandboxID: string, runID: string, why: string): void {
-    this.#held.set(sandboxID, { runID, why })
+  markFrozen(sandboxID: string, runID: string, why: string): void {
+    this.#frozen.set(sandboxID, { runID, why })
   }
 
   letGo(sandboxID: string, runID: string): void {
-    if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
+    if (this.#frozen.get(sandboxID)?.runID === runID) this.#frozen.delete(sandboxID)
   }
 
   /** Undefined if the run is not held. */
-  whyHeld({ sandboxID, runID }: Pick<Route, 'sandboxID' | 'runID'>): string | undefined {
-    const held = this.#held.get(sandboxID)
-    return held?.runID === runID ? held.why : undefined
+  whyFrozen({ sandboxID, runID }: Pick<Route, 'sandboxID' | 'runID'>): string | undefined {
+    const frozen = this.#frozen.get(sandboxID)
+    return frozen?.runID === runID ? frozen.why : undefined
   }
 
   /** Calls `watcher` for each removed route until the returned function is called. */

@@ -71,7 +71,7 @@ export class Quarantine {
     const here = new Set(await this.names())
     for (const name of names) {
       if (!here.has(name)) continue
-      await this.#turns.take(name, async ({ row }) => {
+      await this.#turns.acquire(name, async ({ row }) => {
         if (row) await this.#parts.entries.remove(name)
       })
     }
@@ -87,11 +87,11 @@ export class Quarantine {
   /** Turns the snapshot's sandbox back into a paused sandbox of its team. */
   recover(snapshotName: string): Promise<Sandbox> {
     const { snapshots, sandboxTurns } = this.#parts
-    return this.#turns.take(snapshotName, async ({ row }) => {
+    return this.#turns.acquire(snapshotName, async ({ row }) => {
       const { sandboxID } = this.#ours(snapshotName, row)
       if (sandboxID === null) throw noSandbox(snapshotName, snapshots.folder(snapshotName))
-      return sandboxTurns.take(sandboxID, ({ row: ended }) =>
-        snapshots.holding(snapshotName, () => this.#reopen(snapshotName, ended)),
+      return sandboxTurns.acquire(sandboxID, ({ row: ended }) =>
+        snapshots.protecting(snapshotName, () => this.#reopen(snapshotName, ended)),
       )
     })
   }
@@ -117,7 +117,7 @@ export class Quarantine {
 
   /** Removes the snapshot now. */
   remove(snapshotName: string): Promise<void> {
-    return this.#turns.take(snapshotName, async ({ row }) => {
+    return this.#turns.acquire(snapshotName, async ({ row }) => {
       this.#ours(snapshotName, row)
       await this.#remove(row!)
     })
@@ -129,7 +129,7 @@ export class Quarantine {
    */
   async #remove({ snapshotName, sandboxID }: InTurn<QuarantinedSnapshot>): Promise<void> {
     const { entries, sandboxes, snapshots, clock } = this.#parts
-    await snapshots.holding(snapshotName, async () => {
+    await snapshots.protecting(snapshotName, async () => {
       await retryPassing(clock, () => entries.markForRemoval(snapshotName))
       const owner = sandboxID === null ? undefined : await sandboxes.find(sandboxID)
       if (owner && owner.state !== 'ended' && owner.snapshot?.name === snapshotName)
@@ -154,9 +154,9 @@ export class Quarantine {
     const owned = new Set(await readOwned())
     for (const { snapshotName } of listed) {
       const why = owned.has(snapshotName) ? 'A template owns it.' : 'It is not there.'
-      const isKept = there.has(snapshotName) && !owned.has(snapshotName)
+      const isUnowned = there.has(snapshotName) && !owned.has(snapshotName)
       await this.#turns
-        .takeIfFree(snapshotName, ({ row }) => this.#reconcileOne(row, isKept ? undefined : why))
+        .acquireIfFree(snapshotName, ({ row }) => this.#reconcileOne(row, isUnowned ? undefined : why))
         ?.catch((error) => {
           log.error({ snapshotName, err: error }, 'A snapshot in quarantine could not be reconciled.')
         })

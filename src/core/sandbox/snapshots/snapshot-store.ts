@@ -38,17 +38,17 @@ type SweepOptions = {
 
 export class SnapshotStore {
   readonly #driver: Driver
-  readonly #places: SnapshotFolders
-  readonly #held = new Map<string, number>()
+  readonly #folders: SnapshotFolders
+  readonly #protected = new Map<string, number>()
   readonly #sweeps = new KeyedLock()
   /** Names that were held at some moment of the current sweep. */
-  readonly #heldLately = new Set<string>()
+  readonly #protectedLately = new Set<string>()
   /** Snapshots that are being removed: `find` does not return them any more. */
   readonly #going = new Set<string>()
 
-  constructor(parts: { driver: Driver; places: SnapshotFolders }) {
+  constructor(parts: { driver: Driver; folders: SnapshotFolders }) {
     this.#driver = parts.driver
-    this.#places = parts.places
+    this.#folders = parts.folders
   }
 
   /** True if a snapshot can hold the memory of processes. */
@@ -57,23 +57,23 @@ export class SnapshotStore {
   }
 
   folder(name: string): string {
-    return this.#places.folder(name)
+    return this.#folders.folder(name)
   }
 
   /** Protects a name from the sweep until the returned function is called. */
-  hold(name: string): () => void {
-    this.#heldLately.add(name)
-    this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
+  protect(name: string): () => void {
+    this.#protectedLately.add(name)
+    this.#protected.set(name, (this.#protected.get(name) ?? 0) + 1)
     return () => {
-      const left = (this.#held.get(name) ?? 1) - 1
-      if (left === 0) this.#held.delete(name)
-      else this.#held.set(name, left)
+      const left = (this.#protected.get(name) ?? 1) - 1
+      if (left === 0) this.#protected.delete(name)
+      else this.#protected.set(name, left)
     }
   }
 
   /** Holds the name while the work runs. */
-  async holding<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const release = this.hold(name)
+  async protecting<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const release = this.protect(name)
     try {
       return await work()
     } finally {
@@ -81,7 +81,7 @@ export class SnapshotStore {
     }
   }
 
-  take(
+  takeSnapshot(
     handle: DriverHandle,
     name: string,
     options: SnapshotOptions,
@@ -98,11 +98,11 @@ export class SnapshotStore {
   /** Holds the name meanwhile, so that a slow removal does not look like a snapshot without an owner. */
   async remove(name: string): Promise<void> {
     const driver = this.#driver
-    if (canSnapshot(driver)) await this.holding(name, () => driver.removeSnapshot(this.folder(name)))
+    if (canSnapshot(driver)) await this.protecting(name, () => driver.removeSnapshot(this.folder(name)))
   }
 
   names(): Promise<string[]> {
-    return this.#places.names()
+    return this.#folders.names()
   }
 
   /**
@@ -114,13 +114,13 @@ export class SnapshotStore {
     { dryRun = false, deleted = [], onUnowned = async () => {} }: SweepOptions = {},
   ): Promise<Swept> {
     return this.#sweeps.run('', async () => {
-      this.#heldLately.clear()
-      for (const name of this.#held.keys()) this.#heldLately.add(name)
-      const there = await this.#places.names()
+      this.#protectedLately.clear()
+      for (const name of this.#protected.keys()) this.#protectedLately.add(name)
+      const there = await this.#folders.names()
       const owned = new Set(await readOwned())
-      const isUnowned = (name: string) => !owned.has(name) && !this.#heldLately.has(name)
+      const isUnowned = (name: string) => !owned.has(name) && !this.#protectedLately.has(name)
       const isWorthless = (name: string) => canBeMadeAgain(name) || deleted.includes(name)
-      const bytes = await this.#places.roomOf(there.filter(isUnowned).filter(isWorthless))
+      const bytes = await this.#folders.roomOf(there.filter(isUnowned).filter(isWorthless))
       // Synchronous with the last check: a caller that holds a name later does not find its snapshot.
       const unowned = there.filter(isUnowned)
       const names = unowned.filter(isWorthless)

@@ -60,21 +60,21 @@ async function stored(node: Fixture, autoPause = false) {
 /** The same, resumed, while its memory is held back. */
 async function halfArrived(node: Fixture, autoPause = false) {
   const { sandboxID, before } = await stored(node, autoPause)
-  const held = gate()
-  driverOf(node).beforeFilled = () => held.opened
+  const memoryGate = gate()
+  driverOf(node).beforeFilled = () => memoryGate.opened
   await node.service.connect(node.team, sandboxID, timed)
-  return { sandboxID, before, held }
+  return { sandboxID, before, memoryGate }
 }
 
 test('a sandbox runs before its memory is there, and its row says so until it is', async (t) => {
   const { node, objects, clock } = await world(t)
-  const { sandboxID, before, held } = await halfArrived(node)
+  const { sandboxID, before, memoryGate } = await halfArrived(node)
   const row = await rowOf(node, sandboxID)
   assert.deepEqual([row.state, row.snapshot?.arrivesFrom?.runID], ['running', before.runID])
   clock.advance(2 * 3_600_000 - 1)
   await node.objectStorage!.sweeper.run()
   assert.ok(objects.objects.has(sandboxKey(before)), 'the object is needed until all memory is there')
-  held.open()
+  memoryGate.open()
   await until(async () => (await rowOf(node, sandboxID)).snapshot === null)
   assert.equal(memoryOf(node, sandboxID), 'memory')
   await until(async () => node.driver.world.snapshots.size === 0)
@@ -84,12 +84,12 @@ test('a sandbox runs before its memory is there, and its row says so until it is
 
 test('a pause and a fork wait for the memory', async (t) => {
   const { node } = await world(t)
-  const { sandboxID, held } = await halfArrived(node)
+  const { sandboxID, memoryGate } = await halfArrived(node)
   const fork = node.service.fork(node.team, sandboxID, { timeoutMs: 60_000, count: 1 })
   const pause = node.service.pause(node.team, sandboxID, wish)
   await new Promise((done) => setImmediate(done))
   assert.equal((await rowOf(node, sandboxID)).state, 'running')
-  held.open()
+  memoryGate.open()
   const [forked] = await fork
   assert.ok(forked && 'sandbox' in forked)
   assert.equal(memoryOf(node, forked.sandbox.sandboxID), 'memory')
@@ -106,7 +106,7 @@ async function isAsBefore({ stores }: Fixture, sandboxID: string, before: Paused
 
 test('a sandbox that dies before its memory is there is paused as before', async (t) => {
   const { node } = await world(t)
-  const { sandboxID, before, held } = await halfArrived(node)
+  const { sandboxID, before, memoryGate } = await halfArrived(node)
   node.driver.crash(sandboxID)
   await until(async () => (await rowOf(node, sandboxID)).state === 'paused')
   await isAsBefore(node, sandboxID, before)
@@ -116,7 +116,7 @@ test('a sandbox that dies before its memory is there is paused as before', async
     ['created', 'paused', 'resumed', 'paused'],
   )
   assert.ok(node.told.some((text) => text.includes('paused again as it was before')))
-  held.open()
+  memoryGate.open()
   driverOf(node).beforeFilled = async () => {}
   await node.service.connect(node.team, sandboxID, timed)
   await until(async () => memoryOf(node, sandboxID) === 'memory')
@@ -175,8 +175,8 @@ test('a resume that waited for its turn longer than the driver keeps what arrive
     imports++
     return importSnapshot(...given)
   }
-  const held = gate()
-  driver.beforeStarted = () => held.opened
+  const memoryGate = gate()
+  driver.beforeStarted = () => memoryGate.opened
   const other = service.create(team, request())
   await until(async () => driver.world.sandboxes.size === 1)
   const resumed = service.connect(team, sandboxID, timed)
@@ -184,7 +184,7 @@ test('a resume that waited for its turn longer than the driver keeps what arrive
   for (let turn = 0; turn < 20; turn++) await new Promise((done) => setImmediate(done))
   clock.advance(61_000)
   driver.beforeStarted = async () => {}
-  held.open()
+  memoryGate.open()
   await other
   await resumed
   assert.equal(imports, 2)
@@ -193,9 +193,9 @@ test('a resume that waited for its turn longer than the driver keeps what arrive
 
 test('an automatic pause that waits for memory in vain is tried less and less often', async (t) => {
   const { node, clock } = await world(t)
-  const { sandboxID, held } = await halfArrived(node, true)
+  const { sandboxID, memoryGate } = await halfArrived(node, true)
   driverOf(node).awaitMemory = () => Promise.reject(new Error('gVisor does not say that it has everything'))
-  held.open()
+  memoryGate.open()
   clock.advance(3_600_000)
   for (let passed = 0; passed < 300_000; passed += 50) {
     await new Promise((done) => setImmediate(done))
@@ -208,9 +208,9 @@ test('an automatic pause that waits for memory in vain is tried less and less of
 
 test('a kill before the memory is there leaves nothing', async (t) => {
   const { node } = await world(t)
-  const { sandboxID, held } = await halfArrived(node)
+  const { sandboxID, memoryGate } = await halfArrived(node)
   await node.service.kill(node.team, sandboxID)
-  held.open()
+  memoryGate.open()
   assert.equal((await rowOf(node, sandboxID)).state, 'ended')
   assert.deepEqual([node.driver.world.sandboxes.size, node.driver.world.snapshots.size], [0, 0])
 })
@@ -228,7 +228,7 @@ test('a start that fails leaves the sandbox paused as before', async (t) => {
 
 test('a sandbox that its row went back from is stopped, and is not taken for the next run', async (t) => {
   const { node } = await world(t)
-  const { sandboxID, before, held } = await halfArrived(node)
+  const { sandboxID, before, memoryGate } = await halfArrived(node)
   node.driver.world.sandboxes.get(sandboxID)!.memory.set('m', 'of the forgotten run')
   const { runID, snapshot } = await rowOf(node, sandboxID)
   const { arrivesFrom: stored, ...old } = snapshot!
@@ -239,7 +239,7 @@ test('a sandbox that its row went back from is stopped, and is not taken for the
     handle: null,
     stored: stored!,
   })
-  held.open()
+  memoryGate.open()
   const { driver } = node
   const remove = driver.removeSnapshot.bind(driver)
   driver.removeSnapshot = () => Promise.reject(new Error('cannot be removed'))
@@ -285,10 +285,10 @@ for (const [release, arrives] of [
       ...beside,
       facts: { ...beside.facts, ...(arrives && { keepsArriving: true }) },
     })
-    const { sandboxID, held } = await halfArrived(node)
+    const { sandboxID, memoryGate } = await halfArrived(node)
     assert.equal((await rowOf(node, sandboxID)).snapshot?.arrivesFrom !== undefined, arrives)
     assert.equal(memoryOf(node, sandboxID) === 'memory', !arrives)
-    held.open()
+    memoryGate.open()
     await until(async () => memoryOf(node, sandboxID) === 'memory')
   })
 }

@@ -40,7 +40,7 @@ export class MemoryArrivals {
   /** By run. */
   readonly #loads = new Map<string, Load>()
   /** Runs whose end of the load is recorded when it comes. */
-  readonly #kept = new Set<string>()
+  readonly #tracked = new Set<string>()
   readonly #work = new Set<Promise<void>>()
   #isClosing = false
 
@@ -95,17 +95,17 @@ export class MemoryArrivals {
   }
 
   /** True if nothing is missing, or if the end of the load will be recorded. */
-  isKept({ runID, snapshot }: Sandbox): boolean {
-    return !snapshot?.arrivesFrom || this.#kept.has(runID)
+  isTracked({ runID, snapshot }: Sandbox): boolean {
+    return !snapshot?.arrivesFrom || this.#tracked.has(runID)
   }
 
   /** Records in the background when the memory of a running sandbox is there, or that it cannot be loaded. */
-  keep(row: Sandbox): void {
+  track(row: Sandbox): void {
     const { log } = this.#parts
     const { sandboxID, runID } = row
-    if (this.isKept(row) || this.#isClosing) return
-    this.#kept.add(runID)
-    const work = this.#keep(row)
+    if (this.isTracked(row) || this.#isClosing) return
+    this.#tracked.add(runID)
+    const work = this.#track(row)
       .catch((error) => {
         if (!this.#isClosing)
           log.error(
@@ -114,14 +114,14 @@ export class MemoryArrivals {
           )
       })
       .finally(() => {
-        this.#kept.delete(runID)
+        this.#tracked.delete(runID)
         this.#loads.delete(runID)
         this.#work.delete(work)
       })
     this.#work.add(work)
   }
 
-  async #keep(seen: Sandbox): Promise<void> {
+  async #track(seen: Sandbox): Promise<void> {
     const { turns, driver, clock, log } = this.#parts
     const { sandboxID, runID } = seen
     let failure: unknown
@@ -135,7 +135,7 @@ export class MemoryArrivals {
       () => true,
       () => false,
     )
-    await turns.take(sandboxID, async ({ row }) => {
+    await turns.acquire(sandboxID, async ({ row }) => {
       if (row?.runID !== runID || row.state !== 'running' || !row.snapshot?.arrivesFrom) return
       if (failure === undefined) return this.#recordArrived(row)
       // The load has succeeded, and gVisor does not say that it has everything: only a sandbox that is gone goes back.
@@ -148,7 +148,7 @@ export class MemoryArrivals {
   async #recordArrived(row: SandboxInTurn): Promise<void> {
     const { turns, snapshots, log } = this.#parts
     const { sandboxID, snapshot } = row
-    const release = snapshots.hold(snapshot!.name)
+    const release = snapshots.protect(snapshot!.name)
     try {
       if (!(await turns.forgetArrival(row))) return
       log.info({ sandboxID }, 'All memory of a resumed sandbox has arrived.')

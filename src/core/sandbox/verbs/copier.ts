@@ -50,7 +50,7 @@ export class SandboxCopier {
     checkCreateTimeout(timeoutMs, team.limits)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
     const name = newForkSnapshotName()
-    return snapshots.holding(name, async () => {
+    return snapshots.protecting(name, async () => {
       const whenPaused = errors.pausedNotForked(sandboxID)
       const options = { name, memory: true, lasting: false, startsAfter: count }
       const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
@@ -74,7 +74,7 @@ export class SandboxCopier {
   ): Promise<SnapshotTemplate> {
     const { snapshots, clock, appendLog, onSnapshotTaken } = this.#parts
     const buildID = newUUID()
-    return snapshots.holding(buildID, async () => {
+    return snapshots.protecting(buildID, async () => {
       const options = { name: buildID, memory, lasting: true }
       const taken = await this.#takeSnapshot(team, sandboxID, options, errors.sandboxNotFound(sandboxID))
       const state = { name: buildID, memory: taken.memory, sandboxID }
@@ -104,12 +104,12 @@ export class SandboxCopier {
     { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
-    const { sandboxes, snapshots, launcher, turns, diskGuard, held, arrivals, log } = this.#parts
+    const { sandboxes, snapshots, launcher, turns, diskGuard, frozen, arrivals, log } = this.#parts
     // Rejects at once, before waiting for another change of the sandbox to end.
     this.#requireRunning(team, sandboxID, await sandboxes.find(sandboxID), whenPaused)
-    return turns.take(sandboxID, async ({ row, signal }) => {
+    return turns.acquire(sandboxID, async ({ row, signal }) => {
       const running = this.#requireRunning(team, sandboxID, row, whenPaused)
-      const why = held.whyHeld(running)
+      const why = frozen.whyFrozen(running)
       if (why !== undefined) throw errors.standsStill(why)
       await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
       await arrivals.require(running, signal)
@@ -123,7 +123,7 @@ export class SandboxCopier {
         const networks = keepsMemory ? await launcher.findOtherNetworks(parent, signal) : 'none'
         if (networks !== 'none') throw errors.memoryNotKept(sandboxID, networks)
         const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
-        const taken = await snapshots.take(parent.handle!, name, options, signal)
+        const taken = await snapshots.takeSnapshot(parent.handle!, name, options, signal)
         changes.isCheckpointed = true
         return { parent, memory: taken.memory }
       } catch (error) {

@@ -91,7 +91,7 @@ export class SandboxCreator {
     diskGuard.require(team.teamID)
     // Neither a volume nor a GPU can be added to a running sandbox, or to a memory image that was taken without it.
     const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)
-    const warm = isBare ? pool.take(build) : undefined
+    const warm = isBare ? pool.acquire(build) : undefined
     const snapshot = isBare ? launcher.memoryOf(build) : undefined
     const options = { ...request.options, ...(mounts.length > 0 && { volumeMounts: mounts }) }
     const sized = { ...resolved, build: { ...build, gpuCount } }
@@ -276,7 +276,7 @@ export class SandboxCreator {
     )
     const end = async (failures: number): Promise<void> => {
       await sleep(clock, delayAfter(failures, endAgain), this.#closing.signal)
-      const ended = turns.take(sandboxID, async ({ row }) => {
+      const ended = turns.acquire(sandboxID, async ({ row }) => {
         if (row?.runID !== runID || row.state === 'ended') return
         // The row may lack the handle of a sandbox that could not be stopped before.
         if (!row.handle) await turns.saveHandle(row, handle)

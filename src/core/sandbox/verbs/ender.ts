@@ -89,7 +89,7 @@ export class SandboxEnder {
     const { sandboxID } = row
     launcher.closeRoute(row)
     turns.cancel(sandboxID, errors.killedWhile(sandboxID, 'changed'))
-    await turns.take(sandboxID, async ({ row: last }) => {
+    await turns.acquire(sandboxID, async ({ row: last }) => {
       if (last?.state === 'killing') await this.#finish(last)
     })
   }

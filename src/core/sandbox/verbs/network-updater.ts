@@ -23,7 +23,7 @@ export class NetworkUpdater {
   ): Promise<Sandbox | undefined> {
     const { turns, egress } = this.#parts
     await egress.check({ allowInternetAccess, network: replaceEgress(seen.options.network, update) })
-    return turns.take(seen.sandboxID, async ({ row, signal }) => {
+    return turns.acquire(seen.sandboxID, async ({ row, signal }) => {
       if (row?.state !== 'running' || row.runID !== seen.runID) return undefined
       const network = replaceEgress(row.options.network, update)
       const changed = await turns.setOptions(row, { ...row.options, allowInternetAccess, network })

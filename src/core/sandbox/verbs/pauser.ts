@@ -65,15 +65,15 @@ export class Pauser {
     const fence = options.isAutomatic || options.departs ? { endAt } : {}
     const pausing = await turns.transition(row, 'pausing', options.departs ? { runUntil: endAt } : {}, fence)
     return (
-      pausing && snapshots.holding(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
+      pausing && snapshots.protecting(pauseSnapshotName(pausing), () => this.#pause(pausing, options, signal))
     )
   }
 
   /** A sandbox that is frozen for want of memory is paused only with its memory, because that frees memory. */
   async #requireSpace(row: SandboxInTurn, memory: boolean): Promise<void> {
-    const { diskGuard, held } = this.#parts
+    const { diskGuard, frozen } = this.#parts
     await diskGuard.requireForSnapshot(row, { memory, disk: false })
-    const why = held.whyHeld(row)
+    const why = frozen.whyFrozen(row)
     if (why !== undefined && !memory) throw errors.standsStill(why)
   }
 
@@ -127,14 +127,14 @@ export class Pauser {
   }
 
   async #takeSnapshot(row: Sandbox, options: PauseOptions, signal: AbortSignal): Promise<SandboxSnapshot> {
-    const { launcher, snapshots, driver, held } = this.#parts
+    const { launcher, snapshots, driver, frozen } = this.#parts
     const handle = row.handle!
     const name = pauseSnapshotName(row)
     // The agent of a frozen sandbox cannot answer, and counts as healthy.
-    const isHeld = held.whyHeld(row) !== undefined
-    const answers = !isHeld && (await launcher.answers(handle, signal))
+    const isFrozen = frozen.whyFrozen(row) !== undefined
+    const answers = !isFrozen && (await launcher.answers(handle, signal))
     // No round may have found yet what an earlier process of this server froze.
-    const standsStill = isHeld || (!answers && (await driver.recover(handle, signal)) === 'paused')
+    const standsStill = isFrozen || (!answers && (await driver.recover(handle, signal)) === 'paused')
     const isHealthy = answers || standsStill
     signal.throwIfAborted()
     if ((!isHealthy && options.requireHealthyAgent) || (!answers && !options.memory)) {
@@ -146,10 +146,10 @@ export class Pauser {
     if (options.departs) await launcher.closeRouteToDepart(row)
     else launcher.closeRoute(row)
     signal.throwIfAborted()
-    const frozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
-    const afterwards = frozen ? 'stay-frozen' : 'end'
-    await snapshots.take(handle, name, { memory, afterwards, lasting: true }, signal)
-    return { name, memory: memory || frozen, frozen, agentUnresponsive: !isHealthy }
+    const staysFrozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
+    const afterwards = staysFrozen ? 'stay-frozen' : 'end'
+    await snapshots.takeSnapshot(handle, name, { memory, afterwards, lasting: true }, signal)
+    return { name, memory: memory || staysFrozen, frozen: staysFrozen, agentUnresponsive: !isHealthy }
   }
 
   /** Rejects if the memory could not be restored. False if that has kept this run from its automatic pause for too long. */

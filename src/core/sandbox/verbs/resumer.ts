@@ -88,7 +88,7 @@ export class Resumer {
   ): Promise<T> {
     const { fetcher, snapshots, clock } = this.#parts
     if (!fetcher || !row.snapshot || row.snapshot.frozen) return work(nothingArrives)
-    return snapshots.holding(row.snapshot.name, async () => {
+    return snapshots.protecting(row.snapshot.name, async () => {
       const source = await this.#sources.find(row, { memory })
       if (source.kind !== 'store') return work(nothingArrives)
       const fetch = () => fetcher.fetchPaused(row, { memory, stored: source.stored }, signal)
@@ -172,9 +172,9 @@ export class Resumer {
    */
   async #freezeAgain(handle: DriverHandle, { name }: SandboxSnapshot): Promise<void> {
     const { snapshots } = this.#parts
-    await snapshots.holding(name, async () => {
+    await snapshots.protecting(name, async () => {
       await snapshots.remove(name)
-      await snapshots.take(handle, name, { memory: false, afterwards: 'stay-frozen', lasting: true })
+      await snapshots.takeSnapshot(handle, name, { memory: false, afterwards: 'stay-frozen', lasting: true })
     })
   }
 
@@ -241,7 +241,7 @@ export class Resumer {
     const snapshot = row.snapshot!.arrivesFrom ? row.snapshot : null
     const changes = { snapshot, startedAt, endAt: startedAt + (row.endAt - row.startedAt) }
     // After the move no row names the snapshot, which still exists.
-    const release = snapshots.hold(row.snapshot!.name)
+    const release = snapshots.protect(row.snapshot!.name)
     const running = await turns.transition(row, 'running', changes).catch((cause) => {
       release()
       throw errors.resumeNotRecorded(sandboxID, cause)
@@ -260,7 +260,7 @@ export class Resumer {
     log.info({ sandboxID, memory }, 'sandbox resumed')
     if (snapshot) {
       release()
-      arrivals.keep(running)
+      arrivals.track(running)
       return running
     }
     // Removed in the background, because the sandbox runs already.

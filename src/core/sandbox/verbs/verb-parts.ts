@@ -2,7 +2,7 @@ import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 import type { LogEntry } from '../../ports/logs.ts'
 import type { DiskGuard } from '../capacity/disk-guard.ts'
-import type { HeldSandboxes } from '../capacity/held-sandboxes.ts'
+import type { FrozenSandboxes } from '../capacity/frozen-sandboxes.ts'
 import type { Sandbox } from '../row/sandbox.ts'
 import type { SandboxReader, SandboxStore } from '../row/sandbox-store.ts'
 import type { SandboxTurns } from '../row/sandbox-turns.ts'
@@ -14,7 +14,7 @@ export type VerbParts = {
   sandboxes: SandboxReader & Pick<SandboxStore, 'setEnd' | 'releaseClaim'>
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
-  held: Pick<HeldSandboxes, 'whyHeld'>
+  frozen: Pick<FrozenSandboxes, 'whyFrozen'>
   arrivals: MemoryArrivals
   clock: Clock
   /** Adds to the log of a sandbox in the background. */

@@ -129,7 +129,7 @@ export class PooledBuilds {
   }
 
   /** Takes one sandbox that is not wanted any more. */
-  takeSurplus(): WarmSandbox | undefined {
+  acquireSurplus(): WarmSandbox | undefined {
     for (const pooled of this.all()) {
       const wanted = this.#wanted(pooled)
       if (pooled.ready.length > wanted) return pooled.ready.pop()
@@ -142,7 +142,7 @@ export class PooledBuilds {
    * Takes a sandbox of another build to make room for the minimum of the build used last. Undefined if that
    * build has its minimum, or if no other build has more ready.
    */
-  takeForLast(): WarmSandbox | undefined {
+  acquireForLast(): WarmSandbox | undefined {
     const last = this.all().at(-1)
     if (!last || last.failed || countOf(last) >= this.#minOf(last) || this.#fits(last)) return undefined
     const fullest = this.#fullest()
@@ -150,14 +150,14 @@ export class PooledBuilds {
   }
 
   /** Takes up to `count` sandboxes, from the builds with the most ready ones first. */
-  takeMany(count: number): WarmSandbox[] {
-    const taken: WarmSandbox[] = []
-    while (taken.length < count) {
+  acquireMany(count: number): WarmSandbox[] {
+    const acquired: WarmSandbox[] = []
+    while (acquired.length < count) {
       const warm = this.#fullest()?.ready.pop()
       if (!warm) break
-      taken.push(warm)
+      acquired.push(warm)
     }
-    return taken
+    return acquired
   }
 
   /** Limits the demand of each build to its present number of sandboxes, until creates ask for more. */

@@ -4,7 +4,7 @@ import { type Fixture, gate, openFixture, until } from '../../../../test/support
 
 /** The pool keeps sandboxes of the base from now on. */
 const keepBase = async ({ warm, catalog, team }: Fixture) =>
-  warm.keep((await catalog.resolve(team, 'base')).build)
+  warm.keepReady((await catalog.resolve(team, 'base')).build)
 
 /** Turns the clock until this number of sandboxes is in the pool. */
 const has = ({ warm, clock }: Fixture, count: number) =>

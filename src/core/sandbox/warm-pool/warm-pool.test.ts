@@ -32,7 +32,7 @@ describe('the warm pool', () => {
   it('has sandboxes of its configured template before the first create', async () => {
     await using fixture = await openFixture({ warm: 2 })
     const { catalog, team, warm } = fixture
-    warm.keep((await catalog.resolve(team, 'base')).build)
+    warm.keepReady((await catalog.resolve(team, 'base')).build)
     const ids = await poolHas(fixture, 2)
     assert.ok(ids.includes((await createOne(fixture)).sandboxID))
   })
@@ -204,7 +204,7 @@ describe('the warm pool of a machine with little to spare', () => {
     const { driver, warm, catalog, team } = fixture
     const boots = gate()
     driver.beforeStarted = () => boots.opened
-    warm.keep((await catalog.resolve(team, 'base')).build)
+    warm.keepReady((await catalog.resolve(team, 'base')).build)
     await passTime(fixture, 5000)
     assert.equal(driver.world.sandboxes.size, 2)
     boots.open()

@@ -32,7 +32,7 @@ export type WarmPoolParts = {
   machine: Pick<MachineCapacity, 'memoryMB' | 'cpuCount'>
   settings: WarmPoolSettings
   /** Called for each create of a pooled template, with whether the pool had a sandbox for it. */
-  onTake?: (isWarm: boolean) => void
+  onAcquire?: (isWarm: boolean) => void
   clock: Clock
   log: Log
 }
@@ -64,9 +64,9 @@ export class WarmPool {
   readonly #parts: WarmPoolParts
   readonly #builds: PooledBuilds
   /** Sandboxes that must not count as unowned: ready, booting, or handed out without a row yet. */
-  readonly #held = new Set<string>()
+  readonly #owned = new Set<string>()
   /** Builds of sandboxes that are handed out and have no row yet that counts. */
-  readonly #taken = new Map<string, TemplateBuild>()
+  readonly #handedOut = new Map<string, TemplateBuild>()
   /** The time of the last create. */
   #createdAt = 0
   #isRefilling = false
@@ -87,10 +87,10 @@ export class WarmPool {
    * Returns a sandbox of this build, still held. Call `release` once it has a row. It may have died, and may
    * be frozen.
    */
-  take(build: TemplateBuild): WarmSandbox | undefined {
+  acquire(build: TemplateBuild): WarmSandbox | undefined {
     const warm = this.#builds.find(build.buildID)?.ready.shift()
     warm?.cancelFreeze()
-    if (warm) this.#taken.set(warm.sandboxID, build)
+    if (warm) this.#handedOut.set(warm.sandboxID, build)
     return warm
   }
 
@@ -102,7 +102,7 @@ export class WarmPool {
     this.#createdAt = this.#parts.clock.now()
     if (this.#closed || !this.#builds.recordCreate(build)) return
     this.#refillIn(fillAfterMs)
-    this.#parts.onTake?.(isWarm)
+    this.#parts.onAcquire?.(isWarm)
   }
 
   /**
@@ -110,25 +110,25 @@ export class WarmPool {
    * exists.
    */
   release(warm: WarmSandbox): void {
-    this.#taken.delete(warm.sandboxID)
-    this.#held.delete(warm.sandboxID)
+    this.#handedOut.delete(warm.sandboxID)
+    this.#owned.delete(warm.sandboxID)
   }
 
   /** Returns an unused and unchanged sandbox to the pool. */
   putBack(warm: WarmSandbox): void {
-    this.#taken.delete(warm.sandboxID)
+    this.#handedOut.delete(warm.sandboxID)
     const pooled = this.#builds.find(warm.buildID)
     if (!pooled || this.#closed) return void this.#discard(warm)
     pooled.ready.push(warm)
     this.#freezeLater(warm, pooled.build)
   }
 
-  holds(sandboxID: string): boolean {
-    return this.#held.has(sandboxID)
+  owns(sandboxID: string): boolean {
+    return this.#owned.has(sandboxID)
   }
 
   /** Keeps sandboxes of this build ready from now on, whether it is used or not. */
-  keep(build: TemplateBuild): void {
+  keepReady(build: TemplateBuild): void {
     this.#expect(build, Number.POSITIVE_INFINITY)
   }
 
@@ -153,7 +153,7 @@ export class WarmPool {
   /** CPU and memory allocated to sandboxes that are ready, or handed out without a row that counts yet. */
   sum(): { cpuCount: number; memoryMB: number } {
     const builds = [
-      ...this.#taken.values(),
+      ...this.#handedOut.values(),
       ...this.#builds.all().flatMap(({ build, ready }) => ready.map(() => build)),
     ]
     const total = (key: 'cpuCount' | 'memoryMB') => builds.reduce((sum, build) => sum + build[key], 0)
@@ -251,7 +251,7 @@ export class WarmPool {
   /** Clients that create sandboxes also run commands in them and kill some, which needs CPUs too. */
   #hasFreeCPU(): boolean {
     const { machine, clock } = this.#parts
-    if (this.#taken.size >= machine.cpuCount) return false
+    if (this.#handedOut.size >= machine.cpuCount) return false
     if (clock.now() - this.#createdAt >= quietAfterMs) return true
     return this.count().booting < Math.max(1, cpuShareBesideCreates * machine.cpuCount)
   }
@@ -260,9 +260,9 @@ export class WarmPool {
   async #tidy(): Promise<void> {
     if (this.#isDraining) while (await this.#takeDown(stopsAtOnce)) {}
     while (await this.#hasTooMuch()) if (!(await this.giveUp(stopsAtOnce))) break
-    for (let warm = this.#builds.takeSurplus(); warm; warm = this.#builds.takeSurplus())
+    for (let warm = this.#builds.acquireSurplus(); warm; warm = this.#builds.acquireSurplus())
       await this.#discard(warm)
-    for (let warm = this.#builds.takeForLast(); warm; warm = this.#builds.takeForLast())
+    for (let warm = this.#builds.acquireForLast(); warm; warm = this.#builds.acquireForLast())
       await this.#discard(warm)
   }
 
@@ -277,15 +277,15 @@ export class WarmPool {
   }
 
   async #takeDown(count: number): Promise<boolean> {
-    const taken = this.#builds.takeMany(count)
-    await Promise.all(taken.map((warm) => this.#discard(warm)))
-    return taken.length > 0
+    const surplus = this.#builds.acquireMany(count)
+    await Promise.all(surplus.map((warm) => this.#discard(warm)))
+    return surplus.length > 0
   }
 
   async #boot(pooled: PooledBuild): Promise<void> {
     const { driver, launcher, clock, log } = this.#parts
     const identity = { sandboxID: newSandboxID(), runID: newUUID() }
-    this.#held.add(identity.sandboxID)
+    this.#owned.add(identity.sandboxID)
     this.#stopWatching ??= driver.onExit(({ sandboxID }) => this.#dropDead(sandboxID))
     const startedAt = clock.now()
     try {
@@ -298,7 +298,7 @@ export class WarmPool {
       this.#builds.recordBoot(pooled, warm, clock.now() - startedAt)
     } catch (error) {
       pooled.failed = true
-      this.#held.delete(identity.sandboxID)
+      this.#owned.delete(identity.sandboxID)
       if (pooled.abort.signal.aborted) return
       // Nobody waits for this sandbox, and the next create of the build tries again.
       log.warn(
@@ -347,6 +347,6 @@ export class WarmPool {
       // Once the pool does not hold the sandbox, the reconciler treats it as unowned.
       log.warn({ sandboxID: warm.sandboxID, err: error }, 'A sandbox of the warm pool could not be stopped.')
     })
-    this.#held.delete(warm.sandboxID)
+    this.#owned.delete(warm.sandboxID)
   }
 }

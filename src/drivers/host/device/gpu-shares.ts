@@ -6,7 +6,7 @@ export class GpuShares {
   readonly #gpus: readonly Gpu[]
   readonly #share: number
   /** GPU ids by run, not by sandbox: a later run of a sandbox must not replace the entry of an earlier one. */
-  readonly #held = new Map<string, readonly string[]>()
+  readonly #reserved = new Map<string, readonly string[]>()
 
   /** `share` is the maximum number of sandboxes per GPU. */
   constructor(gpus: readonly Gpu[], share: number) {
@@ -32,8 +32,8 @@ export class GpuShares {
    * Takes the least shared GPUs; a sandbox never gets the same GPU twice. `before`: the GPUs whose memory is restored. The sandbox
    * gets these and no others, because the driver restores memory to the card that it came from.
    */
-  take(runID: string, count: number, before?: readonly string[]): Gpu[] {
-    if (before) return this.#takeAgain(runID, before)
+  reserve(runID: string, count: number, before?: readonly string[]): Gpu[] {
+    if (before) return this.#reserveAgain(runID, before)
     const free = this.#gpus.filter(({ id }) => this.#freeOf(id) > 0)
     if (free.length < count) {
       throw new AppError(
@@ -48,7 +48,7 @@ export class GpuShares {
     )
   }
 
-  #takeAgain(runID: string, ids: readonly string[]): Gpu[] {
+  #reserveAgain(runID: string, ids: readonly string[]): Gpu[] {
     const busy = ids.filter((id) => this.#freeOf(id) === 0)
     if (busy.length > 0) {
       throw new AppError(
@@ -61,26 +61,26 @@ export class GpuShares {
   }
 
   #give(runID: string, ids: readonly string[]): Gpu[] {
-    this.#held.set(runID, ids)
+    this.#reserved.set(runID, ids)
     return this.#gpus.filter(({ id }) => ids.includes(id))
   }
 
   /** Counts the GPUs of a sandbox that an earlier process started. New sandboxes may not be allowed on them any more. */
   adopt(runID: string, ids: readonly string[]): void {
-    this.#held.set(runID, ids)
+    this.#reserved.set(runID, ids)
   }
 
   /** Frees all GPUs. */
   forget(): void {
-    this.#held.clear()
+    this.#reserved.clear()
   }
 
   release(runID: string): void {
-    this.#held.delete(runID)
+    this.#reserved.delete(runID)
   }
 
   #freeOf(id: string): number {
-    const users = [...this.#held.values()].filter((ids) => ids.includes(id)).length
+    const users = [...this.#reserved.values()].filter((ids) => ids.includes(id)).length
     return Math.max(0, this.#share - users)
   }
 }

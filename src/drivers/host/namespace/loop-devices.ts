@@ -5,7 +5,7 @@
 import { closeSync, openSync, statSync } from 'node:fs'
 import { kernelCall } from './namespace-calls.ts'
 
-export type HeldLoop = { path: string; release: () => void }
+export type AttachedLoop = { path: string; release: () => void }
 
 const requests = {
   getFree: 0x4c82,
@@ -34,18 +34,18 @@ const structControl = kernelCall('int ioctl(int file, unsigned long request, voi
 const shared = new Map<string, string>()
 
 /** A writable device over a file. */
-export const holdLoop = (image: string): HeldLoop => attach(image, 'r+')
+export const attachLoop = (image: string): AttachedLoop => attach(image, 'r+')
 
 /**
  * A read-only device over a file, the same one as long as somebody has it mounted: the page cache then holds
  * a file that is below many sandboxes only once.
  */
-export function holdSharedLoop(image: string): HeldLoop {
+export function attachSharedLoop(image: string): AttachedLoop {
   const { dev, ino } = statSync(image, { bigint: true })
   const key = `${dev}:${ino}`
   const known = shared.get(key)
-  const held = known === undefined ? undefined : holdIfOver(known, dev, ino)
-  if (held) return held
+  const attached = known === undefined ? undefined : openIfOver(known, dev, ino)
+  if (attached) return attached
   const device = attach(image, 'r')
   shared.delete(key)
   shared.set(key, device.path)
@@ -54,7 +54,7 @@ export function holdSharedLoop(image: string): HeldLoop {
 }
 
 /** Undefined if the device has detached from that file, and may belong to another one by now. */
-function holdIfOver(path: string, dev: bigint, ino: bigint): HeldLoop | undefined {
+function openIfOver(path: string, dev: bigint, ino: bigint): AttachedLoop | undefined {
   const device = openDevice(path, 'r')
   const found = Buffer.alloc(info.bytes)
   try {
@@ -70,7 +70,7 @@ function holdIfOver(path: string, dev: bigint, ino: bigint): HeldLoop | undefine
   return undefined
 }
 
-function attach(image: string, mode: 'r' | 'r+'): HeldLoop {
+function attach(image: string, mode: 'r' | 'r+'): AttachedLoop {
   const file = openSync(image, mode)
   const loops = openSync('/dev/loop-control', 'r+')
   try {
@@ -91,7 +91,7 @@ function attach(image: string, mode: 'r' | 'r+'): HeldLoop {
   }
 }
 
-function openDevice(path: string, mode: 'r' | 'r+'): HeldLoop & { fd: number } {
+function openDevice(path: string, mode: 'r' | 'r+'): AttachedLoop & { fd: number } {
   const fd = openSync(path, mode)
   return { path, fd, release: () => closeSync(fd) }
 }

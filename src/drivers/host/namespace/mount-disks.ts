@@ -5,7 +5,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { copySparsely } from '../../../lib/copy-sparsely.ts'
-import { type HeldLoop, holdLoop, holdSharedLoop } from './loop-devices.ts'
+import { type AttachedLoop, attachLoop, attachSharedLoop } from './loop-devices.ts'
 import {
   changeFolder,
   inNamespace,
@@ -67,7 +67,7 @@ export function mountImages({ namespace, disk, layers }: ImagesTask): void {
       rmSync(join(disk.target, 'work/work'), { recursive: true, force: true })
     }
     for (const { image, target } of layers) {
-      holding(holdSharedLoop(image), ({ path: source }) =>
+      attaching(attachSharedLoop(image), ({ path: source }) =>
         mount({ source, target, type: 'ext4', flags: diskFlags | mountFlags.readOnly }),
       )
     }
@@ -89,12 +89,12 @@ export function mountRoot({ namespace, roots, overlay, target, noSetuid, shown }
 }
 
 function mountDisk({ image, target }: MountedImage): void {
-  holding(holdLoop(image), ({ path: source }) =>
+  attaching(attachLoop(image), ({ path: source }) =>
     mount({ source, target, type: 'ext4', flags: diskFlags, data: diskOptions }),
   )
 }
 
-function holding(device: HeldLoop, work: (device: HeldLoop) => void): void {
+function attaching(device: AttachedLoop, work: (device: AttachedLoop) => void): void {
   try {
     work(device)
   } finally {

@@ -44,13 +44,13 @@ function linkNumber(name: string): number {
 }
 
 /** `holder` is a process in the namespace to use; without one it is created. */
-export function makeNetwork(task: NetworkTask, holder?: number): void {
+export function makeNetwork(task: NetworkTask, pinnedBy?: number): void {
   const { path, link } = task
   shareFolder(path.slice(0, path.lastIndexOf('/')))
   writeFileSync(path, '', { flag: 'wx', mode: 0o444 })
-  if (holder === undefined) makeNamespace('network', path, () => configureInside(task))
+  if (pinnedBy === undefined) makeNamespace('network', path, () => configureInside(task))
   else {
-    const used = `/proc/${holder}/ns/net`
+    const used = `/proc/${pinnedBy}/ns/net`
     mount({ source: used, target: path, flags: mountFlags.bind })
     inNamespace('network', used, () => configureInside(task))
   }

@@ -3,7 +3,7 @@
  * maps files' owners.
  */
 import { closeSync, openSync, writeFileSync } from 'node:fs'
-import { heldKinds, holdNamespaces } from './held-namespaces.ts'
+import { pinNamespaces, pinnedKinds } from './pinned-namespaces.ts'
 import { makeNetwork, type NetworkTask } from './slot-network.ts'
 
 export type UsersTask = {
@@ -21,9 +21,9 @@ export type UsersTask = {
 
 /** Returns descriptors of both namespaces, which exist as long as this process holds them. */
 export function makeUsers({ owner, map, fileMap, network }: UsersTask): [inside: number, files: number] {
-  const inside = openUserNamespace(heldKinds.user | heldKinds.network, owner, map, network)
+  const inside = openUserNamespace(pinnedKinds.user | pinnedKinds.network, owner, map, network)
   try {
-    return [inside, openUserNamespace(heldKinds.user, 0, fileMap)]
+    return [inside, openUserNamespace(pinnedKinds.user, 0, fileMap)]
   } catch (error) {
     closeSync(inside)
     throw error
@@ -31,7 +31,7 @@ export function makeUsers({ owner, map, fileMap, network }: UsersTask): [inside:
 }
 
 function openUserNamespace(kinds: number, owner: number, map: string, network?: NetworkTask): number {
-  const { pid, end } = holdNamespaces(kinds, owner)
+  const { pid, end } = pinNamespaces(kinds, owner)
   try {
     writeFileSync(`/proc/${pid}/uid_map`, map)
     writeFileSync(`/proc/${pid}/gid_map`, map)

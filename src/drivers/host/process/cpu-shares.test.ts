@@ -5,27 +5,30 @@ import { CpuShares, parseCpuList } from './cpu-shares.ts'
 describe('the CPUs of sandboxes', () => {
   it('are spread so that none is taken twice before all are taken once', () => {
     const shares = new CpuShares([0, 1, 2, 3])
-    assert.deepEqual([shares.take('a', 2), shares.take('b', 2), shares.take('c', 1)], ['0,1', '2,3', '0'])
-    assert.equal(shares.take('d', 3), '1,2,3')
+    assert.deepEqual(
+      [shares.reserve('a', 2), shares.reserve('b', 2), shares.reserve('c', 1)],
+      ['0,1', '2,3', '0'],
+    )
+    assert.equal(shares.reserve('d', 3), '1,2,3')
   })
 
   it('are free again after a release', () => {
     const shares = new CpuShares([0, 1])
-    shares.take('a', 1)
-    shares.take('b', 1)
+    shares.reserve('a', 1)
+    shares.reserve('b', 1)
     shares.release('a')
-    assert.equal(shares.take('c', 1), '0')
+    assert.equal(shares.reserve('c', 1), '0')
   })
 
   it('of sandboxes that an earlier process started are counted', () => {
     const shares = new CpuShares([0, 1, 2])
     shares.adopt('old', '0-1')
-    assert.equal(shares.take('new', 1), '2')
+    assert.equal(shares.reserve('new', 1), '2')
   })
 
   it('are not restricted for a sandbox with as many as the machine has', () => {
-    assert.equal(new CpuShares([0, 1]).take('a', 2), null)
-    assert.equal(new CpuShares([]).take('a', 1), null)
+    assert.equal(new CpuShares([0, 1]).reserve('a', 2), null)
+    assert.equal(new CpuShares([]).reserve('a', 1), null)
   })
 
   it('are read from the kernel’s lists', () => {

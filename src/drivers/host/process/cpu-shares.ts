@@ -7,32 +7,32 @@ import { readFileSync } from 'node:fs'
 export class CpuShares {
   readonly #cpus: number[]
   /** By run: a second sandbox with the same ID must not replace the first. */
-  readonly #held = new Map<string, number[]>()
+  readonly #reserved = new Map<string, number[]>()
 
   constructor(cpus: number[]) {
     this.#cpus = cpus
   }
 
   /** Null if the sandbox may use all CPUs. */
-  take(runID: string, count: number): string | null {
+  reserve(runID: string, count: number): string | null {
     if (count >= this.#cpus.length) return null
     const load = this.#load()
     const chosen = [...this.#cpus].sort((a, b) => load.get(a)! - load.get(b)! || a - b).slice(0, count)
-    this.#held.set(runID, chosen)
+    this.#reserved.set(runID, chosen)
     return chosen.sort((a, b) => a - b).join(',')
   }
 
   adopt(runID: string, cpus: string | null): void {
-    if (cpus) this.#held.set(runID, parseCpuList(cpus))
+    if (cpus) this.#reserved.set(runID, parseCpuList(cpus))
   }
 
   release(runID: string): void {
-    this.#held.delete(runID)
+    this.#reserved.delete(runID)
   }
 
   #load(): Map<number, number> {
     const load = new Map(this.#cpus.map((cpu) => [cpu, 0]))
-    for (const cpu of [...this.#held.values()].flat()) load.set(cpu, (load.get(cpu) ?? 0) + 1)
+    for (const cpu of [...this.#reserved.values()].flat()) load.set(cpu, (load.get(cpu) ?? 0) + 1)
     return load
   }
 }

@@ -56,15 +56,15 @@ let pidfds: Pidfds | undefined
  */
 function killConfirmed(pids: readonly number[], search: ProcessSearch): void {
   pidfds ??= openPidfds('Processes of sandboxes cannot be killed')
-  const held = new Map<number, number>()
+  const frozen = new Map<number, number>()
   try {
     for (const pid of pids) {
       const fd = openUnlessFull(pidfds, pid)
-      if (fd !== undefined) held.set(pid, fd)
+      if (fd !== undefined) frozen.set(pid, fd)
     }
-    for (const pid of search.confirm([...held.keys()])) pidfds.kill(held.get(pid)!)
+    for (const pid of search.confirm([...frozen.keys()])) pidfds.kill(frozen.get(pid)!)
   } finally {
-    for (const fd of held.values()) pidfds.close(fd)
+    for (const fd of frozen.values()) pidfds.close(fd)
   }
 }
 

@@ -49,13 +49,13 @@ export type SandboxRecord = {
   /** It has no owner yet, so nobody waits for it. */
   background?: true
   /** Missing if it has no GPU. */
-  gpus?: HeldGpus
+  gpus?: ReservedGpus
   /** The host CPUs it may use, in the kernel's list notation; null if it may use all. */
   cpus: string | null
 }
 
 /** The GPUs of a sandbox. Memory in which they were used needs the same number of the same kind under the same driver. */
-export type HeldGpus = {
+export type ReservedGpus = {
   ids: readonly string[]
   model: string
   driver: string

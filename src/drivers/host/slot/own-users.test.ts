@@ -11,7 +11,7 @@ const folder = join(tmpdir(), 'warren-users-of-nobody')
 const namespaces = new NamespaceThread()
 after(() => namespaces.close())
 
-function heldNamespaces(): string[] {
+function pinnedNamespaces(): string[] {
   return readdirSync('/proc/self/fd').flatMap((fd) => {
     try {
       return readlinkSync(`/proc/self/fd/${fd}`).match(/^user:.*/) ?? []
@@ -25,10 +25,10 @@ function heldNamespaces(): string[] {
 it('the users of a slot hold two namespaces until they are closed, and none if its network cannot be made', async () => {
   const users = new OwnUsers(createLayout(folder, instanceOf(folder)), 100_000, namespaces)
   const made = await users.make(1, undefined)
-  assert.equal(heldNamespaces().length, 2)
+  assert.equal(pinnedNamespaces().length, 2)
   await made.close()
-  assert.deepEqual(heldNamespaces(), [])
+  assert.deepEqual(pinnedNamespaces(), [])
   const nowhere = { path: '/dev/null/network', link: 'none', gateway: '10.0.0.1', address: '10.0.0.2' }
   await assert.rejects(users.make(1, nowhere), { code: 'EEXIST' })
-  assert.deepEqual(heldNamespaces(), [])
+  assert.deepEqual(pinnedNamespaces(), [])
 })

@@ -37,7 +37,7 @@ async function openFullPool() {
 
 test('a full subnet causes an error that may pass, with what an operator can do', async () => {
   const { pool, logged } = await openFullPool()
-  await assert.rejects(pool.take(128), (error) => {
+  await assert.rejects(pool.acquire(128), (error) => {
     assert.ok(isAppError(error, 'unavailable'))
     assert.equal(error.slug, 'sandbox_capacity_unavailable')
     assert.match(error.message, /^All 3 addresses of 10\.213\.0\.0\/28 are in use; choose a larger subnet/)

@@ -58,10 +58,10 @@ export class SlotPool {
   }
 
   /** Takes over from an earlier process: removes slots that no sandbox holds, and makes new ones. */
-  async open(held: Iterable<number>): Promise<void> {
+  async open(inUse: Iterable<number>): Promise<void> {
     const { layout, namespaces } = this.#options
     this.#closed = false
-    for (const number of held) this.#used.add(number)
+    for (const number of inUse) this.#used.add(number)
     this.#next = Number((await ifPresent(readFile(layout.nextSlot, 'utf8'))) ?? '0') || 0
     await this.#removeAllBut(this.#used)
     const older = olderLinks([...this.#used].map((number) => this.#networkOf(number)))
@@ -69,18 +69,18 @@ export class SlotPool {
     this.refill()
   }
 
-  async #removeAllBut(held: ReadonlySet<number>): Promise<void> {
+  async #removeAllBut(inUse: ReadonlySet<number>): Promise<void> {
     for (const number of await foundSlots(this.#options.layout)) {
-      if (!held.has(number)) await this.remove(number)
+      if (!inUse.has(number)) await this.remove(number)
     }
   }
 
   /** The caller must call `startIsOver` when its start has ended, successfully or not. */
-  async take(diskMB: number): Promise<Slot> {
+  async acquire(diskMB: number): Promise<Slot> {
     if (this.#closed) throw closedError()
     this.#starting++
     try {
-      return await this.#take(diskMB)
+      return await this.#acquire(diskMB)
     } catch (error) {
       this.startIsOver()
       throw error
@@ -112,7 +112,7 @@ export class SlotPool {
     })
   }
 
-  async #take(diskMB: number): Promise<Slot> {
+  async #acquire(diskMB: number): Promise<Slot> {
     this.#diskMB = diskMB
     const ready = this.#free.findIndex((slot) => slot.diskMB === diskMB)
     const slot =
@@ -142,14 +142,14 @@ export class SlotPool {
   }
 
   /** Removes every slot but those that sandboxes hold; if that is unknown, removes none. */
-  async close(held: Iterable<number> | undefined): Promise<void> {
+  async close(inUse: Iterable<number> | undefined): Promise<void> {
     this.#closed = true
     this.#cancelRefill?.()
     this.#cancelRefill = undefined
     for (const waiting of this.#waiting.splice(0)) waiting.reject(closedError())
     await this.#filling
     for (const { users } of this.#free.splice(0)) await users?.close()
-    if (held) await this.#removeAllBut(new Set(held))
+    if (inUse) await this.#removeAllBut(new Set(inUse))
   }
 
   /**

@@ -54,9 +54,9 @@ export async function writeBundle(
   linkRoots(layout, folder, record)
 }
 
-function gpuNodesOf(gpus: DriverGpus | undefined, { gpus: held }: SandboxRecord): DeviceNode[] {
-  if (!gpus || !held) return []
-  const own = gpus.machine.gpus.filter(({ id }) => held.ids.includes(id))
+function gpuNodesOf(gpus: DriverGpus | undefined, { gpus: reserved }: SandboxRecord): DeviceNode[] {
+  if (!gpus || !reserved) return []
+  const own = gpus.machine.gpus.filter(({ id }) => reserved.ids.includes(id))
   const nodes = [...gpus.machine.sharedNodes, ...own.flatMap((gpu) => gpu.nodes)]
   // Two parts of one card have the card's own node in common.
   return [...new Map(nodes.map((node) => [node.path, node])).values()]

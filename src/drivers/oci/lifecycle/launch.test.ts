@@ -46,7 +46,7 @@ describe('a start whose record cannot be written', () => {
     const { context, cpuShares, removed } = contextWith(async () => {})
     await assert.rejects(startSandbox(context, spec), (error) => isAppError(error, 'no_space'))
     assert.deepEqual(removed, [7])
-    assert.deepEqual([cpuShares.take('a', 1), cpuShares.take('b', 1)], ['0', '1'])
+    assert.deepEqual([cpuShares.reserve('a', 1), cpuShares.reserve('b', 1)], ['0', '1'])
   })
 
   it('reports the first error even if the clean-up fails too', async () => {

@@ -17,7 +17,7 @@ import {
 } from '../../host/disk/root-layers.ts'
 import { checkMountPoints, mountShared, sharedFolders } from '../../host/disk/shared-disks.ts'
 import { offerEmptyNetwork } from '../../host/network/empty-network.ts'
-import { type HeldGpus, recordVersion, type SandboxRecord } from '../../host/record/records.ts'
+import { type ReservedGpus, recordVersion, type SandboxRecord } from '../../host/record/records.ts'
 import { type DriverGpus, type OciContext, releaseShares } from '../context/context.ts'
 import { lowerMemoryLater, raiseMemory } from '../context/memory-limit.ts'
 import { restoresHostname } from '../runtime/builds.ts'
@@ -47,7 +47,7 @@ export async function startSandbox(
       `The agent in ${spec.agent.folder} was not named when the driver was made.`,
     )
   const plan = spec.fromSnapshot && (await planRestore(context, spec.fromSnapshot, spec.mounts))
-  const slot = await slots.take(plan?.sizeFor(spec).diskMB ?? spec.diskMB)
+  const slot = await slots.acquire(plan?.sizeFor(spec).diskMB ?? spec.diskMB)
   try {
     const record = await createRecord(context, spec, slot.number, plan)
     try {
@@ -129,22 +129,22 @@ function newRecord(
     cpuCount,
     memoryMB,
     diskMB,
-    ...(gpuCount > 0 && { gpus: takeGpus(gpus, runID, gpuCount, restored?.gpus) }),
-    cpus: cpuShares.take(runID, cpuCount),
+    ...(gpuCount > 0 && { gpus: reserveGpus(gpus, runID, gpuCount, restored?.gpus) }),
+    cpus: cpuShares.reserve(runID, cpuCount),
   }
 }
 
-function takeGpus(
+function reserveGpus(
   gpus: DriverGpus | undefined,
   runID: string,
   count: number,
-  before: HeldGpus | undefined,
-): HeldGpus {
+  before: ReservedGpus | undefined,
+): ReservedGpus {
   if (!gpus?.files) throw new AppError('unprocessable', 'Sandboxes cannot have a GPU on this machine.')
-  const taken = gpus.shares.take(runID, count, before?.ids)
+  const reserved = gpus.shares.reserve(runID, count, before?.ids)
   return {
-    ids: taken.map(({ id }) => id),
-    model: taken[0]!.model,
+    ids: reserved.map(({ id }) => id),
+    model: reserved[0]!.model,
     driver: gpus.machine.driver,
     files: gpus.files,
   }

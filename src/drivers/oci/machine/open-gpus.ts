@@ -11,8 +11,8 @@ export async function openGpus(
   if (!gpus) return
   // Another process may have had the sandboxes since this one knew them.
   gpus.shares.forget()
-  for (const { runID, gpus: held, ended } of present) {
-    if (held && !ended) gpus.shares.adopt(runID, held.ids)
+  for (const { runID, gpus: reserved, ended } of present) {
+    if (reserved && !ended) gpus.shares.adopt(runID, reserved.ids)
   }
   await mkdir(layout.gpuDrivers, { recursive: true, mode: 0o755 })
   const isUsed = (folder: string) => present.some((record) => record.gpus?.files === folder)

@@ -99,8 +99,10 @@ function checks({ runtime, cgroups }: OciContext): ProbeCheck[] {
 }
 
 function needPowers(): void {
-  const held = BigInt(`0x${/^CapEff:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
-  const has = (capability: bigint) => (held >> capability) & 1n
+  const granted = BigInt(
+    `0x${/^CapEff:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`,
+  )
+  const has = (capability: bigint) => (granted >> capability) & 1n
   if (process.getuid?.() !== 0 || !has(capSysAdmin) || !has(capNetAdmin)) {
     throw new Error('CAP_SYS_ADMIN and CAP_NET_ADMIN are needed')
   }

@@ -11,9 +11,9 @@ function world({ blocks = 40, there = [] as number[], holes = [] as number[] } =
   for (const block of holes) parts.delete(block)
   const state = { isStarting: true }
   const queue = new BlockQueue({ isThere, complete }, parts, () => state.isStarting)
-  const take = () => {
+  const next = () => {
     const taken: QueuedBlock[] = []
-    for (let next = queue.take(); next; next = queue.take()) taken.push(next)
+    for (let next = queue.next(); next; next = queue.next()) taken.push(next)
     return taken
   }
   const finish = (taken: readonly QueuedBlock[]) => {
@@ -22,16 +22,16 @@ function world({ blocks = 40, there = [] as number[], holes = [] as number[] } =
       queue.release(one)
     }
   }
-  return { queue, state, isThere, take, finish }
+  return { queue, state, isThere, take: next, finish }
 }
 
 const numbers = (taken: readonly QueuedBlock[]) => taken.map(({ block }) => block)
 
 test('a start gets the memory of the agent and the newest memory first, then one block after the other', () => {
-  const { take, finish } = world()
+  const { take: next, finish } = world()
   const order: number[] = []
   for (let round = 0; round < 8; round++) {
-    const taken = take()
+    const taken = next()
     order.push(...numbers(taken))
     finish(taken)
   }
@@ -39,11 +39,11 @@ test('a start gets the memory of the agent and the newest memory first, then one
 })
 
 test('after the start several arrive at once, each once', () => {
-  const { take, finish, state } = world()
+  const { take: next, finish, state } = world()
   state.isStarting = false
   const order: number[] = []
   let max = 0
-  for (let taken = take(); taken.length > 0; taken = take()) {
+  for (let taken = next(); taken.length > 0; taken = next()) {
     max = Math.max(max, taken.length)
     order.push(...numbers(taken))
     finish(taken)
@@ -56,35 +56,35 @@ test('after the start several arrive at once, each once', () => {
 })
 
 test('a block for which a thread waits comes before all others, and others leave it the bandwidth', () => {
-  const { queue, take, finish, state } = world()
+  const { queue, take: next, finish, state } = world()
   state.isStarting = false
-  const first = take()
+  const first = next()
   queue.want(20)
   queue.want(20)
-  const urgent = take()
+  const urgent = next()
   assert.deepEqual(urgent, [{ block: 20, parts: [20], kind: 'urgent' }])
   finish(first)
-  const beside = take()
+  const beside = next()
   assert.deepEqual(numbers(beside), [37, 36])
   finish([...urgent, ...beside])
 })
 
 test("gVisor's read-ahead is not urgent, however far it has come", () => {
-  const { queue, take, finish, isThere } = world()
+  const { queue, take: next, finish, isThere } = world()
   for (let block = 0; block < 6; block++) queue.want(block)
-  assert.deepEqual(numbers(take()), [39, 38])
+  assert.deepEqual(numbers(next()), [39, 38])
   finish([])
   for (let block = 0; block < 15; block++) isThere[block] = true
   queue.want(20)
   queue.want(22)
   assert.deepEqual(
-    take().map(({ block, kind }) => [block, kind]),
+    next().map(({ block, kind }) => [block, kind]),
     [[22, 'urgent']],
   )
 })
 
 test('what is there is not fetched again, and a block without parts is complete', () => {
-  const { take, isThere } = world({ blocks: 3, there: [0], holes: [1] })
-  assert.deepEqual(numbers(take()), [2])
+  const { take: next, isThere } = world({ blocks: 3, there: [0], holes: [1] })
+  assert.deepEqual(numbers(next()), [2])
   assert.deepEqual(isThere, [true, true, false])
 })

@@ -64,7 +64,7 @@ export class BlockQueue {
   }
 
   /** Undefined if no block is left, or enough are under way. Call `release` for each block that was taken. */
-  take(): QueuedBlock | undefined {
+  next(): QueuedBlock | undefined {
     const { urgent, early, later } = this.#underWay
     if (urgent + early + later < blocksAtOnce) {
       const found = this.#next(this.#urgent, 'urgent')

@@ -39,7 +39,7 @@ export async function fillMemory(folder: string, partsOf: PartsOfFile, load: Mem
     if (kind === 'later' && isStarting()) await setTimeout(startingPauseMs, undefined, { signal: stop })
   }
   const goOn = () => {
-    for (let next = queue.take(); next && !stop.aborted; next = queue.take()) {
+    for (let next = queue.next(); next && !stop.aborted; next = queue.next()) {
       const one = next
       const work = fill(one)
         .then(() => {

@@ -10,7 +10,7 @@ import type { PackNote, PackTarget } from '../../../core/ports/object-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { ifPresent } from '../../../lib/if-present.ts'
 import { diskName, layerName, layerNumbers } from '../../host/disk/root-layers.ts'
-import type { HeldGpus, SandboxRecord } from '../../host/record/records.ts'
+import type { ReservedGpus, SandboxRecord } from '../../host/record/records.ts'
 import type { OciContext } from '../context/context.ts'
 import { describeBuild, findBuildByHash, type RuntimeBuild } from '../runtime/builds.ts'
 import { candidatePlatforms } from '../runtime/platforms.ts'
@@ -165,7 +165,7 @@ async function needsOf(origin: SandboxRecord, build: RuntimeBuild): Promise<Memo
   }
 }
 
-function gpuNeeds({ model, driver, ids }: HeldGpus): string {
+function gpuNeeds({ model, driver, ids }: ReservedGpus): string {
   return JSON.stringify({ model, driver, ids } satisfies GpuNeeds)
 }
 

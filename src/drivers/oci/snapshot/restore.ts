@@ -8,7 +8,7 @@ import { CommandFailed, runCommand } from '../../../lib/run-command.ts'
 import { copyInto, linkFile, linkLayers, opensDirectly } from '../../host/disk/disk-files.ts'
 import { diskName, layerName, maxDiskLayers } from '../../host/disk/root-layers.ts'
 import { assertSamePaths } from '../../host/disk/shared-disks.ts'
-import type { HeldGpus, SandboxRecord } from '../../host/record/records.ts'
+import type { ReservedGpus, SandboxRecord } from '../../host/record/records.ts'
 import type { DriverGpus, OciContext } from '../context/context.ts'
 import { findBuild } from '../runtime/builds.ts'
 import type { ContainerSpec } from '../runtime/container-spec.ts'
@@ -214,7 +214,9 @@ function assertMemoryFits(
 }
 
 /** Snapshots of earlier versions in an object store tell only how many they were. */
-export type GpuNeeds = Pick<HeldGpus, 'model' | 'driver'> & { ids: readonly string[] | { length: number } }
+export type GpuNeeds = Pick<ReservedGpus, 'model' | 'driver'> & {
+  ids: readonly string[] | { length: number }
+}
 
 /** Returns a sentence that says why memory that was used with these GPUs cannot be restored on this machine. */
 export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): string | undefined {

@@ -9,10 +9,10 @@ import type { CallList } from '../../../lib/call-list.ts'
 import { addCloseFrom, openListClone, systemError } from '../../../lib/list-process.ts'
 import { requireAddonFile } from '../../../lib/native.ts'
 
-type HeldNamespaces = { pid: number; end(): void }
+type PinnedNamespaces = { pid: number; end(): void }
 
 /** CLONE_NEWUSER and CLONE_NEWNET. */
-export const heldKinds = { user: 0x10000000, network: 0x40000000 } as const
+export const pinnedKinds = { user: 0x10000000, network: 0x40000000 } as const
 
 /** AF_UNIX; SOCK_STREAM and SOCK_CLOEXEC. */
 const [localFamily, stream] = [1, 1 | 0o2000000]
@@ -28,10 +28,10 @@ const prctl = libc.func('int prctl(int option, unsigned long value)')
 const start = openListClone(libc, () => {})
 
 /** Waits until the namespaces are made, by that user of the host. Only one call runs at a time. */
-export function holdNamespaces(kinds: number, owner: number): HeldNamespaces {
+export function pinNamespaces(kinds: number, owner: number): PinnedNamespaces {
   const wasDumpable = prctl(getDumpable, 0)
   const [ours, theirs] = openPair()
-  const { pid, list } = startHolder(ours, theirs, (list) => addCalls(list, theirs, kinds, owner))
+  const { pid, list } = startKeeper(ours, theirs, (list) => addCalls(list, theirs, kinds, owner))
   const end = () => {
     closeSync(ours)
     waitpid(pid, null, 0)
@@ -50,7 +50,7 @@ export function holdNamespaces(kinds: number, owner: number): HeldNamespaces {
   throw failure ? systemError(failure) : new Error('A signal ended the process that holds namespaces.')
 }
 
-function startHolder(ours: number, theirs: number, add: (list: CallList) => void): ReturnType<typeof start> {
+function startKeeper(ours: number, theirs: number, add: (list: CallList) => void): ReturnType<typeof start> {
   try {
     return start(dataBytes, add)
   } catch (error) {

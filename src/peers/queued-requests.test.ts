@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { ManualClock } from '../lib/clock.ts'
-import { type HeldRequest, HeldRequests, type NodeCondition } from './held-requests.ts'
+import { type NodeCondition, type QueuedRequest, QueuedRequests } from './queued-requests.ts'
 
 function open() {
   const clock = new ManualClock()
   const state = { condition: 'unreachable' as NodeCondition, looks: 0 }
-  const held = new HeldRequests({
+  const held = new QueuedRequests({
     clock,
     look: async () => {
       state.looks++
       return state.condition
     },
   })
-  const wait = (nodeID = 'a', changes: Partial<HeldRequest> = {}) =>
+  const wait = (nodeID = 'a', changes: Partial<QueuedRequest> = {}) =>
     held.untilBack({
       nodeID,
       goneForMs: 0,

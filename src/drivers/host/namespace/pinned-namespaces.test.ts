@@ -13,10 +13,10 @@ import {
 import { describe, it } from 'node:test'
 import { eventually } from '../../../../test/support/eventually.ts'
 import { openNativeLibc } from '../../../lib/native.ts'
-import { heldKinds, holdNamespaces } from './held-namespaces.ts'
+import { pinNamespaces, pinnedKinds } from './pinned-namespaces.ts'
 
 const owner = 200_000_000
-const both = heldKinds.user | heldKinds.network
+const both = pinnedKinds.user | pinnedKinds.network
 /** NS_GET_OWNER_UID and PR_GET_DUMPABLE. */
 const [askOwner, askDumpable] = [0xb704, 3]
 const libc = openNativeLibc('This cannot be tested')
@@ -31,7 +31,7 @@ function makerOf(pid: number): number {
   return uid.readUInt32LE()
 }
 
-function holdsAsOurs(pid: number): Record<string, boolean> {
+function isPinnedAsOurs(pid: number): Record<string, boolean> {
   const link = (of: number | 'self', kind: string) => readlinkSync(`/proc/${of}/ns/${kind}`)
   return Object.fromEntries(
     ['user', 'net', 'mnt', 'pid'].map((kind) => [kind, link(pid, kind) === link('self', kind)]),
@@ -45,49 +45,50 @@ const children = () => readFileSync('/proc/thread-self/children', 'utf8')
 
 describe('a process that holds namespaces', () => {
   it('runs as the given user alone, in namespaces of that user, with one descriptor', () => {
-    const held = holdNamespaces(both, owner)
+    const pinned = pinNamespaces(both, owner)
     try {
-      assert.equal(makerOf(held.pid), owner)
-      assert.deepEqual(holdsAsOurs(held.pid), { user: false, net: false, mnt: true, pid: true })
-      assert.deepEqual(readdirSync(`/proc/${held.pid}/fd`), ['0'])
-      for (const map of ['uid_map', 'gid_map']) writeFileSync(`/proc/${held.pid}/${map}`, `0 ${owner} 1000\n`)
+      assert.equal(makerOf(pinned.pid), owner)
+      assert.deepEqual(isPinnedAsOurs(pinned.pid), { user: false, net: false, mnt: true, pid: true })
+      assert.deepEqual(readdirSync(`/proc/${pinned.pid}/fd`), ['0'])
+      for (const map of ['uid_map', 'gid_map'])
+        writeFileSync(`/proc/${pinned.pid}/${map}`, `0 ${owner} 1000\n`)
       const four = Array(4).fill(owner).join('\t')
       assert.deepEqual(
-        ['Uid', 'Gid', 'Groups'].map((name) => statusOf(held.pid, name)),
+        ['Uid', 'Gid', 'Groups'].map((name) => statusOf(pinned.pid, name)),
         [four, four, ''],
       )
       // Another process of that user on the host must not be able to trace it, because it has our memory.
       assert.notEqual(prctl(askDumpable, 0), 1)
     } finally {
-      held.end()
+      pinned.end()
     }
     assert.equal(prctl(askDumpable, 0), 1)
   })
 
   it('stays root if root is to own the namespaces', () => {
-    const held = holdNamespaces(heldKinds.user, 0)
+    const pinned = pinNamespaces(pinnedKinds.user, 0)
     try {
-      assert.equal(makerOf(held.pid), 0)
-      assert.deepEqual(holdsAsOurs(held.pid), { user: false, net: true, mnt: true, pid: true })
+      assert.equal(makerOf(pinned.pid), 0)
+      assert.deepEqual(isPinnedAsOurs(pinned.pid), { user: false, net: true, mnt: true, pid: true })
     } finally {
-      held.end()
+      pinned.end()
     }
   })
 
   it('leaves nothing behind when it is killed or cannot make the namespaces', () => {
     const before = openFiles()
-    const { pid, end } = holdNamespaces(both, owner)
+    const { pid, end } = pinNamespaces(both, owner)
     end()
     assert.equal(existsSync(`/proc/${pid}`), false)
-    assert.throws(() => holdNamespaces(heldKinds.user | 1, owner), { code: 'EINVAL', syscall: 'unshare' })
+    assert.throws(() => pinNamespaces(pinnedKinds.user | 1, owner), { code: 'EINVAL', syscall: 'unshare' })
     assert.equal(children(), '')
     assert.equal(openFiles(), before)
     assert.equal(prctl(askDumpable, 0), 1)
   })
 
   it('ends with the process that made it', async () => {
-    const script = `import { holdNamespaces } from '${import.meta.dirname}/held-namespaces.ts'
-      console.log(holdNamespaces(${both}, ${owner}).pid)
+    const script = `import { pinNamespaces } from '${import.meta.dirname}/pinned-namespaces.ts'
+      console.log(pinNamespaces(${both}, ${owner}).pid)
       setInterval(() => {}, 1000)`
     const maker = spawn(process.execPath, ['--input-type=module', '--eval', script], {
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../lib/clock.ts'
 import { JoinedWork } from '../lib/keyed-lock.ts'
 
 /** A Warren that restarts is back within seconds; one whose process was killed has to wait until its ID is free. */
-const holdWithinMs = 30_000
+const queueWithinMs = 30_000
 const lookEveryMs = 200
 const maxRequests = 1000
 const maxRequestsPerNode = 500
@@ -16,7 +16,7 @@ const maxBytes = 16 * 1024 * 1024
 /** `away`: by its row. `unreachable`: its row says that it lives. */
 export type NodeCondition = 'back' | 'away' | 'unreachable'
 
-type HeldRequestsParts = {
+type QueuedRequestsParts = {
   /** Never rejects. */
   look: (nodeID: string) => Promise<NodeCondition>
   clock: Clock
@@ -24,7 +24,7 @@ type HeldRequestsParts = {
   withinMs?: number
 }
 
-export type HeldRequest = {
+export type QueuedRequest = {
   nodeID: string
   /** How long the node has been gone. */
   goneForMs: number
@@ -38,14 +38,14 @@ export type HeldRequest = {
   signal: AbortSignal
 }
 
-export class HeldRequests {
-  readonly #parts: HeldRequestsParts
+export class QueuedRequests {
+  readonly #parts: QueuedRequestsParts
   readonly #looks = new JoinedWork<NodeCondition>()
   readonly #countByNode = new Map<string, number>()
   #count = 0
   #bytes = 0
 
-  constructor(parts: HeldRequestsParts) {
+  constructor(parts: QueuedRequestsParts) {
     this.#parts = parts
   }
 
@@ -57,8 +57,8 @@ export class HeldRequests {
    * True if the request is to be tried again. False if it is over a bound, if its time is over, or if its client
    * has disconnected.
    */
-  async untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }: HeldRequest): Promise<boolean> {
-    const { clock, withinMs = holdWithinMs } = this.#parts
+  async untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }: QueuedRequest): Promise<boolean> {
+    const { clock, withinMs = queueWithinMs } = this.#parts
     const ofNode = this.#countByNode.get(nodeID) ?? 0
     if (this.#count >= maxRequests || ofNode >= maxRequestsPerNode) return false
     if (this.#bytes + bytes > maxBytes) return false

@@ -24,9 +24,9 @@ export type Shortage = {
 }
 
 /** A sandbox that is frozen for one shortage. */
-type HeldSandbox = { sandboxID: string; runID: string; lately: number; since: number }
+type FrozenSandbox = { sandboxID: string; runID: string; lately: number; since: number }
 
-type HeldSandboxesParts = {
+type FrozenSandboxesParts = {
   driver: Driver
   turns: SandboxTurns
   routes: RouteTable
@@ -41,19 +41,19 @@ const stillAtLeastMs = 3000
 /** Time after which a freeze that has not finished counts as failed. */
 const standsStillWithinMs = 1500
 
-type HeldRun = { runID: string; reasons: Map<Shortage, HeldSandbox> }
+type FrozenRun = { runID: string; reasons: Map<Shortage, FrozenSandbox> }
 
-export class HeldSandboxes {
-  readonly #parts: HeldSandboxesParts
+export class FrozenSandboxes {
+  readonly #parts: FrozenSandboxesParts
   readonly #shortages: Shortage[] = []
-  readonly #held = new Map<string, HeldRun>()
+  readonly #frozen = new Map<string, FrozenRun>()
   /** When the freeze, thaw or pause in progress began, by sandbox. */
   readonly #changing = new Map<string, number>()
 
-  constructor(parts: HeldSandboxesParts) {
+  constructor(parts: FrozenSandboxesParts) {
     this.#parts = parts
     parts.routes.onRemove(({ sandboxID, runID }) => {
-      if (this.#held.get(sandboxID)?.runID === runID) this.#held.delete(sandboxID)
+      if (this.#frozen.get(sandboxID)?.runID === runID) this.#frozen.delete(sandboxID)
     })
   }
 
@@ -62,8 +62,8 @@ export class HeldSandboxes {
   }
 
   /** Returns the sandboxes that are frozen for this shortage. */
-  by(shortage: Shortage): HeldSandbox[] {
-    return [...this.#held.values()].flatMap(({ reasons }) => reasons.get(shortage) ?? [])
+  by(shortage: Shortage): FrozenSandbox[] {
+    return [...this.#frozen.values()].flatMap(({ reasons }) => reasons.get(shortage) ?? [])
   }
 
   /** Returns all that are frozen, each once for every guard that keeps it so. */
@@ -74,12 +74,12 @@ export class HeldSandboxes {
   }
 
   has(sandboxID: string): boolean {
-    return this.#held.has(sandboxID)
+    return this.#frozen.has(sandboxID)
   }
 
   hasRun({ sandboxID, runID }: { sandboxID: string; runID: string }, shortage: Shortage): boolean {
-    const held = this.#held.get(sandboxID)
-    return held?.runID === runID && held.reasons.has(shortage)
+    const frozen = this.#frozen.get(sandboxID)
+    return frozen?.runID === runID && frozen.reasons.has(shortage)
   }
 
   /** Whether a freeze has begun a moment ago; on a busy machine it takes that long. */
@@ -89,9 +89,9 @@ export class HeldSandboxes {
   }
 
   /** Why this run is frozen. Undefined: it is not frozen. */
-  whyHeld({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
-    const held = this.#held.get(sandboxID)
-    return held?.runID === runID ? [...held.reasons.keys()][0]?.standsStill : undefined
+  whyFrozen({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
+    const frozen = this.#frozen.get(sandboxID)
+    return frozen?.runID === runID ? [...frozen.reasons.keys()][0]?.standsStill : undefined
   }
 
   /**
@@ -99,16 +99,16 @@ export class HeldSandboxes {
    * a shortage lasts, every sandbox that is found frozen stays frozen.
    */
   keepsFrozen({ sandboxID, runID }: SandboxInTurn): boolean {
-    if (this.#held.get(sandboxID)?.runID === runID) return true
+    if (this.#frozen.get(sandboxID)?.runID === runID) return true
     const [shortage] = this.#shortages.filter(({ keepsFrozen }) => keepsFrozen())
     if (shortage) this.#note(sandboxID, runID, shortage, 0)
     return shortage !== undefined
   }
 
   /** Freezes the sandbox, unless another operation has its turn. */
-  hold(sandboxID: string, shortage: Shortage, lately: number, onHeld: () => void): void {
-    if (this.#held.get(sandboxID)?.reasons.has(shortage)) return
-    this.change(sandboxID, () => this.#hold(sandboxID, shortage, lately, onHeld))
+  freeze(sandboxID: string, shortage: Shortage, lately: number, onFrozen: () => void): void {
+    if (this.#frozen.get(sandboxID)?.reasons.has(shortage)) return
+    this.change(sandboxID, () => this.#freeze(sandboxID, shortage, lately, onFrozen))
   }
 
   /** Thaws the sandbox that grew least, among those that were frozen for the minimum time and may continue. */
@@ -136,20 +136,20 @@ export class HeldSandboxes {
     })
   }
 
-  #hold(
+  #freeze(
     sandboxID: string,
     shortage: Shortage,
     lately: number,
-    onHeld: () => void,
+    onFrozen: () => void,
   ): Promise<void> | undefined {
     const { driver, turns, routes, clock, appendLog } = this.#parts
     if (!canFreeze(driver)) return undefined
-    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
+    return turns.acquireIfFree(sandboxID, async ({ row, signal }) => {
       if (row?.state !== 'running' || !row.handle) return
       const { runID } = row
-      const isNew = this.#held.get(sandboxID)?.runID !== runID
+      const isNew = this.#frozen.get(sandboxID)?.runID !== runID
       // From now on the edge answers requests for the sandbox, which would otherwise wait.
-      routes.hold(sandboxID, runID, shortage.standsStill)
+      routes.markFrozen(sandboxID, runID, shortage.standsStill)
       try {
         await driver.freeze(row.handle, signal, { whileBusy: true })
       } catch (error) {
@@ -159,38 +159,38 @@ export class HeldSandboxes {
       }
       this.#note(sandboxID, runID, shortage, lately)
       appendLog(sandboxID, standsStillEntry(clock.now(), shortage.standsStill))
-      onHeld()
+      onFrozen()
     })
   }
 
   #note(sandboxID: string, runID: string, shortage: Shortage, lately: number): void {
-    const last = this.#held.get(sandboxID)
-    const held = last?.runID === runID ? last : { runID, reasons: new Map<Shortage, HeldSandbox>() }
-    held.reasons.set(shortage, { sandboxID, runID, lately, since: this.#parts.clock.now() })
-    this.#held.set(sandboxID, held)
-    this.#parts.routes.hold(sandboxID, runID, shortage.standsStill)
+    const last = this.#frozen.get(sandboxID)
+    const frozen = last?.runID === runID ? last : { runID, reasons: new Map<Shortage, FrozenSandbox>() }
+    frozen.reasons.set(shortage, { sandboxID, runID, lately, since: this.#parts.clock.now() })
+    this.#frozen.set(sandboxID, frozen)
+    this.#parts.routes.markFrozen(sandboxID, runID, shortage.standsStill)
   }
 
   #goOn(
-    { sandboxID, runID }: HeldSandbox,
+    { sandboxID, runID }: FrozenSandbox,
     shortage: Shortage,
     onGone: (sandboxID: string) => void,
   ): Promise<void> | undefined {
     const { driver, turns, routes, clock, appendLog } = this.#parts
     if (!canFreeze(driver)) return undefined
-    return turns.takeIfFree(sandboxID, async ({ row, signal }) => {
-      const held = this.#held.get(sandboxID)
-      if (held?.runID !== runID) return
-      const [other] = [...held.reasons.keys()].filter((one) => one !== shortage)
+    return turns.acquireIfFree(sandboxID, async ({ row, signal }) => {
+      const frozen = this.#frozen.get(sandboxID)
+      if (frozen?.runID !== runID) return
+      const [other] = [...frozen.reasons.keys()].filter((one) => one !== shortage)
       const isLive = row?.state === 'running' && row.runID === runID && row.handle
       if (isLive && !other) {
         await driver.thaw(row.handle!, signal)
         appendLog(sandboxID, goesOnEntry(clock.now(), shortage.goesOn))
       }
-      held.reasons.delete(shortage)
-      if (other) routes.hold(sandboxID, runID, other.standsStill)
+      frozen.reasons.delete(shortage)
+      if (other) routes.markFrozen(sandboxID, runID, other.standsStill)
       else {
-        this.#held.delete(sandboxID)
+        this.#frozen.delete(sandboxID)
         routes.letGo(sandboxID, runID)
       }
       onGone(sandboxID)
