@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { openApi } from '../../test/support/api.ts'
+import { newUUID } from '../lib/ids.ts'
+import { aTemplate } from '../store/suite/rows.ts'
 
 const js = (version: string) => ({ publisher: 'e2b', lang: 'js', package_version: version })
 const python = (version: string) => ({ ...js(version), lang: 'python' })
@@ -76,6 +78,42 @@ describe('a client older than access tokens', () => {
       assert.equal(warren.fixture.routes.get(sandboxID)?.hostToken, undefined)
       await warren.ask('DELETE', `/sandboxes/${sandboxID}`)
     }
+  })
+
+  it('of the code interpreter gets an ID that contains the client ID, unless it repeats client IDs', async () => {
+    await using warren = await openApi({ allowOlderClients: true })
+    const { catalog, team, stores } = warren.fixture
+    const { build } = await catalog.resolve(team, 'base')
+    const template = aTemplate({ templateID: 'interpreter1', teamID: null, public: true })
+    const names = [{ namespace: null, alias: 'code-interpreter-v1' }]
+    const own = { ...build, buildID: newUUID(), templateID: template.templateID }
+    await stores.templates.insertBuild(own, ['default'], { template, names })
+    const cases: [headers: Record<string, string>, body: object, isLong: boolean, hasClientID: boolean][] = [
+      [python('1.11.1'), { secure: false }, true, true],
+      [js('1.13.2'), {}, true, true],
+      [python('1.5.0'), { secure: false }, false, true],
+      [js('1.8.0'), {}, false, true],
+      [js('1.13.2'), { secure: true }, false, false],
+      [js('2.0.1'), {}, false, false],
+      [python('2.0.0'), { secure: false }, false, false],
+    ]
+    for (const [headers, more, isLong, hasClientID] of cases) {
+      const body = { templateID: 'code-interpreter-v1', ...more }
+      const answer = await warren.ask('POST', '/sandboxes', { body, headers })
+      assert.equal(answer.status, 201, answer.body)
+      const { sandboxID, clientID } = answer.json()
+      const [id] = sandboxID.split('-')
+      assert.equal(sandboxID, isLong ? `${id}-${clientID}` : id, JSON.stringify(headers))
+      const { hostToken } = warren.fixture.routes.get(id)!
+      assert.equal(hostToken, hasClientID ? clientID : undefined, JSON.stringify(headers))
+      assert.equal((await warren.ask('DELETE', `/sandboxes/${sandboxID}`)).status, 204)
+    }
+    await using closed = await openApi()
+    const plain = await closed.ask('POST', '/sandboxes', {
+      body: { templateID: 'base' },
+      headers: js('1.13.2'),
+    })
+    assert.equal(plain.json().clientID, '6532622b', 'without the switch it runs commands, as before')
   })
 
   it('leaves no client ID in the log, though it sends it with every request', async () => {

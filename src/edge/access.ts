@@ -1,7 +1,7 @@
 /** Decides who may reach a port of a sandbox, and who may wake a paused one. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { envdPort, header } from '../contract/constants.ts'
+import { envdPort, header, interpreterPort } from '../contract/constants.ts'
 import type { ResumableRoute } from '../core/sandbox/network/resumable-route.ts'
 import type { Route } from '../core/sandbox/network/routes.ts'
 import { isInternalAgentPath } from './agent-paths.ts'
@@ -16,6 +16,9 @@ import type { SandboxDestination } from './host.ts'
 import { isSignedFor } from './signed-file.ts'
 
 type Asked = Pick<IncomingMessage, 'method' | 'headers'>
+
+/** Ports of Warren's own programs in a sandbox, which check its token. */
+export const takesOwnToken = (port: number): boolean => port === envdPort || port === interpreterPort
 
 /** True for routes of the agent that nobody outside may reach, whatever the credentials. */
 export function leadsToInternalRoute({ port, path }: Pick<SandboxDestination, 'port' | 'path'>): boolean {
@@ -35,7 +38,7 @@ export function rejectionOf(
 }
 
 /**
- * The token to show the agent for a client that is older than tokens. Undefined if the request shows a token
+ * The token to show the agent, or the code interpreter, for a client that is older than tokens. Undefined if the request shows a token
  * of its own, or if its host name does not have the client ID that stands for the token.
  */
 export function tokenInHost(
@@ -44,7 +47,7 @@ export function tokenInHost(
   { hostToken, agentToken }: Pick<ResumableRoute, 'hostToken' | 'agentToken'>,
 ): string | undefined {
   if (hostToken === undefined || agentToken === null || clientID === undefined) return undefined
-  if (port !== envdPort || headers[header.accessToken] !== undefined) return undefined
+  if (!takesOwnToken(port) || headers[header.accessToken] !== undefined) return undefined
   return isSame(clientID, hostToken) ? agentToken : undefined
 }
 

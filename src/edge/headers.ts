@@ -1,9 +1,10 @@
 /** The headers that the edge writes, keeps to itself, or removes from a sandbox's answers. */
 import type { IncomingMessage } from 'node:http'
-import { clientID, envdPort, header, hopHeader, interpreterPort } from '../contract/constants.ts'
+import { clientID, envdPort, header, hopHeader } from '../contract/constants.ts'
 import { originOf } from '../lib/client-origin.ts'
 import { answerHeaders, headerValue, type OutgoingHead, outgoingHead } from '../lib/http-relay/headers.ts'
 import { requestIDHeader } from '../lib/request-id.ts'
+import { takesOwnToken } from './access.ts'
 import { withoutOwnCredentials } from './own-credentials.ts'
 
 /** Set or checked by the edge, so never copied from a client. */
@@ -45,9 +46,6 @@ type ForwardOptions = {
   awaitsContinue: boolean
   upgrade: boolean
 }
-
-/** Ports of Warren's own programs in a sandbox, which check its token. */
-const takesOwnToken = (port: number): boolean => port === envdPort || port === interpreterPort
 
 /** Throws a `MalformedHead` for a request that two servers could interpret differently. */
 export function headForSandbox(request: IncomingMessage, options: ForwardOptions): OutgoingHead {

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 import { agentToken, domain, type EdgeFixture, edgeFixture, fetchOnce } from './edge-fixture.ts'
 import { sleepyEdge, textOfToken } from './sleepy-edge-fixture.ts'
 
-const envd = 49983
+const [envd, interpreter] = [49983, 49999]
 const clientID = '0123456789abcdef0123456789abcdef'
 
 const hostOf = (sandboxID: string, client: string | null, port = envd) =>
@@ -16,15 +16,17 @@ async function seenBy(edge: EdgeFixture, headers: http.OutgoingHttpHeaders): Pro
 }
 
 describe('a client ID that stands for a token', () => {
-  it('is turned into the token for the agent, and for nobody else', async () => {
+  it('is turned into the token for the agent and the code interpreter, and for nobody else', async () => {
     await using edge = await edgeFixture()
     const service = await textOfToken(edge)
     const { sandboxID, map } = edge.sandbox({ hostToken: clientID })
-    for (const port of [envd, 80]) map(port, service.port)
+    for (const port of [envd, interpreter, 80]) map(port, service.port)
     const cases: [headers: http.OutgoingHttpHeaders, seen: string][] = [
       [{ Host: hostOf(sandboxID, clientID) }, agentToken],
       [{ Host: hostOf(sandboxID, clientID.toUpperCase()) }, agentToken],
+      [{ Host: hostOf(sandboxID, clientID, interpreter) }, agentToken],
       [{ Host: hostOf(sandboxID, null) }, 'none'],
+      [{ Host: hostOf(sandboxID, null, interpreter) }, 'none'],
       [{ Host: hostOf(sandboxID, '6532622b') }, 'none'],
       [{ Host: hostOf(sandboxID, `${clientID}0`) }, 'none'],
       [{ Host: hostOf(sandboxID, clientID, 80) }, 'none'],

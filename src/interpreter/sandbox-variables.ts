@@ -31,7 +31,12 @@ export function readSandboxVariables(
       if (response.statusCode === 401) {
         asked.destroy()
         return reject(
-          new AppError('unauthenticated', "Send the sandbox's access token in the header X-Access-Token."),
+          new AppError(
+            'unauthenticated',
+            "Send the sandbox's access token in the header X-Access-Token. Clients of the code interpreter before 2.0 send none: " +
+              'update the client, or have the operator allow older clients (`warren team older-clients TEAM yes`) and create ' +
+              'another sandbox from a template whose name begins with code-interpreter.',
+          ),
         )
       }
       if (response.statusCode !== 200) return giveUp()

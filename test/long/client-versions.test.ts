@@ -74,6 +74,27 @@ const clients: Client[] = [
   })),
 ]
 
+/** With the newest `e2b` that they accept, as an installation of today gets it. Those before 2.0 need the switch to run code. */
+const interpreters: Client[] = [
+  ...['1.0.4', '1.5.1', '2.0.0'].map(
+    (version): Client => ({
+      name: `the code interpreter's JavaScript ${version}`,
+      needs: version < '2' ? 'the switch' : 'a domain',
+      command() {
+        const folder = npmWith(`@e2b/code-interpreter@${version}`)
+        return [join(repoFolder, 'bin/node'), [join(programs, 'interpreter.ts'), folder]]
+      },
+    }),
+  ),
+  ...['1.0.5', '1.5.2', '2.0.0'].map(
+    (version): Client => ({
+      name: `the code interpreter's Python ${version}`,
+      needs: version < '2' ? 'the switch' : 'a domain',
+      command: () => [pythonWith(`e2b-code-interpreter==${version}`), [join(programs, 'interpreter.py')]],
+    }),
+  ),
+]
+
 for (const isolation of isolations) {
   describe(`clients with an address (${isolation})`, { timeout: 1_800_000 }, () => {
     let warren: Warren
@@ -117,20 +138,25 @@ for (const isolation of isolations) {
       rmSync(folder, { recursive: true, force: true })
     })
 
+    const inFirstUse = { timeout: 900_000 }
+    it('have the template of the code interpreter', inFirstUse, () => {
+      warrenCommand(['template', 'add', 'code-interpreter'], warren)
+    })
+
     const works = async (client: Client) => {
       const { output, code } = await run(names, client, environment)
       assert.equal(code, 0, output)
       assert.match(output, /^done$/m)
     }
-    for (const client of clients.filter(({ needs }) => needs !== 'the switch')) {
+    for (const client of [...clients, ...interpreters].filter(({ needs }) => needs !== 'the switch')) {
       it(`${client.name} needs nothing else`, () => works(client))
     }
-    for (const client of clients.filter(({ needs }) => needs === 'the switch')) {
+    for (const client of [...clients, ...interpreters].filter(({ needs }) => needs === 'the switch')) {
       it(`${client.name} is told of the switch, and works with it`, async () => {
         warrenCommand(['team', 'older-clients', 'default', 'no'], warren)
         const { output, code } = await run(names, client, environment)
         assert.notEqual(code, 0)
-        assert.match(output, /warren team older-clients default yes/)
+        assert.match(output, /warren team older-clients (default|TEAM) yes/)
         warrenCommand(['team', 'older-clients', 'default', 'yes'], warren)
         await works(client)
       })

@@ -37,9 +37,9 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const { body } = request
         refuseUnavailable(body)
         const team = context.auth.teamOf(request)
-        const older = body.secure === undefined ? olderClient(request.headers) : undefined
-        if (older !== undefined && !context.allowOlderClients && !team.olderClients)
-          throw olderClientRejected(older, team.slug)
+        const older = olderClient(request.headers, body)
+        const isAllowed = context.allowOlderClients || team.olderClients
+        if (older && !isAllowed && !older.runsCommands) throw olderClientRejected(older.name, team.slug)
         const key = idempotencyKey(request)
         const exchange = exchangeOf(request, reply)
         const placement = await context.cluster?.placer.placeCreate(team, placedRequest(body, key), exchange)
@@ -48,13 +48,15 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const create = toCreateRequest(body, defaultTimeoutSeconds)
         // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
         if (!context.allowInsecureSandboxes) create.options.secure = true
-        if (older !== undefined) create.options.tokenInHost = true
+        if (older && isAllowed) create.options.tokenInHost = true
         const { sandboxes } = context
         const created = placement?.earlier
           ? await sandboxes.createdBy(placement.earlier, claim)
           : await sandboxes.create(team, create, claim)
         context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
-        return reply.code(201).send(presentSandbox(created, context, request))
+        const shown = presentSandbox(created, context, request)
+        if (older?.needsLongID && isAllowed) shown.sandboxID = `${shown.sandboxID}-${shown.clientID}`
+        return reply.code(201).send(shown)
       },
     )
   }
