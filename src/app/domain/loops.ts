@@ -71,7 +71,10 @@ export function domainLoops(domain: Domain, afterUpload: () => Promise<unknown>)
 /** Beside the signs of life of the membership, which wait for nothing. */
 export function clusterLoops(membership: Membership, { warm }: Domain, drainer: Drainer | undefined): Loop[] {
   const fitPool = () => warm.setDraining(membership.isDraining)
-  const loops: Loop[] = [{ job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool }]
+  const loops: Loop[] = [
+    { job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool },
+    { job: 'end late creates', pauseMs: reconcileEveryMs, work: () => membership.endLateCreates() },
+  ]
   if (drainer)
     loops.push({ job: 'move sandboxes off this node', pauseMs: renewEveryMs, work: () => drainer.run() })
   return loops

@@ -158,6 +158,13 @@ export class Membership {
     await nodes.join({ ...self, load })
   }
 
+  /** Nobody would end them otherwise: their node is gone, and its machine may be too. */
+  async endLateCreates(): Promise<void> {
+    const { nodes, clock, log } = this.#parts
+    const ended = await nodes.endLateCreates(clock.now())
+    if (ended > 0) log.warn({ ended }, 'Creates of forgotten nodes, which arrived late, were ended.')
+  }
+
   leave(): Promise<void> {
     return this.#parts.nodes.leave(this.#parts.self)
   }

@@ -29,6 +29,10 @@ export interface NodeStore {
    * arriving, are paused again, as they were before the resume. Undefined if there is no such node, or if it gave a sign of life within `silentForMs`.
    */
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined>
+  /**
+   * Ends creates of nodes that were forgotten, whose insert took effect only after that. Returns their number.
+   */
+  endLateCreates(at: number): Promise<number>
   /** Stores the value under the name unless the name has a value already. Returns the value of the name. */
   share(name: string, value: string): Promise<string>
   findShared(name: string): Promise<string | undefined>

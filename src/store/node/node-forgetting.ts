@@ -45,6 +45,22 @@ export function forgetNode(
   })
 }
 
+/** The insert of such a sandbox was on its way when its node went down, and took effect after the node was forgotten. */
+export function endLateCreates(db: Kysely<Tables>, vault: SecretVault, at: number): Promise<number> {
+  return db.transaction().execute(async (transaction) => {
+    const late = await transaction
+      .selectFrom('sandboxes')
+      .select(['id', 'node_id', 'state', 'end_reason'])
+      .where('state', '=', 'creating')
+      .where('node_id', 'not in', transaction.selectFrom('nodes').select('id'))
+      .orderBy('id')
+      .execute()
+    let ended = 0
+    for (const row of late) if (await endWithNode(transaction, vault, row, at)) ended++
+    return ended
+  })
+}
+
 /** A statement that the node sent before it went down, and that takes effect from now on, finds no row that it may change. */
 async function renewVersions(transaction: Transaction<Tables>, nodeID: string): Promise<void> {
   await transaction
@@ -63,7 +79,7 @@ async function loseSandboxes(
 ): Promise<number> {
   const rows = await transaction
     .selectFrom('sandboxes')
-    .select(['id', 'run_id', 'state', 'saved', 'end_reason'])
+    .select(['id', 'run_id', 'node_id', 'state', 'saved', 'end_reason'])
     .select((select) => hasNoVolume(select).as('has_no_volume'))
     .where('node_id', '=', nodeID)
     .where(isUnended)
@@ -75,30 +91,41 @@ async function loseSandboxes(
   const allKeep = await allKeepArriving(transaction)
   let lost = 0
   for (const row of rows) {
-    const { id: sandboxID, state } = row
+    const { state } = row
     const back = row.has_no_volume ? backToStored(row, allKeep, nodeID, at) : undefined
     if (back) {
       await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
       continue
     }
-    const type = eventOfTransition(state, 'killing')
-    // Its team never saw it, and may create it again with the same key.
-    const isNew = state === 'creating'
-    const isLost = state !== 'killing' && !isNew
-    const endReason = isNew ? 'create_failed' : isLost ? 'lost' : (row.end_reason ?? 'killed')
-    const update = {
-      // The node may still run, and may have stored the sandbox since this listed it.
-      fence: { sandboxID, nodeID, from: [state], isUnmovable: true } as const,
-      columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
-      named: { transitionID: newUUID(), at },
-      news: type && { type },
-    }
-    const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
-    if (isEnded && isNew)
-      await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
-    if (isEnded && isLost) lost++
+    const isEnded = await endWithNode(transaction, vault, row, at)
+    if (isEnded && state !== 'killing' && state !== 'creating') lost++
   }
   return lost
+}
+
+/** False if the row has changed meanwhile. */
+async function endWithNode(
+  transaction: Transaction<Tables>,
+  vault: SecretVault,
+  row: Pick<SandboxRow, 'id' | 'node_id' | 'state' | 'end_reason'>,
+  at: number,
+): Promise<boolean> {
+  const { id: sandboxID, node_id: nodeID, state } = row
+  const type = eventOfTransition(state, 'killing')
+  // Its team never saw it, and may create it again with the same key.
+  const isNew = state === 'creating'
+  const endReason = isNew ? 'create_failed' : state === 'killing' ? (row.end_reason ?? 'killed') : 'lost'
+  const update = {
+    // The node may still run, and may have stored the sandbox since this listed it.
+    fence: { sandboxID, nodeID: nodeID!, from: [state], isUnmovable: true } as const,
+    columns: { state: 'ended', ended_at: at, end_reason: endReason, run_until: null } as const,
+    named: { transitionID: newUUID(), at },
+    news: type && { type },
+  }
+  const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+  if (isEnded && isNew)
+    await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
+  return isEnded !== undefined
 }
 
 /** The row as it was before the resume. Undefined if the object store lacks the snapshot, or if the sandbox is being killed. */

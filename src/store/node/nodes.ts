@@ -12,7 +12,7 @@ import { commitsLater } from '../database/commits-later.ts'
 import { databaseNow } from '../database/database-clock.ts'
 import type { NodeRow, Tables } from '../database/tables.ts'
 import { allKeepArriving } from '../sandbox/keeps-arriving.ts'
-import { forgetNode } from './node-forgetting.ts'
+import { endLateCreates, forgetNode } from './node-forgetting.ts'
 
 type FactsByNode = Map<string, { runID: string; facts: NodeFacts }>
 
@@ -135,6 +135,10 @@ export class SqlNodeStore implements NodeStore {
 
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined> {
     return forgetNode(this.#db, this.#vault, { nodeID, at, silentForMs: Math.max(silentForMs, awayAfterMs) })
+  }
+
+  endLateCreates(at: number): Promise<number> {
+    return endLateCreates(this.#db, this.#vault, at)
   }
 
   async share(name: string, value: string): Promise<string> {

@@ -233,6 +233,7 @@ async function createsOfForgottenNodesAreGivenUp(one: Stores, other: Stores): Pr
   const { teamID } = await insertTeam(one)
   const node = aNode('one')
   await one.nodes.join(node)
+  await other.nodes.join(aNode('other'))
   await haveTemplate(one)
   const claim = { key: 'mine', requestHash: 'hash', attemptKey: undefined }
   const insert = async (stores: Stores) => {
@@ -245,6 +246,15 @@ async function createsOfForgottenNodesAreGivenUp(one: Stores, other: Stores): Pr
   const row = await one.sandboxes.find(begun.sandboxID)
   assert.deepEqual([row?.state, row?.endReason], ['ended', 'create_failed'])
   assert.equal((await insert(other)).inserted, true)
+  // Its process died when the insert was on its way.
+  const late = aSandbox(teamID)
+  await one.sandboxes.insertWithinLimits(late, defaultTeamLimits, { ...claim, key: 'late' })
+  assert.equal(await other.nodes.endLateCreates(time), 1)
+  const lateRow = await one.sandboxes.find(late.sandboxID)
+  assert.deepEqual([lateRow?.state, lateRow?.endReason], ['ended', 'create_failed'])
+  const live = aSandbox(teamID)
+  await other.sandboxes.insertWithinLimits(live, defaultTeamLimits)
+  assert.equal(await other.nodes.endLateCreates(time), 0, 'its node lives')
 }
 
 /** The statement was on its way to the database when its process died. */
