@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
+import { trustSettings } from '../support/host-authorities.ts'
 import { npmWith } from '../support/javascript.ts'
 import { type NameServer, startNameServer } from '../support/name-server.ts'
 import { pythonWith } from '../support/python.ts'
@@ -128,7 +129,7 @@ for (const isolation of isolations) {
       const { settings, trust } = JSON.parse(made)
       names = await startNameServer(domain)
       warren = await startWarren(isolation, {
-        settings: { ...noWarmPool, ...settings, WARREN_ALLOW_INSECURE_SANDBOXES: 'no' },
+        settings: { ...noWarmPool, ...trustSettings(), ...settings, WARREN_ALLOW_INSECURE_SANDBOXES: 'no' },
       })
       environment = { ...JSON.parse(warrenCommand(['env', '--json'], warren)), ...trust }
     })

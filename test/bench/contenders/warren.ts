@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Sandbox } from 'e2b'
-import { gpuMount } from '../../../src/drivers/host/device/driver-files.ts'
 import { agentMount } from '../../../src/drivers/host/record/layout.ts'
+import type { SandboxRecord } from '../../../src/drivers/host/record/records.ts'
 import type { Warren } from '../../support/warren.ts'
 import { type Contender, timed } from '../measure.ts'
 import { argumentsOf, processesOf } from '../processes.ts'
@@ -45,16 +45,19 @@ export async function startedAgent(warren: Warren, gpus = 0): Promise<StartedAge
   const metadata = { 'warren.gpus': String(gpus) }
   const sandbox = await Sandbox.create('base', { ...warren.client, ...(gpus > 0 && { metadata }) })
   try {
-    const config = join(warren.dataFolder, 'sandboxes', sandbox.sandboxId, 'config.json')
-    const spec = JSON.parse(await readFile(config, 'utf8')) as Spec
+    const read = async (name: string) =>
+      JSON.parse(await readFile(join(warren.dataFolder, 'sandboxes', sandbox.sandboxId, name), 'utf8'))
+    const spec: Spec = await read('config.json')
+    const record: Pick<SandboxRecord, 'agentFolder' | 'gpus'> = await read('record.json')
     const { args, env } = spec.process
-    const mount = spec.mounts.find(({ destination }) => destination === agentMount)
-    if (!mount) throw new Error(`${config} mounts no agent`)
+    // What the sandbox mounts from is there in its own namespace alone.
+    const shown = spec.mounts.find(({ destination }) => destination === agentMount)
+    if (!shown) throw new Error(`the sandbox ${sandbox.sandboxId} mounts no agent`)
+    const mount = { ...shown, source: record.agentFolder }
     const words = processesOf(sandbox.sandboxId).map(argumentsOf)
     const sentry = words.find(([program]) => program?.startsWith('runsc-sandbox'))
     const platform = sentry?.find((word) => word.startsWith('--platform='))?.split('=')[1]
-    const files = spec.mounts.find(({ destination }) => destination === gpuMount)?.source
-    const gpu = files !== undefined && { gpu: { files, devices: spec.linux.devices ?? [] } }
+    const gpu = record.gpus && { gpu: { files: record.gpus.files, devices: spec.linux.devices ?? [] } }
     return { process: { args, env, mount, ...gpu }, runtime: warren.isolation, platform }
   } finally {
     await sandbox.kill()
