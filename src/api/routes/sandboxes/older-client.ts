@@ -7,7 +7,7 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import { AppError } from '../../../lib/app-error.ts'
 
-export type OlderClient = {
+type OlderClient = {
   /** Such as `e2b 1.2.1 for JavaScript`. */
   name: string
   /** It can use a sandbox without the token, but run no code in one. */
