@@ -72,7 +72,7 @@ until grep -q 'Warren serves at' /root/log; do
 done`
 
 const stopScript = `
-kill -INT "$(sed -E 's/.*"pid":([0-9]+).*/\\1/' ${data}/server.json)"
+kill -INT $(grep -oE '"pid": *[0-9]+' ${data}/server.json | grep -oE '[0-9]+$')
 while [ -e ${data}/server.json ]; do sleep 0.05; done
 : >/root/log`
 

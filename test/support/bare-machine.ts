@@ -58,7 +58,12 @@ export class BareMachine {
   /** The words of `nsenter` that bring a program onto the machine. */
   get enter(): string[] {
     const spaces = ['--mount', '--net', '--pid', '--ipc', '--uts', '--cgroup', '--root']
-    return ['nsenter', `--target=${this.#pid}`, ...spaces, 'env', '-i', `PATH=${plainPath}`, 'HOME=/root']
+    const enterGroup = `for top in /sys/fs/cgroup /sys/fs/cgroup/*; do
+  if [ -d $top/${this.#group} ]; then echo $$ >$top/${this.#group}/cgroup.procs; fi
+done
+exec "$@"`
+    const nsenter = ['nsenter', `--target=${this.#pid}`, ...spaces]
+    return ['sh', '-c', enterGroup, 'sh', ...nsenter, 'env', '-i', `PATH=${plainPath}`, 'HOME=/root']
   }
 
   /** Runs a shell script and returns what it printed. */
@@ -74,6 +79,7 @@ export class BareMachine {
       string,
       string,
     ]
+    // It counts groups below it too.
     if (existsSync(v1)) return Number(readFileSync(join(v1, 'cpuacct.usage'), 'utf8')) / 1e9
     return Number(/^usage_usec (\d+)/.exec(readFileSync(join(v2, 'cpu.stat'), 'utf8'))![1]) / 1e6
   }
