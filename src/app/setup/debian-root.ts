@@ -56,7 +56,7 @@ export async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance
   for (const { name, until, run } of phasesOf(root, wanted)) {
     const start = from
     if (!begun.includes(name)) {
-      if (begun.length > 0 && done.length === begun.length) await mendPackages(root)
+      if (begun.length > 0 && done.length === begun.length) await runInside(root, ['sh', '-c', mendScript])
       await run((share, detail) => advance(start + share * (until - start), detail))
       done.push(name)
       writeFileSync(doneFile(root), JSON.stringify({ boot: bootID(), phases: done } satisfies Done))
@@ -67,11 +67,16 @@ export async function buildRoot(root: string, wanted: recipe.BaseRecipe, advance
   for (const path of [doneFile(root), profileBefore(root)]) await rm(path, { force: true })
 }
 
-/** What dpkg was doing when it was killed; apt finishes the rest. */
-async function mendPackages(root: string): Promise<void> {
-  const script = 'dpkg --configure -a --force-confdef || true; apt-get -y -q --fix-broken install || true'
-  await runInside(root, ['sh', '-c', script])
-}
+/**
+ * Mends what dpkg was doing when it was killed; apt then installs the rest. A package that was being unpacked can only be
+ * removed: its state has an R in the third place.
+ */
+const mendScript = `
+dpkg-query -W -f '\${db:Status-Abbrev}\${binary:Package}\\n' | sed -n 's/^..R//p' |
+  xargs -r dpkg --remove --force-remove-reinstreq --force-depends
+dpkg --configure -a --force-confdef
+apt-get -y -q --fix-broken install
+true`
 
 const sourcesFile = '/etc/apt/sources.list.d/debian.sources'
 
