@@ -66,7 +66,7 @@ test('a start goes on with the base template of one that was killed in any phase
   for (const name of basePackages)
     assert.match(installed, new RegExp(`^${name.replaceAll('+', '\\+')} ii`, 'm'))
   assert.equal(
-    inside('su', '-', 'user', '-c', 'npm --version && yarn --version && git --version').split('\n').length,
+    inside('su', '-', 'user', '-c', 'node --version && python3 --version && id').split('\n').length,
     4,
   )
   assert.equal(readFileSync(join(root, 'etc/profile'), 'utf8').match(/LANG:-C\.UTF-8/g)?.length, 1)
