@@ -31,8 +31,8 @@ after(async () => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-async function bareMachine(more: readonly string[] = []): Promise<BareMachine> {
-  const machine = await BareMachine.start(folder, bareRoot('bookworm', more))
+async function bareMachine(distribution = 'bookworm', more: readonly string[] = []): Promise<BareMachine> {
+  const machine = await BareMachine.start(folder, bareRoot(distribution, more))
   machines.push(machine)
   return machine
 }
@@ -72,8 +72,9 @@ until grep -q 'Warren serves at' /root/log; do
 done`
 
 const stopScript = `
-kill -INT $(grep -oE '"pid": *[0-9]+' ${data}/server.json | grep -oE '[0-9]+$')
-while [ -e ${data}/server.json ]; do sleep 0.05; done
+server=$(grep -oE '"pid": *[0-9]+' ${data}/server.json | grep -oE '[0-9]+$')
+kill -INT "$server"
+while kill -0 "$server" 2>/dev/null; do sleep 0.05; done
 : >/root/log`
 
 const copyTo = (machine: BareMachine, path: string) =>
@@ -143,8 +144,27 @@ test('the archive gives a machine without a network its first sandbox, and a new
   assert.equal(running, 'kept\n1\n')
 })
 
+for (const distribution of ['trixie', 'noble'])
+  test(`the archive gives ${distribution} without a network its first sandbox`, async () => {
+    const machine = await bareMachine(distribution)
+    copyTo(machine, release.archive)
+    process.stdout.write(`${machine.run('. /etc/os-release; echo $PRETTY_NAME').stdout.trim()}:\n`)
+    step(
+      machine,
+      'unpack',
+      `tar -xzf /root/${basename(release.archive)} -C /opt && mv /opt/warren-* /opt/warren`,
+    )
+    const measured = measure(machine)
+    step(machine, 'start until it serves', startScript('/opt/warren/bin/warren'))
+    const said = step(machine, 'create a sandbox and run a command', '/opt/warren/bin/warren run -- whoami')
+    measured('first sandbox')
+    assert.equal(said, 'user\n')
+    await machine.end()
+    machines.splice(machines.indexOf(machine), 1)
+  })
+
 test('the Debian package gives a first sandbox without a network, and keeps data unless a purge may remove it', async () => {
-  const machine = await bareMachine(dependencies)
+  const machine = await bareMachine('bookworm', dependencies)
   const deb = release.package!
   copyTo(machine, deb)
   process.stdout.write(`The Debian package, ${size(deb)}:\n`)

@@ -12,6 +12,8 @@ import { repoFolder } from './warren.ts'
 const script = join(import.meta.dirname, 'bare-machine.sh')
 const plainPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
+const ubuntuReleases = ['noble']
+
 /** A root that debootstrap made with these packages more than the least, kept between runs. */
 export function bareRoot(release: string, more: readonly string[] = []): string {
   const folder = join(repoFolder, '.cache/bare', [release, ...more].join('-'))
@@ -19,7 +21,12 @@ export function bareRoot(release: string, more: readonly string[] = []): string 
   mkdirSync(dirname(folder), { recursive: true })
   const partial = `${folder}.${process.pid}`
   const options = ['--variant=minbase', ...(more.length > 0 ? [`--include=${more.join(',')}`] : [])]
-  const made = spawnSync('debootstrap', [...options, release, partial], { encoding: 'utf8' })
+  const ubuntu = ubuntuReleases.includes(release)
+    ? ['http://archive.ubuntu.com/ubuntu', '/usr/share/debootstrap/scripts/gutsy']
+    : []
+  // Debian has no keys of Ubuntu. Nothing but a test runs in this root.
+  if (ubuntu.length > 0) options.push('--no-check-gpg')
+  const made = spawnSync('debootstrap', [...options, release, partial, ...ubuntu], { encoding: 'utf8' })
   if (made.status !== 0) throw new Error(`debootstrap ${release} failed: ${made.stdout.slice(-2000)}`)
   renameSync(partial, folder)
   return folder
