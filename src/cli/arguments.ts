@@ -123,8 +123,9 @@ export function takeWords(words: readonly string[], names: readonly string[], co
   const extra = words[names.length]
   if (extra !== undefined) throw unknownArgument(extra, command)
   const missing = names[words.length]
-  if (missing) throw new UsageError(`${missing} is missing.`, command)
-  return [...words]
+  if (missing === undefined) return [...words]
+  const all = names.length === 1 ? '' : `: the command takes ${names.join(' ')}, in this order`
+  throw new UsageError(`${missing} is missing${all}.`, command)
 }
 
 export function positiveNumber(name: string, text: string, command: string): number {

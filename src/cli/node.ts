@@ -1,6 +1,6 @@
 import type { Node } from '../contract/rest/node.ts'
 import type { AdminClient } from './admin-client.ts'
-import { asJson, table } from './output.ts'
+import { asJson, counted, table } from './output.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 type Connect = () => Promise<AdminClient>
@@ -52,7 +52,12 @@ async function forget({ words, json }: Given, connect: Connect): Promise<string>
   const lost = await client.forgetNode(id)
   if (json) return asJson({ id, ...lost })
   const { sandboxes, builds, volumes } = lost
-  const told = `Node ${id} is forgotten; ${sandboxes} sandboxes, ${builds} builds and ${volumes} volumes were lost with it.`
+  const counts = [
+    sandboxes === 1 ? '1 sandbox' : `${sandboxes} sandboxes`,
+    counted(builds, 'build'),
+    counted(volumes, 'volume'),
+  ].join(', ')
+  const told = `Node ${id} is forgotten; lost with it: ${counts}.`
   if (volumes === 0) return told
   return `${told}\nIf its disk comes back, \`warren volume recover\` gives volumes back; \`warren volume lost\` lists them.`
 }

@@ -37,6 +37,9 @@ export const painter =
   (text, colour) =>
     isTerminal ? `\x1b[${colours[colour]}m${text}\x1b[0m` : text
 
+/** 1 file, 2 files. */
+export const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? '' : 's'}`
+
 /** Uses the largest unit that leaves a number: 45 s, 12 min, 3 h, 2 days. */
 export function duration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1000))

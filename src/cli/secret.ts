@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { Secret } from '../contract/rest/secret.ts'
-import { AppError } from '../lib/app-error.ts'
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { namedValues, UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
 import { type SecretFields, type TeamClient, whichServer } from './team-client.ts'
@@ -53,7 +53,13 @@ ${whichServer}`,
 
 async function create(given: Given, parts: SecretParts): Promise<string> {
   const fields = await fieldsOf(given, parts)
-  const made = await (await parts.connect()).createSecret(given.words[0]!, fields)
+  const [name] = given.words
+  const client = await parts.connect()
+  const made = await client.createSecret(name!, fields).catch((error) => {
+    if (!isAppError(error, 'already_exists')) throw error
+    const hint = `\`warren secret update ${name}\` stores its next version.`
+    throw new AppError('already_exists', `There is a secret '${name}' already. ${hint}`, { cause: error })
+  })
   return given.json ? asJson(made) : `The secret ${made.name} is stored.`
 }
 

@@ -1,3 +1,4 @@
+import { AppError, isAppError } from '../lib/app-error.ts'
 import { asJson, table } from './output.ts'
 import { sandboxIDOf } from './sandbox-name.ts'
 import { type MadeSnapshot, type TeamClient, whichServer } from './team-client.ts'
@@ -51,7 +52,11 @@ async function create({ words: [sandboxID], values, flags, json }: Given, connec
 
 /** A snapshot is a template on the wire. */
 async function remove({ words: [snapshot], json }: Given, connect: Connect): Promise<string> {
-  await (await connect()).deleteTemplate(snapshot!)
+  await (await connect()).deleteTemplate(snapshot!).catch((error) => {
+    if (!isAppError(error, 'not_found')) throw error
+    const hint = '`warren snapshot list` shows them.'
+    throw new AppError('not_found', `There is no snapshot '${snapshot}'. ${hint}`, { cause: error })
+  })
   return json ? asJson({ snapshot, deleted: true }) : `The snapshot ${snapshot} is deleted.`
 }
 

@@ -10,7 +10,7 @@ import type { Secret } from '../contract/rest/secret.ts'
 import type { Template } from '../contract/rest/template.ts'
 import type { Volume } from '../contract/rest/volume.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { requestServer } from '../lib/server-request.ts'
 import { type Call, callServer, rejectionOf } from './http-call.ts'
 import type { TeamAccess } from './template-client.ts'
@@ -121,6 +121,16 @@ export class TeamClient {
 
   listTemplates(): Promise<Template[]> {
     return this.#call({ method: 'GET', target: '/templates' })
+  }
+
+  /** Undefined: the team can start no template of this name. */
+  async findAlias(name: string): Promise<{ templateID: string } | undefined> {
+    try {
+      return await this.#call({ method: 'GET', target: `/templates/aliases/${encodeURIComponent(name)}` })
+    } catch (error) {
+      if (isAppError(error, 'not_found')) return undefined
+      throw error
+    }
   }
 
   deleteTemplate(template: string): Promise<void> {

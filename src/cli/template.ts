@@ -1,15 +1,15 @@
 import { readFile, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
-import type { BuildStatusAnswer, StartBuild } from '../contract/rest/template.ts'
+import type { BuildStatusAnswer, StartBuild, Template } from '../contract/rest/template.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
-import { delay } from '../lib/clock.ts'
+import { delay, systemClock } from '../lib/clock.ts'
 import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile, waitForStart } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
 import { namedValues, positiveNumber, UsageError } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
-import { asJson, plainLines, table } from './output.ts'
+import { asJson, counted, plainLines, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
 import type { TemplateClient } from './template-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
@@ -24,7 +24,7 @@ type Print = (line: string, aside: boolean) => void
 export type TemplateCommandParts = {
   connect: () => Promise<TemplateClient>
   connectAdmin: () => Promise<AdminClient>
-  connectTeam: () => Promise<Pick<TeamClient, 'listTemplates' | 'deleteTemplate'>>
+  connectTeam: () => Promise<Pick<TeamClient, 'listTemplates' | 'findAlias' | 'deleteTemplate'>>
   print: Print
 }
 
@@ -133,23 +133,33 @@ async function addBuiltIn(
 }
 
 async function list({ json }: Given, { connectTeam }: TemplateCommandParts): Promise<string> {
-  const found = await (await connectTeam()).listTemplates()
+  const client = await connectTeam()
+  const found = await client.listTemplates()
   if (json) return asJson(found)
-  if (found.length === 0) return 'The team has no templates of its own; every team can start base.'
+  const base = found.some(({ names }) => names.includes('base')) ? undefined : await client.findAlias('base')
   return table(
     ['TEMPLATE', 'ID', 'STATUS', 'CPU', 'MEMORY', 'BUILDS', 'USED', 'UPDATED'],
-    found.map((one) => [
-      ...[
-        one.names[0] ?? '',
-        one.templateID,
-        one.buildStatus,
-        one.cpuCount === 0 ? '-' : String(one.cpuCount),
-        one.memoryMB === 0 ? '-' : `${one.memoryMB} MiB`,
-      ],
-      ...[String(one.buildCount), `${one.spawnCount} times`, one.updatedAt.slice(0, 10)],
-    ]),
+    [
+      ...(base === undefined ? [] : [['base', base.templateID, 'ready', '-', '-', '-', '-', '-']]),
+      ...found.map(rowOf),
+    ],
   )
 }
+
+const rowOf = (one: Template): string[] => [
+  ...[
+    one.names.map(shownName).join(' '),
+    one.templateID,
+    one.buildStatus,
+    one.cpuCount === 0 ? '-' : String(one.cpuCount),
+    one.memoryMB === 0 ? '-' : `${one.memoryMB} MiB`,
+  ],
+  ...[String(one.buildCount), `${one.spawnCount} times`, one.updatedAt.slice(0, 10)],
+]
+
+/** E2B's clients know the code interpreter by another name than the one it is added by. */
+const shownName = (name: string): string =>
+  name.endsWith('code-interpreter-v1') ? `code-interpreter (${name})` : name
 
 async function remove(
   { words: [template], json }: Given,
@@ -210,8 +220,26 @@ async function send(
   const { present, url } = await client.findFiles(templateID, hash)
   if (present || !url) return
   const { body, size } = await context.pack(entries)
-  say(`Sending ${entries.length} files of COPY ${step.source} (${Math.ceil(size / 1024)} KiB)`)
+  say(`Sending ${counted(entries.length, 'file')} of COPY ${step.source} (${Math.ceil(size / 1024)} KiB)`)
   await client.upload(url, { stream: body, size })
+}
+
+const waitLine = `Waiting for template to be ready: ${waitForStart}`
+const tellWaitEveryMs = 5000
+
+/** Says how long a build still waits for a start command of which nobody said when it is ready. */
+function tellWait(say: (line: string) => void): () => void {
+  let leftMs = Number(waitForStart.replace('sleep ', '')) * 1000
+  say('Nothing says when the start command is ready, so the build waits. --ready-cmd shortens that.')
+  let cancel = () => {}
+  const tell = () => {
+    leftMs -= tellWaitEveryMs
+    if (leftMs <= 0) return
+    say(`${leftMs / 1000} seconds left.`)
+    cancel = systemClock.after(tellWaitEveryMs, tell)
+  }
+  cancel = systemClock.after(tellWaitEveryMs, tell)
+  return () => cancel()
 }
 
 /** Prints every line of the log until the build has ended and there are no more. */
@@ -220,11 +248,18 @@ async function follow(
   say: (line: string) => void,
 ): Promise<BuildStatusAnswer> {
   let offset = 0
+  let stopTelling = () => {}
   for (;;) {
     const answer = await read(offset)
     offset += answer.logEntries.length
-    for (const { message } of answer.logEntries) say(message)
+    for (const { level, message } of answer.logEntries) {
+      // The error of the command says it.
+      if (level === 'error' && message.startsWith('Build failed: ')) continue
+      say(message)
+      if (message === waitLine) stopTelling = tellWait(say)
+    }
     const hasEnded = answer.status === 'ready' || answer.status === 'error'
+    if (hasEnded) stopTelling()
     if (hasEnded && answer.logEntries.length === 0) return answer
     if (!hasEnded) await delay(pollEveryMs)
   }

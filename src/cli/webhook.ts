@@ -1,6 +1,6 @@
 import type { Webhook } from '../contract/rest/event.ts'
 import { UsageError } from './arguments.ts'
-import { asJson, table } from './output.ts'
+import { asJson, counted, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
@@ -44,7 +44,7 @@ async function create({ words: [name, url], values, lists, json }: Given, connec
   const wanted = { name: name!, url: url!, events, signatureSecret: values.secret! }
   const made = await (await connect()).createWebhook(wanted)
   if (json) return asJson(made)
-  return `The webhook ${made.name} (${made.id}) gets ${made.events.length} types of events.`
+  return `The webhook ${made.name} (${made.id}) gets ${counted(made.events.length, 'type')} of events.`
 }
 
 async function remove({ words: [webhookID], json }: Given, connect: Connect): Promise<string> {
