@@ -1,7 +1,7 @@
 /** What a stranger meets in the first minutes: each failure of a start names its cause and what cures it. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -47,4 +47,31 @@ test('a disk that is too small for a first start is named, with the setting for 
   })
   assert.match(stderr, /has \d+ MB left, and a first start needs 4096 MB .* by WARREN_DATA_DIR/)
   assert.equal(status, 78)
+})
+
+test('npm that is missing, or fails on an old Node or behind a proxy, is named with what cures it', () => {
+  const clone = join(folder, 'clone')
+  mkdirSync(join(clone, 'bin'), { recursive: true })
+  cpSync(join(repoFolder, 'bin/install-packages'), join(clone, 'bin/install-packages'))
+  writeFileSync(join(clone, 'package-lock.json'), '{}')
+  const programs = join(folder, 'programs')
+  mkdirSync(programs)
+  const add = (name: string, script: string) => {
+    writeFileSync(join(programs, name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(programs, name), 0o755)
+  }
+  const install = (path: string, more: Record<string, string> = {}) =>
+    spawnSync('/bin/sh', [join(clone, 'bin/install-packages')], {
+      env: { PATH: path, ...more },
+      encoding: 'utf8',
+    }).stderr
+  // A machine without npm, which has the programs of any Debian.
+  for (const name of ['dirname', 'readlink', 'find', 'awk', 'df']) add(name, `exec /usr/bin/${name} "$@"`)
+  assert.match(install(programs), /needs npm .* install Node 20 or newer .*or use a release of Warren/s)
+  add('npm', 'exit 1')
+  add('node', 'echo v18.20.4')
+  assert.match(install(programs), /It runs on Node v18\.20\.4: install Node 20 or newer/)
+  add('node', 'echo v22.1.0')
+  assert.match(install(programs), /by the proxy that.*\(now: none\)/s)
+  assert.match(install(programs, { HTTPS_PROXY: 'http://p:1' }), /\(now: http:\/\/p:1\)/)
 })
