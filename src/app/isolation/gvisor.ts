@@ -2,9 +2,10 @@
 import { findPlatformChoice } from '../../drivers/oci/machine/platform.ts'
 import { createOciDriver } from '../../drivers/oci/oci-driver.ts'
 import { candidatePlatforms } from '../../drivers/oci/runtime/platforms.ts'
+import { errorText } from '../../lib/app-error.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
-import { examineGiven } from '../setup/given-runsc.ts'
+import { examineGiven, type GivenRunsc } from '../setup/given-runsc.ts'
 import {
   findOlderRunsc,
   findRunsc,
@@ -43,7 +44,15 @@ export const gvisorRuntime: IsolationRuntime = {
 
 async function examine(settings: ExaminedSettings, isRequired: boolean): Promise<Finding> {
   const folders = runtimeFolders(settings)
-  const given = settings.runsc === null ? undefined : await examineGiven(settings.runsc)
+  let given: GivenRunsc | undefined
+  try {
+    given = settings.runsc === null ? undefined : await examineGiven(settings.runsc)
+  } catch (error) {
+    return fail(
+      errorText(error),
+      'Unset WARREN_RUNSC where Warren may build gVisor, or name one of its releases.',
+    )
+  }
   const runsc = settings.runsc ?? find(folders)
   if (!runsc) {
     return warn(

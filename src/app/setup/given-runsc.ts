@@ -10,7 +10,7 @@ const oldestRelease = 20260601
 const versionWithinMs = 20_000
 
 /** `version` names its folder among the runtimes. `foreign`: what Warren's tests have not run; undefined for Warren's own build. */
-type GivenRunsc = { version: string; foreign?: string }
+export type GivenRunsc = { version: string; foreign?: string }
 
 /** Rejects with what to do if this is no runsc, or one that is too old. */
 export async function examineGiven(path: string): Promise<GivenRunsc> {
