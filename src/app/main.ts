@@ -4,47 +4,35 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
-import { asksForHelp, parseCommand, takeWords, UsageError, unknownArgument } from '../cli/arguments.ts'
-import { CommandFailure } from '../cli/command-failure.ts'
-import { type CommandEntry, completionCommand, entryOf, singleEntryOf } from '../cli/completion.ts'
+import { asksForHelp, parseCommand, takeWords, unknownArgument } from '../cli/arguments.ts'
+import { completionCommand } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { wrapped } from '../cli/help.ts'
 import { callServer } from '../cli/http-call.ts'
 import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
-import { asJson, plainLines, withoutDirections } from '../cli/output.ts'
+import { asJson } from '../cli/output.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
-import { type RunParts, runCommand } from '../cli/run.ts'
-import { sandboxVerbs } from '../cli/sandbox.ts'
-import { secretVerbs } from '../cli/secret.ts'
-import { snapshotVerbs } from '../cli/snapshot.ts'
-import { listenForStop } from '../cli/stop-signals.ts'
-import { didYouMean, suggestCommands } from '../cli/suggest.ts'
 import { teamVerbs } from '../cli/team.ts'
-import { TeamClient } from '../cli/team-client.ts'
-import { templateVerbs } from '../cli/template.ts'
-import { TemplateClient } from '../cli/template-client.ts'
-import { createTerminal } from '../cli/terminal.ts'
 import { upgradeCommand } from '../cli/upgrade.ts'
-import { runSingle, runVerb, type VerbTable } from '../cli/verbs.ts'
-import { volumeVerbs } from '../cli/volume.ts'
-import { webhookVerbs } from '../cli/webhook.ts'
-import { AppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { findServer, findTeamAccess } from './commands/find-server.ts'
-import { clientVariables, loadConfig, wantsStacks } from './config/config.ts'
+import {
+  type Command,
+  print,
+  printAside,
+  report,
+  runProgram,
+  teamCommands,
+  withVerbs,
+} from './commands/program.ts'
+import { clientVariables } from './config/client-variables.ts'
+import { loadConfig } from './config/config.ts'
 import { configCommand } from './config/config-command.ts'
-import { refusedStatus, refusingStart, StartRefusal } from './process/start-refusal.ts'
+import { refusingStart } from './process/start-refusal.ts'
 import { projectFolder } from './project/project-folder.ts'
 import { version } from './project/version.ts'
-
-type Command = CommandEntry & { run: (args: string[]) => Promise<string | number> }
-
-const withVerbs = <Parts>(table: VerbTable<Parts, string | number>, parts: () => Parts): Command => ({
-  ...entryOf(table),
-  run: (args) => runVerb(table, args, parts()),
-})
 
 /** In the order in which the help shows them. */
 const commands: readonly Command[] = [
@@ -70,18 +58,7 @@ const commands: readonly Command[] = [
     does: 'every setting, its value and where it is from',
     run: async (args) => configCommand(args),
   },
-  { ...singleEntryOf(runCommand), run: (args) => runSingle(runCommand, args, runParts()) },
-  withVerbs(sandboxVerbs, () => ({ ...runParts(), print })),
-  withVerbs(templateVerbs, () => ({
-    connect: connectTemplates,
-    connectAdmin: connect,
-    connectTeam,
-    print: (line, aside) => (aside ? printAside : print)(line),
-  })),
-  withVerbs(snapshotVerbs, () => connectTeam),
-  withVerbs(volumeVerbs, () => ({ connect: connectTeam, connectAdmin: connect })),
-  withVerbs(secretVerbs, () => ({ connect: connectTeam, input: process.stdin })),
-  withVerbs(webhookVerbs, () => connectTeam),
+  ...teamCommands({ access: () => findTeamAccess(loadConfig(), clientVariables()), admin: connect }),
   withVerbs(teamVerbs, () => connect),
   withVerbs(keyVerbs, () => connect),
   withVerbs(nodeVerbs, () => connect),
@@ -155,32 +132,6 @@ const commands: readonly Command[] = [
   },
 ]
 
-/** Commands of Docker, and the verbs of `warren sandbox` that do what they do. */
-const shortcuts: Readonly<Record<string, string>> = {
-  ps: 'list',
-  ls: 'list',
-  exec: 'exec',
-  cp: 'cp',
-  logs: 'logs',
-  stop: 'pause',
-  kill: 'kill',
-  rm: 'kill',
-}
-
-const width = Math.max(...commands.map(({ use }) => use.length))
-
-const help = `Warren ${version}: a sandbox cloud on your own machine.
-
-${commands.map(({ use, does }) => wrapped(`${use.padEnd(width)}  ${does}`, 2, width + 4)).join('\n')}
-
-${wrapped(`Each command answers --help, and so does each VERB. Those that show something take
---json. They end with 0, with 1 when they failed, and with 2 when they were written
-wrongly.
-
-As with Docker, \`warren ${Object.keys(shortcuts).join('`, `')}\` are short for
-verbs of \`warren sandbox\`. Settings are environment variables, such as
-WARREN_PORT=3001.`)}`
-
 const startUsage = `Usage:
   warren start
 
@@ -211,25 +162,6 @@ function versionCommand(args: string[]): string {
   return json ? asJson({ version }) : version
 }
 
-function print(line: string): void {
-  process.stdout.write(`${withoutDirections(line)}\n`)
-}
-
-function printAside(line: string): void {
-  process.stderr.write(`${withoutDirections(line)}\n`)
-}
-
-const runParts = (): RunParts => ({
-  connect: connectTeam,
-  terminal: createTerminal(process.stdin, process.stdout),
-  input: process.stdin,
-  output: process.stdout,
-  errors: process.stderr,
-  listenForStop: () => listenForStop(process.stdout, process.stderr),
-  clock: systemClock,
-  say: printAside,
-})
-
 /** Of the server that is ready; undefined if there is none. */
 async function runningVersion(): Promise<string | undefined> {
   try {
@@ -241,58 +173,14 @@ async function runningVersion(): Promise<string | undefined> {
   }
 }
 
-async function connectTemplates(): Promise<TemplateClient> {
-  return new TemplateClient(await findTeamAccess(loadConfig(), clientVariables()))
-}
-
-async function connectTeam(): Promise<TeamClient> {
-  return new TeamClient(await findTeamAccess(loadConfig(), clientVariables()))
-}
-
 async function connect(): Promise<AdminClient> {
   return new AdminClient((await findServer(loadConfig())).access)
 }
 
-const otherNames: Record<string, string> = {
-  '--help': 'help',
-  '-h': 'help',
-  '--version': 'version',
-  '-v': 'version',
+const program = {
+  title: `Warren ${version}: a sandbox cloud on your own machine.`,
+  commands,
+  settings: 'Settings are environment variables, such as WARREN_PORT=3001.',
 }
 
-async function main([word = 'help', ...args]: string[]): Promise<number> {
-  if (Object.hasOwn(shortcuts, word)) return main(['sandbox', shortcuts[word]!, ...args])
-  const name = otherNames[word] ?? word
-  if (name === 'help' && args.length > 0) return main([...args, '--help'])
-  if (name === 'help') {
-    print(help)
-    return 0
-  }
-  const command = commands.find((one) => one.name === name)
-  if (!command) {
-    const suggestion = didYouMean(suggestCommands(word, commands))
-    throw new UsageError(`Unknown command '${word}'.${suggestion}`, 'warren')
-  }
-  const result = await command.run(args)
-  if (typeof result === 'number') return result
-  print(result)
-  return 0
-}
-
-function report(error: unknown): number {
-  const detail = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  if (wantsStacks())
-    printAside(plainLines(`${detail}\n${error instanceof Error ? String(error.cause ?? '') : ''}`))
-  // A message may quote a sandbox.
-  else if (error instanceof AppError) printAside(plainLines(error.message))
-  else {
-    const text = error instanceof Error ? error.message : String(error)
-    printAside(`Something went wrong that Warren did not expect: ${plainLines(text)}`)
-    printAside('WARREN_LOG_LEVEL=debug shows where.')
-  }
-  if (error instanceof StartRefusal) return refusedStatus
-  if (error instanceof CommandFailure) return error.exitCode
-  return error instanceof UsageError ? 2 : 1
-}
-
-process.exitCode = await main(process.argv.slice(2)).catch(report)
+process.exitCode = await runProgram(program, process.argv.slice(2))

@@ -76,6 +76,7 @@ const bans: Ban[] = [
     // to a program as they are.
     onlyIn: [
       ...['src/app/config/config.ts', 'src/interpreter/kernels/javascript.ts', 'src/mcp-gateway/main.ts'],
+      'src/app/config/client-variables.ts',
       'src/lib/spawn-by-call.ts',
     ],
     reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',

@@ -105,6 +105,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
     ],
     '.': ['process', 'project', 'config', 'commands', 'doctor', 'start'],
     bundle: ['project', '.'],
+    client: ['project', 'config', 'commands'],
     release: ['project', 'setup', 'commands', 'config'],
   },
   'src/store': {

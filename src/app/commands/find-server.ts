@@ -5,8 +5,10 @@ import type { ServerLocation } from '../../cli/env.ts'
 import type { TeamAccess } from '../../cli/template-client.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { processStart } from '../../lib/process-start.ts'
-import type { Config, clientVariables } from '../config/config.ts'
+import type { clientVariables } from '../config/client-variables.ts'
+import type { Config } from '../config/config.ts'
 import { dataPaths, loadSecrets, readCredentials, readServerFile } from '../data/data-folder.ts'
+import { namedAccess } from './named-server.ts'
 
 export async function findServer(
   config: Pick<Config, 'dataDir' | 'secretsDir'>,
@@ -37,19 +39,9 @@ export async function findTeamAccess(
   config: Pick<Config, 'dataDir' | 'secretsDir'>,
   { apiKey, apiUrl }: ReturnType<typeof clientVariables>,
 ): Promise<TeamAccess> {
-  if (apiUrl !== undefined) {
-    if (apiKey !== undefined) return { url: parsedUrl(apiUrl), apiKey }
-    throw new AppError(
-      'unauthenticated',
-      `E2B_API_KEY is not set, but the server is chosen by E2B_API_URL or E2B_DOMAIN (${apiUrl}): set it too.`,
-    )
-  }
+  const named = namedAccess({ apiKey, apiUrl })
+  if (named) return named
   const { location, access } = await findServer(config)
   const { url, certificate } = access
   return { url, apiKey: apiKey ?? location.apiKey, ...(certificate !== undefined && { certificate }) }
-}
-
-function parsedUrl(text: string): string {
-  if (URL.canParse(text) && /^https?:$/.test(new URL(text).protocol)) return text
-  throw new AppError('invalid_argument', `E2B_API_URL is '${text}', but must begin with http:// or https://.`)
 }

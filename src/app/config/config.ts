@@ -1,6 +1,6 @@
 /**
- * Reads the settings of the schema once from the environment, checked and frozen. This is the only file that reads
- * process.env; `warren config` and docs/settings.md come from the same schema.
+ * Reads the settings of the schema once from the environment, checked and frozen. Besides the variables of
+ * clients, this is the only file that reads process.env; `warren config` and docs/settings.md come from the same schema.
  */
 import { AppError } from '../../lib/app-error.ts'
 import { schema } from './setting-schema.ts'
@@ -22,22 +22,11 @@ export function loadConfig(env: Record<string, string | undefined> = process.env
   return Object.freeze(withPublicPort(checkTogether(config as Config)))
 }
 
-/** Reads only the log level, for reporting a failure to load the rest. */
-export function wantsStacks(env: Record<string, string | undefined> = process.env): boolean {
-  return ['debug', 'trace'].includes(env[schema.logLevel.name] ?? '')
-}
-
 /** Files with authorities that programs on this machine are told to trust. */
 export function trustFiles(env: Record<string, string | undefined> = process.env): string[] {
   return [env.SSL_CERT_FILE, env.NODE_EXTRA_CA_CERTS].filter(
     (path) => path !== undefined && path !== '',
   ) as string[]
-}
-
-/** The variables that tell a client, including the `warren` command, which server and which key to use. */
-export function clientVariables(env: Record<string, string | undefined> = process.env) {
-  const { E2B_API_KEY: apiKey, E2B_API_URL: apiUrl, E2B_DOMAIN: domain } = env
-  return { apiKey: apiKey || undefined, apiUrl: apiUrl || (domain ? `https://api.${domain}` : undefined) }
 }
 
 /** What systemd calls the first descriptor that it hands over. */
