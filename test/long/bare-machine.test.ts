@@ -68,7 +68,7 @@ const startScript = (program: string) => `
 ${program} start >>/root/log 2>&1 </dev/null &
 until grep -q 'Warren serves at' /root/log; do
   kill -0 $! || { cat /root/log; exit 1; }
-  sleep 0.05
+  sleep 0.2
 done`
 
 const stopScript = `
