@@ -36,6 +36,10 @@ test('without root a start says so before it installs anything', () => {
   const { status, stderr } = start(['setpriv', '--reuid=65534', '--clear-groups'], {})
   assert.match(stderr, /^Warren must run as root: .*Run: sudo npm start\n$/)
   assert.equal(status, 78)
+  const help = spawnSync('setpriv', ['--reuid=65534', '--clear-groups', warren, 'start', '--help'], {
+    encoding: 'utf8',
+  })
+  assert.match(help.stdout, /^Usage:\n {2}warren start\n/)
 })
 
 test('a disk that is too small for a first start is named, with the setting for another', () => {
