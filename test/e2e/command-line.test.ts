@@ -110,7 +110,7 @@ describe('the command line', () => {
     const dead = await run('sandbox', 'exec', 'inosuchsandbox0000000', '--', 'true')
     assert.equal(dead.code, 125)
     assert.match(dead.error, /not found|doesn't exist|does not exist/i)
-    assert.match((await run('run', '--help')).out, /--keep[\s\S]*--template/)
+    assert.match((await run('run', '--help')).out, /--template[\s\S]*--keep/)
     assert.deepEqual(await listed(), [])
   })
 
