@@ -8,7 +8,8 @@ try:
     assert sandbox.run_code("x + 1").text == "21"
     assert sandbox.commands.run("whoami").stdout == "user\n"
     context = sandbox.create_code_context(cwd="/tmp")
-    assert sandbox.run_code("import os; os.getcwd()", context=context).text == "'/tmp'"
+    inside = sandbox.run_code("import os; os.getcwd()", context=context)
+    assert inside.text == "/tmp", inside
     again = Sandbox.connect(sandbox.sandbox_id)
     assert again.run_code("x + 2").text == "22"
 finally:

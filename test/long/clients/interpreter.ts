@@ -21,7 +21,7 @@ try {
   assert.equal((await sandbox.runCode('x + 1')).text, '21')
   assert.equal((await sandbox.commands.run('whoami')).stdout, 'user\n')
   const context = await sandbox.createCodeContext({ cwd: '/tmp' })
-  assert.equal((await sandbox.runCode('import os; os.getcwd()', { context })).text, "'/tmp'")
+  assert.equal((await sandbox.runCode('import os; os.getcwd()', { context })).text, '/tmp')
   const again = await Sandbox.connect(sandbox.sandboxId)
   assert.equal((await again.runCode('x + 2')).text, '22')
 } finally {
