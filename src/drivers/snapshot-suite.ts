@@ -148,7 +148,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
     it('freezes and thaws a sandbox, and treats a second freeze or thaw as success', async () => {
       const handle = await sandbox()
       for (let round = 0; round < 2; round++) await bench.driver.freeze(handle)
-      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.recover(handle), 'frozen')
       for (let round = 0; round < 2; round++) await bench.driver.thaw(handle)
       assert.equal(await bench.driver.recover(handle), 'running')
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
@@ -159,7 +159,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
         const handle = await sandbox()
         await bench.driver.freeze(handle)
         const other = bench.another()
-        assert.equal(await other.recover(handle), 'paused')
+        assert.equal(await other.recover(handle), 'frozen')
         await other.stop(handle)
         await other.close()
         assert.equal(await bench.driver.recover(handle), 'gone')
@@ -226,7 +226,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
     it('has a snapshot of a frozen sandbox’s files until the sandbox is thawed', async () => {
       const handle = await sandbox()
       await save(handle, 'stay-frozen')
-      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.recover(handle), 'frozen')
       assert.ok(await bench.driver.findSnapshot(folder))
       await assert.rejects(startFrom(), fails('conflict'))
       await bench.driver.thaw(handle)
@@ -308,7 +308,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const handle = await sandbox()
       await bench.driver.freeze(handle)
       await assert.rejects(bench.driver.thaw(handle, AbortSignal.abort()), { name: 'AbortError' })
-      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.recover(handle), 'frozen')
       await bench.driver.thaw(handle)
     })
 
@@ -320,7 +320,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await bench.driver.removeSnapshot(folder)
       await bench.driver.freeze(handle)
       await assert.rejects(save(handle, 'go-on'), fails('conflict'))
-      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.recover(handle), 'frozen')
       await bench.driver.stop(handle)
       await assert.rejects(save(handle, 'go-on'), fails('not_found'))
       await assert.rejects(bench.driver.thaw(handle), fails('not_found'))
@@ -334,7 +334,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const options = { memory: true, afterwards: 'end', lasting: true } as const
       const aborted = bench.driver.takeSnapshot(handle, folder, options, AbortSignal.abort())
       await assert.rejects(aborted, { name: 'AbortError' })
-      assert.equal(await bench.driver.recover(handle), 'paused')
+      assert.equal(await bench.driver.recover(handle), 'frozen')
       assert.equal(await bench.driver.findSnapshot(folder), undefined)
       assert.equal((await bench.driver.takeSnapshot(handle, folder, options)).memory, true)
       assert.equal(await bench.driver.recover(handle), 'gone')

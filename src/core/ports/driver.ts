@@ -189,11 +189,11 @@ export interface Driver {
   /** Tells the driver that a disposable sandbox now has an owner. Adopting a sandbox twice is success. */
   adopt(handle: DriverHandle): Promise<void>
   /**
-   * `paused`: all its processes are frozen, by `freeze` or by a snapshot that was cut off; thaw it.
+   * `frozen`: all its processes are frozen, by `freeze` or by a snapshot that was cut off; thaw it.
    * `gone`: none of its processes runs, for certain. It may still be listed: its processes died, or a snapshot
    * that ends it was cut off after it was complete. Rejects if the driver is not certain.
    */
-  recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'>
+  recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'frozen' | 'gone'>
   /**
    * Ends every process and removes every trace of the sandbox. Stopping one that is gone is success. Rejects
    * within a bounded time if a process does not die; the sandbox is still listed then.

@@ -178,11 +178,11 @@ export class Reconciler {
     this.#exits.delete(row.sandboxID)
   }
 
-  async #keepRunning(row: SandboxInTurn, there: 'running' | 'paused'): Promise<void> {
+  async #keepRunning(row: SandboxInTurn, there: 'running' | 'frozen'): Promise<void> {
     const { launcher, upkeep, frozen } = this.#parts
     // A fork or snapshot that was cut off has frozen the sandbox.
     const isOfCopy = row.state === 'snapshotting'
-    if (there === 'paused' && (isOfCopy || !frozen.keepsFrozen(row))) await launcher.thaw(row.handle!)
+    if (there === 'frozen' && (isOfCopy || !frozen.keepsFrozen(row))) await launcher.thaw(row.handle!)
     const running = row.state === 'snapshotting' ? await upkeep.repairCopied(row) : row
     if (running && !launcher.isOpen(running)) await launcher.open(running)
     if (running) upkeep.trackMemoryLoad(running)
@@ -287,20 +287,20 @@ export class Reconciler {
     if (!isOverdue && !ended) return
     const there = await driver.recover(one.handle)
     // A frozen sandbox does nothing, and until the end of the grace it can be recovered with its memory.
-    if (isOverdue || there !== 'paused') await this.#endUnowned(one, there, ended)
+    if (isOverdue || there !== 'frozen') await this.#endUnowned(one, there, ended)
   }
 
   /** Takes a snapshot of a live sandbox before it is stopped, because its owner may want it back. */
   async #endUnowned(
     { sandboxID, runID, handle }: ReadableSandbox,
-    there: 'running' | 'paused' | 'gone',
+    there: 'running' | 'frozen' | 'gone',
     ended: SandboxInTurn | undefined,
   ): Promise<void> {
     const { driver, launcher, snapshots, quarantine, log } = this.#parts
     const name = pauseSnapshotName({ sandboxID, runID })
     const isWanted = !ended?.endReason || !isChosenEnd(ended.endReason)
     if (there !== 'gone' && isWanted && canSnapshot(driver)) {
-      if (there === 'paused') await launcher.thaw(handle)
+      if (there === 'frozen') await launcher.thaw(handle)
       await snapshots.protecting(name, async () => {
         // A snapshot of this name is the remainder of an earlier attempt, and outdated.
         await snapshots.remove(name)

@@ -112,7 +112,7 @@ describe("the fake's knobs", () => {
   it('hold a snapshot and let it fail: the sandbox is as it was', async () => {
     const { driver, handle } = await running()
     driver.beforeSnapshot = async () => {
-      assert.equal(await driver.recover(handle), 'paused')
+      assert.equal(await driver.recover(handle), 'frozen')
       throw new Error('disk full')
     }
     const options = { memory: true, afterwards: 'end', lasting: true } as const

@@ -148,12 +148,12 @@ export class FakeDriver
     sandbox.spec = { ...sandbox.spec, disposable: false }
   }
 
-  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
+  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'frozen' | 'gone'> {
     signal?.throwIfAborted()
     const sandbox = this.#find(handle)
     if (!sandbox?.running) return 'gone'
     this.#watched.add(sandbox.spec.runID)
-    return sandbox.frozen ? 'paused' : 'running'
+    return sandbox.frozen ? 'frozen' : 'running'
   }
 
   async freeze(handle: DriverHandle, signal?: AbortSignal): Promise<void> {

@@ -168,7 +168,7 @@ export class OciDriver implements Driver, OciPowers {
     })
   }
 
-  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'paused' | 'gone'> {
+  async recover(handle: DriverHandle, signal?: AbortSignal): Promise<'running' | 'frozen' | 'gone'> {
     signal?.throwIfAborted()
     const record = await this.#live.find(handle)
     if (!record) return 'gone'
@@ -182,7 +182,7 @@ export class OciDriver implements Driver, OciPowers {
     if (note.status === 'rejected') throw note.reason
     if (note.value && (await wasEndedBySnapshot(record, note.value))) return 'gone'
     await this.#context.exits.watch(record, pid)
-    return note.value ? 'paused' : 'running'
+    return note.value ? 'frozen' : 'running'
   }
 
   onExit(listener: (exit: SandboxExit) => void): () => void {

@@ -193,7 +193,7 @@ export class Quarantine {
     if (!found) return null
     if (found.unreadable) throw found.unreadable
     const there = await driver.recover(found.handle)
-    if (there === 'paused') return found.handle
+    if (there === 'frozen') return found.handle
     if (there === 'running') throw stillRuns(sandboxID)
     await driver.stop(found.handle)
     return null

@@ -89,10 +89,10 @@ export class Pauser {
       if (!snapshot) return false
       await launcher.stop(row.handle)
       await this.#markPaused(row, { ...rest, memory: snapshot.memory, frozen: false })
-    } else if (found === 'paused' && snapshot && !snapshot.memory && !snapshots.takesMemory) {
+    } else if (found === 'frozen' && snapshot && !snapshot.memory && !snapshots.takesMemory) {
       await this.#markPaused(row, { ...rest, memory: true, frozen: true })
     } else {
-      if (found === 'paused') await launcher.thaw(row.handle)
+      if (found === 'frozen') await launcher.thaw(row.handle)
       await snapshots.remove(name)
       await this.#goOn(row, changes)
     }
@@ -134,7 +134,7 @@ export class Pauser {
     const isFrozen = frozen.whyFrozen(row) !== undefined
     const answers = !isFrozen && (await launcher.answers(handle, signal))
     // No round may have found yet what an earlier process of this server froze.
-    const standsStill = isFrozen || (!answers && (await driver.recover(handle, signal)) === 'paused')
+    const standsStill = isFrozen || (!answers && (await driver.recover(handle, signal)) === 'frozen')
     const isHealthy = answers || standsStill
     signal.throwIfAborted()
     if ((!isHealthy && options.requireHealthyAgent) || (!answers && !options.memory)) {

@@ -132,13 +132,13 @@ export class Resumer {
     if (found === 'gone') return this.#goBack(row, before, 'a resume was cut off after it had run on')
     try {
       arrivals.begin(row)
-      if (found === 'paused') await launcher.goOn(row, signal)
+      if (found === 'frozen') await launcher.goOn(row, signal)
       await launcher.handOver(row, await this.#buildOf(row), row.handle!, row.sandboxID, signal)
     } catch (error) {
       // The agent may only be busy. Once the timeout of this run is over, nobody waits for it any more.
       if (clock.now() < row.endAt || signal.aborted) throw error
       // It stands still as it was paused, and has its memory.
-      if (row.snapshot?.frozen && (await driver.recover(row.handle!)) === 'paused') {
+      if (row.snapshot?.frozen && (await driver.recover(row.handle!)) === 'frozen') {
         await this.#backToPaused(row, row.snapshot, before)
         return true
       }
@@ -217,7 +217,7 @@ export class Resumer {
   async #undo(row: SandboxInTurn, before: Times, memory: boolean): Promise<void> {
     if (row.snapshot!.frozen && memory) {
       const found = await this.#parts.driver.recover(row.handle!)
-      if (found === 'paused') return this.#backToPaused(row, row.snapshot!, before)
+      if (found === 'frozen') return this.#backToPaused(row, row.snapshot!, before)
       if (found === 'running') return
     }
     await this.#goBack(row, before, 'a resume failed after it had run on')

@@ -38,8 +38,8 @@ export async function makeGood(
 ): Promise<DriverHandle> {
   const found = (await listed(driver)).find((each) => each.sandboxID === sandboxID)
   const state = found && (await driver.recover(found.handle))
-  if (state === 'paused') await driver.thaw(found!.handle)
-  if (state === 'paused' || state === 'running') return found!.handle
+  if (state === 'frozen') await driver.thaw(found!.handle)
+  if (state === 'frozen' || state === 'running') return found!.handle
   if (found) await driver.stop(found.handle)
   assert.ok(await driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
   const fromSnapshot = { folder, memory: true, keep: false }
