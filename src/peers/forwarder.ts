@@ -3,9 +3,9 @@ import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
 import type { Membership } from '../core/cluster/membership.ts'
-import { type ClusterNode, isAway } from '../core/cluster/node.ts'
+import { type ClusterNode, isUnreachable } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
-import { isMigrating, NodeIsAway, type RequestRouter } from '../core/cluster/request-router.ts'
+import { isMigrating, NodeIsUnreachable, type RequestRouter } from '../core/cluster/request-router.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { systemClock } from '../lib/clock.ts'
 import { ChunkPacer } from '../lib/http-relay/chunk-pacer.ts'
@@ -81,12 +81,12 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       try {
         return await work()
       } catch (error) {
-        if (!(error instanceof NodeIsAway)) throw error
+        if (!(error instanceof NodeIsUnreachable)) throw error
         if (error.wasSent && ++sent > maxSentAgain) throw error
-        const { nodeID, goneForMs, isKnownAway } = error
+        const { nodeID, unreachableForMs, isKnownUnreachable } = error
         const bytes = asked.body instanceof Buffer ? asked.body.length : 0
         signal ??= untilClosed(exchange)
-        if (!(await queued.untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }))) throw error
+        if (!(await queued.untilBack({ nodeID, unreachableForMs, isKnownUnreachable, since, bytes, signal }))) throw error
       }
     }
   }
@@ -120,13 +120,13 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
 
   async send(nodeID: string, exchange: HttpExchange, sent: SentBody): Promise<SendOutcome> {
     const node = await this.#parts.membership.find(nodeID)
-    if (!node || isAway(node)) return 'not reached'
+    if (!node || isUnreachable(node)) return 'not reached'
     try {
       const refusal = await this.#carry(node, exchange, sent)
       return refusal === undefined ? 'answered' : 'no room'
     } catch (error) {
       if (!isAppError(error, 'unavailable')) throw error
-      if (error instanceof NodeIsAway) return 'not reached'
+      if (error instanceof NodeIsUnreachable) return 'not reached'
       if (sent.attemptID === undefined) throw error
       return 'lost'
     }
@@ -168,10 +168,10 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     if (cause instanceof MalformedHead) return cause
     const { nodeID } = node
     if (cause instanceof PeerNotReached || isSafe(request)) {
-      const goneForMs = this.#parts.connections.goneForMs(node)
+      const unreachableForMs = this.#parts.connections.unreachableForMs(node)
       const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
       const wasSent = !(cause instanceof PeerNotReached)
-      return new NodeIsAway({ nodeID, goneForMs, isKnownAway: false, wasSent }, message, {
+      return new NodeIsUnreachable({ nodeID, unreachableForMs, isKnownUnreachable: false, wasSent }, message, {
         afterSeconds: retryAfterSeconds,
         cause,
       })

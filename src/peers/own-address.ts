@@ -1,5 +1,5 @@
 /** Checks, before a node joins, that its address leads to no other node. */
-import { type ClusterNode, isAway } from '../core/cluster/node.ts'
+import { type ClusterNode, isUnreachable } from '../core/cluster/node.ts'
 import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { PeerAddress } from '../core/cluster/reachability.ts'
 import { AppError } from '../lib/app-error.ts'
@@ -25,7 +25,7 @@ export async function requireOwnAddress(
 }
 
 const isOtherAt = (node: ClusterNode, { nodeID, address }: PeerAddress): boolean =>
-  node.nodeID !== nodeID && node.address === address && !isAway(node)
+  node.nodeID !== nodeID && node.address === address && !isUnreachable(node)
 
 const isTaken = ({ address }: PeerAddress, why: string): AppError =>
   new AppError(

@@ -62,7 +62,7 @@ export class PeerConnections {
   }
 
   /** How long ago the peer could first not be reached; 0 if it could the last time. */
-  goneForMs(peer: PeerAddress): number {
+  unreachableForMs(peer: PeerAddress): number {
     const trouble = this.#reachability.troubleOf(peer)
     return trouble ? systemClock.now() - trouble.since : 0
   }

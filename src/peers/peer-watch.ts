@@ -1,6 +1,6 @@
 /** Finds out whether peers can be reached: again and again those that could not, all others when somebody asks. */
 import type { Membership } from '../core/cluster/membership.ts'
-import { type ClusterNode, isAway } from '../core/cluster/node.ts'
+import { type ClusterNode, isUnreachable } from '../core/cluster/node.ts'
 import type { PeerTrouble, Reachability } from '../core/cluster/reachability.ts'
 import type { PeerConnections } from './peer-connections.ts'
 import type { NodeCondition } from './queued-requests.ts'
@@ -45,7 +45,7 @@ export class PeerWatch {
   async look(nodeID: string): Promise<NodeCondition> {
     const { membership, connections, reachability } = this.#parts
     const node = await membership.find(nodeID).catch(() => undefined)
-    if (!node || isAway(node)) return 'away'
+    if (!node || isUnreachable(node)) return 'away'
     if (reachability.troubleOf(node)) await connections.check(node)
     return reachability.troubleOf(node) === undefined ? 'back' : 'unreachable'
   }

@@ -16,8 +16,8 @@ function open() {
   const wait = (nodeID = 'a', changes: Partial<QueuedRequest> = {}) =>
     held.untilBack({
       nodeID,
-      goneForMs: 0,
-      isKnownAway: false,
+      unreachableForMs: 0,
+      isKnownUnreachable: false,
       since: clock.now(),
       bytes: 0,
       signal: new AbortController().signal,
@@ -45,8 +45,8 @@ test('all requests for a node share one look, and go on when it is back', async 
 test('a request waits no longer than half a minute after the node went, or after it came itself', async () => {
   const { clock, wait, advance } = open()
   const early = wait()
-  const late = wait('a', { goneForMs: 25_000 })
-  assert.equal(await wait('a', { goneForMs: 30_000 }), false)
+  const late = wait('a', { unreachableForMs: 25_000 })
+  assert.equal(await wait('a', { unreachableForMs: 30_000 }), false)
   assert.equal(await wait('a', { since: clock.now() - 30_000 }), false)
   await advance(5200)
   assert.equal(await late, false)
@@ -81,7 +81,7 @@ test('a client that disconnects is not waited for', async () => {
 
 test('a request goes on when its node turns out to be away, because another may take its sandbox over', async () => {
   const { state, wait, advance } = open()
-  const [unsure, sure] = [wait(), wait('a', { isKnownAway: true })]
+  const [unsure, sure] = [wait(), wait('a', { isKnownUnreachable: true })]
   state.condition = 'away'
   await advance(200)
   assert.equal(await unsure, true)

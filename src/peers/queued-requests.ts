@@ -27,9 +27,9 @@ type QueuedRequestsParts = {
 export type QueuedRequest = {
   nodeID: string
   /** How long the node has been gone. */
-  goneForMs: number
+  unreachableForMs: number
   /** The row said that the node is away. Otherwise the request goes on when it does: another node may answer then. */
-  isKnownAway: boolean
+  isKnownUnreachable: boolean
   /** When the request came. */
   since: number
   /** Length of the body, if it was read. */
@@ -57,18 +57,18 @@ export class QueuedRequests {
    * True if the request is to be tried again. False if it is over a bound, if its time is over, or if its client
    * has disconnected.
    */
-  async untilBack({ nodeID, goneForMs, isKnownAway, since, bytes, signal }: QueuedRequest): Promise<boolean> {
+  async untilBack({ nodeID, unreachableForMs, isKnownUnreachable, since, bytes, signal }: QueuedRequest): Promise<boolean> {
     const { clock, withinMs = queueWithinMs } = this.#parts
     const ofNode = this.#countByNode.get(nodeID) ?? 0
     if (this.#count >= maxRequests || ofNode >= maxRequestsPerNode) return false
     if (this.#bytes + bytes > maxBytes) return false
-    const until = Math.min(since, clock.now() - goneForMs) + withinMs
+    const until = Math.min(since, clock.now() - unreachableForMs) + withinMs
     this.#add(nodeID, 1, bytes)
     try {
       while (clock.now() < until && !signal.aborted) {
         await sleep(clock, lookEveryMs)
         const condition = await this.#looks.run(nodeID, () => this.#parts.look(nodeID))
-        if (condition === 'back' || (condition === 'away' && !isKnownAway)) return !signal.aborted
+        if (condition === 'back' || (condition === 'away' && !isKnownUnreachable)) return !signal.aborted
       }
       return false
     } finally {

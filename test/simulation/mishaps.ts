@@ -1,5 +1,5 @@
 /** What happens to machines and sandboxes besides calls that fail. */
-import { awayAfterMs } from '../../src/core/cluster/node.ts'
+import { unreachableAfterMs } from '../../src/core/cluster/node.ts'
 import { abandonHops, abandonRequests, rushFor } from './client-requests.ts'
 import type { Mishap } from './plan.ts'
 import type { SimulatedNode } from './simulated-node.ts'
@@ -72,7 +72,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       break
     case 'lapse':
       simulation.note(() => 'no node gives a sign of life in time')
-      simulation.passTime(awayAfterMs + 1000)
+      simulation.passTime(unreachableAfterMs + 1000)
       simulation.faults.leasesAreLostUntilMs = simulation.time.elapsedMs + Math.round(pick * outageMs)
       rush(simulation)
       break
@@ -115,7 +115,7 @@ const standstillMs = 25_000
 /** Short enough for all to be up again before the history is checked. */
 const maxAbsentMs = 40_000
 /** An operator that forgets a node waits until it counts as away. */
-const forgetAfterMs = awayAfterMs + 2000
+const forgetAfterMs = unreachableAfterMs + 2000
 
 /** The process ends and comes back later. Sandboxes on the machine keep running. */
 function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void {

@@ -6,7 +6,7 @@ import { parseTemplateReference } from '../template/reference.ts'
 import type { StartRequest } from '../template/start-request.ts'
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { isAway } from './node.ts'
+import { isUnreachable } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 
 type BuildPlacerParts<Exchange extends DoorExchange> = {
@@ -36,7 +36,7 @@ export class BuildPlacer<Exchange extends DoorExchange> {
     const source = 'template' in start.from ? await this.#locate(team, start.from.template) : undefined
     if (!source || source.isStored || source.nodeID === membership.nodeID) return false
     const node = await membership.find(source.nodeID)
-    if (!node || isAway(node)) throw sourceIsAway(source)
+    if (!node || isUnreachable(node)) throw sourceIsUnreachable(source)
     if (start.steps.some(({ filesHash }) => filesHash !== null)) throw filesAreHere(source, membership.nodeID)
     // Until it starts, a build is only a row. If the row has moved on, the start on this node reports why it
     // cannot start.
@@ -48,7 +48,7 @@ export class BuildPlacer<Exchange extends DoorExchange> {
     }
     const outcome = await forwarder.send(source.nodeID, exchange, { body: body(), needs: undefined })
     if (outcome === 'answered') return true
-    throw sourceIsAway(source)
+    throw sourceIsUnreachable(source)
   }
 
   /**
@@ -62,7 +62,7 @@ export class BuildPlacer<Exchange extends DoorExchange> {
   }
 }
 
-const sourceIsAway = ({ nodeID }: LocatedBuild): AppError =>
+const sourceIsUnreachable = ({ nodeID }: LocatedBuild): AppError =>
   new AppError(
     'unavailable',
     `The template that the build starts from is on node ${nodeID} only, which is away. Try again when it is back.`,

@@ -20,7 +20,7 @@ import type { SandboxUpkeep } from '../sandbox/upkeep.ts'
 import { type DepartureParts, resumeDeparted } from './departure.ts'
 import type { AskWhyUnfit, HandOver } from './hand-over.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway } from './node.ts'
+import { type ClusterNode, isUnreachable } from './node.ts'
 import { rankNodes } from './rank-nodes.ts'
 
 /** A move loads the disk and the network, and its sandbox does not run meanwhile. */
@@ -227,8 +227,8 @@ export class Drainer {
     const { membership, migrator, log } = this.#parts
     const nodes = await membership.nodes()
     const owner = nodes.find((node) => node.nodeID === nodeID)
-    if (!stored || (owner && !isAway(owner))) return
-    const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isAway(node))
+    if (!stored || (owner && !isUnreachable(owner))) return
+    const isLeftToOthers = nodes.some((node) => node.status === 'ready' && !isUnreachable(node))
     if (membership.isDraining && isLeftToOthers) return
     const isMine = await migrator.claim(sandboxID, { memory: true, from: nodeID }).catch((error) => {
       if (isAppError(error, 'unprocessable')) return false

@@ -4,7 +4,7 @@
  */
 import type { Log } from '../../lib/log.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway } from './node.ts'
+import { type ClusterNode, isUnreachable } from './node.ts'
 
 /**
  * The request at this node's door, which the others get too. Core reads nothing of it but the URL, for the
@@ -59,7 +59,7 @@ export class EveryNode<Request extends SharedRequest> {
 
   async #ask(node: ClusterNode, request: Request, body: unknown): Promise<[unknown] | undefined> {
     const { ask, log } = this.#parts
-    if (isAway(node)) return undefined
+    if (isUnreachable(node)) return undefined
     try {
       return [await ask(node, request, body)]
     } catch (error) {

@@ -5,7 +5,7 @@ import { ManualClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { aNode } from '../../store/suite/nodes.ts'
 import { Membership } from './membership.ts'
-import { type ClusterNode, isAway, type NodeLoad, type NodeStatus } from './node.ts'
+import { type ClusterNode, isUnreachable, type NodeLoad, type NodeStatus } from './node.ts'
 import type { JoiningNode, NodeStore, RecordedSign } from './node-store.ts'
 
 /** One row, by a clock that moves with every question. */
@@ -155,13 +155,13 @@ test('a node that comes back is known within half a second, however often its st
   await membership.join()
   store.now += 60_000
   clock.advance(10_000)
-  assert.ok(isAway((await membership.find('another'))!))
+  assert.ok(isUnreachable((await membership.find('another'))!))
   const before = store.lists
-  for (let asked = 0; asked < 10; asked++) assert.ok(isAway((await membership.find('another'))!))
+  for (let asked = 0; asked < 10; asked++) assert.ok(isUnreachable((await membership.find('another'))!))
   assert.equal(store.lists, before)
   store.row!.seenAt = store.now
   clock.advance(500)
-  assert.equal(isAway((await membership.find('another'))!), false)
+  assert.equal(isUnreachable((await membership.find('another'))!), false)
 })
 
 test('a node that was alive when the database failed does not count as absent afterwards, until it had time for a sign of life', async () => {
@@ -178,7 +178,7 @@ test('a node that was alive when the database failed does not count as absent af
   const shown = async () => {
     clock.advance(6000)
     store.now += 6000
-    return isAway((await membership.nodes())[0]!)
+    return isUnreachable((await membership.nodes())[0]!)
   }
   assert.equal(await shown(), false)
   assert.equal(await shown(), false)
@@ -192,9 +192,9 @@ test('a node that was absent before the database failed is absent afterwards', a
   await membership.join()
   store.now += 60_000
   clock.advance(10_000)
-  assert.ok(isAway((await membership.nodes())[0]!))
+  assert.ok(isUnreachable((await membership.nodes())[0]!))
   clock.advance(60_000)
-  assert.ok(isAway((await membership.nodes())[0]!))
+  assert.ok(isUnreachable((await membership.nodes())[0]!))
 })
 
 test('a wrong clock is logged at the start and told to the others, until it is right again', async () => {

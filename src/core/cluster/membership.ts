@@ -9,9 +9,9 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import { clockOffsetMs, clockProblem } from './clock-offset.ts'
 import {
-  awayAfterMs,
+  unreachableAfterMs,
   type ClusterNode,
-  isAway,
+  isUnreachable,
   type NodeLoad,
   type NodeStatus,
   renewEveryMs,
@@ -105,7 +105,7 @@ export class Membership {
   }
 
   /**
-   * Gives signs of life until the returned function is called. A node that pauses for `awayAfterMs` counts as
+   * Gives signs of life until the returned function is called. A node that pauses for `unreachableAfterMs` counts as
    * dead, and others take its sandboxes. So this loop waits for nothing but its own statement: all other work has a loop of its own.
    */
   keepAlive(everyMs = renewEveryMs): () => Promise<void> {
@@ -191,7 +191,7 @@ export class Membership {
   async find(nodeID: string): Promise<ClusterNode | undefined> {
     const known = findIn(await this.nodes(), nodeID)
     const knownForMs = this.#parts.clock.now() - this.#readAt
-    if (known && (!isAway(known) || knownForMs < awayGoodForMs)) return known
+    if (known && (!isUnreachable(known) || knownForMs < awayGoodForMs)) return known
     await this.#readSoon()
     return findIn(this.#known, nodeID)
   }
@@ -213,7 +213,7 @@ export class Membership {
   #reportedLoad(): NodeLoad {
     const { reading, readAt } = this.#load!
     const offset = this.#clockOffsetMs
-    const isOld = this.#parts.clock.now() - readAt > awayAfterMs
+    const isOld = this.#parts.clock.now() - readAt > unreachableAfterMs
     return {
       ...reading,
       ...(isOld && { freeCPU: 0, freeMemoryMB: 0, warmTemplates: [] }),
@@ -237,19 +237,19 @@ export class Membership {
     this.#answeredAt = now
     if (!wasAway) return
     this.#steadySince = now
-    const living = this.#known.filter((node) => !isAway(node)).map(({ nodeID }) => nodeID)
+    const living = this.#known.filter((node) => !isUnreachable(node)).map(({ nodeID }) => nodeID)
     this.#livedBefore = new Set([this.nodeID, ...living])
   }
 
   /**
-   * A node that was alive when the database went away has `awayAfterMs` after its return to give a sign of
+   * A node that was alive when the database went away has `unreachableAfterMs` after its return to give a sign of
    * life.
    */
   #withoutOutage(listed: readonly ClusterNode[]): readonly ClusterNode[] {
     const { steadyForMs } = this
-    if (steadyForMs > awayAfterMs) return listed
+    if (steadyForMs > unreachableAfterMs) return listed
     return listed.map((node) =>
-      isAway(node) && this.#livedBefore.has(node.nodeID) ? { ...node, silentMs: steadyForMs } : node,
+      isUnreachable(node) && this.#livedBefore.has(node.nodeID) ? { ...node, silentMs: steadyForMs } : node,
     )
   }
 

@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { clockProblem } from './clock-offset.ts'
-import { awayAfterMs, type ClusterNode, isAway, type NodeStatus } from './node.ts'
+import { unreachableAfterMs, type ClusterNode, isUnreachable, type NodeStatus } from './node.ts'
 import type { ForgottenNode, NodeStore } from './node-store.ts'
 import type { OwnerStore } from './owner-store.ts'
 import type { PeerTrouble } from './reachability.ts'
@@ -33,7 +33,7 @@ export class NodeDirectory {
   async list(): Promise<ListedNode[]> {
     const { findTroubles, listLostVolumes } = this.#parts
     const listed = await this.#rows()
-    const living = listed.filter((node) => !isAway(node))
+    const living = listed.filter((node) => !isUnreachable(node))
     const troubles = (await findTroubles?.(living)) ?? []
     const found = (await listLostVolumes()).filter(({ foundAt }) => foundAt !== null)
     return listed.map((node) => {
@@ -71,8 +71,8 @@ export class NodeDirectory {
   /** For a node that does not come back: everything that only its disk had is lost. */
   async forget(nodeID: string): Promise<ForgottenNode> {
     const { nodes, clock } = this.#parts
-    if (!isAway(find(await this.#rows(), nodeID))) throw stillLives(nodeID)
-    const forgotten = await nodes.forget(nodeID, clock.now(), awayAfterMs)
+    if (!isUnreachable(find(await this.#rows(), nodeID))) throw stillLives(nodeID)
+    const forgotten = await nodes.forget(nodeID, clock.now(), unreachableAfterMs)
     if (!forgotten) throw stillLives(nodeID)
     return forgotten
   }
@@ -85,7 +85,7 @@ function problemOf(
   troubles: readonly PeerTrouble[],
   foundVolumes: number,
 ): string | undefined {
-  if (isAway(node)) return undefined
+  if (isUnreachable(node)) return undefined
   const { nodeID, address } = node
   const same = nodesAt(address, living).filter((other) => other.nodeID !== nodeID)
   const sentences = same.map((other) => sharesAddress(node, other.nodeID))

@@ -21,7 +21,7 @@ type NodeForgetterParts = {
   nodes: Pick<NodeStore, 'list' | 'forget'>
   leases: LeaseStore
   membership: Pick<Membership, 'steadyForMs'>
-  /** Must be longer than `awayAfterMs`. */
+  /** Must be longer than `unreachableAfterMs`. */
   afterMs: number
   clock: Clock
   log: Log

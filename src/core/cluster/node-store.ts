@@ -10,7 +10,7 @@ export type RecordedSign = { status: NodeStatus; databaseTime: number }
 export type ForgottenNode = { sandboxes: number; builds: number; volumes: number }
 
 export interface NodeStore {
-  /** False if a process at another place that gave a sign of life within `awayAfterMs` has this ID. */
+  /** False if a process at another place that gave a sign of life within `unreachableAfterMs` has this ID. */
   join(node: JoiningNode): Promise<boolean>
   /** Records a sign of life. Undefined if the node was forgotten or another process has its ID. */
   renew(node: Pick<JoiningNode, 'nodeID' | 'runID' | 'load'>): Promise<RecordedSign | undefined>

@@ -59,9 +59,9 @@ export type ClusterNode = {
 /** How often a node gives a sign of life. */
 export const renewEveryMs = 2000
 /** A node that is silent for longer is away. */
-export const awayAfterMs = 10_000
+export const unreachableAfterMs = 10_000
 
-export const isAway = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean => silentMs > awayAfterMs
+export const isUnreachable = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean => silentMs > unreachableAfterMs
 
 /**
  * `place` names the data folder on this boot of its machine, in letters and digits. The folder's lock lets one process at a

@@ -12,7 +12,7 @@ import { parseTemplateReference } from '../template/reference.ts'
 import type { Template } from '../template/template.ts'
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { type ClusterNode, isAway } from './node.ts'
+import { type ClusterNode, isUnreachable } from './node.ts'
 import type { LocatedBuild, OwnerStore } from './owner-store.ts'
 import {
   hasGpusFor,
@@ -281,6 +281,6 @@ function noNode(demand: PlacementDemand, nodes: readonly ClusterNode[]): AppErro
   const node = nodes.find(({ nodeID }) => nodeID === builder)
   const why = !isBound
     ? 'No node accepts new sandboxes of this template now: all nodes that could are away or draining.'
-    : `The template is on node ${builder} only, which is ${node && !isAway(node) ? 'draining' : 'away'}.`
+    : `The template is on node ${builder} only, which is ${node && !isUnreachable(node) ? 'draining' : 'away'}.`
   return new AppError('unavailable', `${why} Try again later, or ask the operator.`, retryLater)
 }

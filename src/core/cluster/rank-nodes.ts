@@ -1,5 +1,5 @@
 /** Ranks the nodes that may start a new sandbox, best first, by the last report of each node. */
-import { type ClusterNode, isAway, type NodeFacts } from './node.ts'
+import { type ClusterNode, isUnreachable, type NodeFacts } from './node.ts'
 
 export type PlacementDemand = {
   templateID: string
@@ -56,7 +56,7 @@ function fittingNodes(nodes: readonly ClusterNode[], demand: PlacementDemand): C
   const canRun = builder ? createCanRun(builder.facts) : () => true
   return nodes.filter(
     (node) =>
-      !isAway(node) &&
+      !isUnreachable(node) &&
       node.status === 'ready' &&
       (!demand.isBound || node === builder) &&
       canRun(node.facts) &&

@@ -6,37 +6,37 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import { SandboxNotHere } from '../sandbox/row/errors.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { awayAfterMs, type ClusterNode, isAway } from './node.ts'
+import { unreachableAfterMs, type ClusterNode, isUnreachable } from './node.ts'
 import type { Owned, Owner } from './owner-store.ts'
 import type { Owners } from './owners.ts'
 
-const retryAwayAfterSeconds = 5
+const retryUnreachableAfterSeconds = 5
 const retryMigratedAfterSeconds = 1
 
 /** The node that must answer a request cannot do so now. It may be back soon. */
-export class NodeIsAway extends AppError {
+export class NodeIsUnreachable extends AppError {
   readonly nodeID: string
-  readonly goneForMs: number
+  readonly unreachableForMs: number
   /** Its row says so; otherwise this node could not reach it. */
-  readonly isKnownAway: boolean
+  readonly isKnownUnreachable: boolean
   /** The node may have seen the request, which changes nothing. */
   readonly wasSent: boolean
 
   constructor(
-    { nodeID, goneForMs, isKnownAway, wasSent = false }: AwayNode,
+    { nodeID, unreachableForMs, isKnownUnreachable, wasSent = false }: UnreachableNode,
     message: string,
     options: { afterSeconds: number; cause?: unknown },
   ) {
     const { afterSeconds, cause } = options
     super('unavailable', message, { cause, retry: { should: true, afterSeconds } })
     this.nodeID = nodeID
-    this.goneForMs = goneForMs
-    this.isKnownAway = isKnownAway
+    this.unreachableForMs = unreachableForMs
+    this.isKnownUnreachable = isKnownUnreachable
     this.wasSent = wasSent
   }
 }
 
-type AwayNode = { nodeID: string; goneForMs: number; isKnownAway: boolean; wasSent?: boolean }
+type UnreachableNode = { nodeID: string; unreachableForMs: number; isKnownUnreachable: boolean; wasSent?: boolean }
 
 /** How a node handles a request at its door. */
 type Course =
@@ -63,7 +63,7 @@ export function chooseCourse(
 ): Course {
   // If the object does not exist, the node that was asked reports that.
   if (!owner || owner.nodeID === selfID) return { kind: 'answer' }
-  if (ownerNode && !isAway(ownerNode)) return { kind: 'pass on', node: ownerNode }
+  if (ownerNode && !isUnreachable(ownerNode)) return { kind: 'pass on', node: ownerNode }
   if (what.kind === 'sandbox' && owner.isMovable) return { kind: 'take over' }
   if (ownerNode) return { kind: 'tell that it is away' }
   const isAlive = what.kind === 'sandbox' || what.kind === 'volume'
@@ -162,7 +162,7 @@ export class RequestRouter {
     const { owners, membership } = this.#parts
     const owner = await owners.read(what)
     const node = await membership.find(owner?.nodeID ?? membership.nodeID)
-    if (!node || isAway(node)) throw isMigrating(what)
+    if (!node || isUnreachable(node)) throw isMigrating(what)
     return node
   }
 
@@ -184,18 +184,18 @@ export class RequestRouter {
   async #whyNot(what: Owned, owner: Owner, { kind }: Course): Promise<AppError> {
     return kind === 'tell that it is out of reach'
       ? isOutOfReach(what, owner, 'that one')
-      : this.#isAway(what, owner)
+      : this.#isUnreachable(what, owner)
   }
 
-  async #isAway({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {
+  async #isUnreachable({ kind, id }: Owned, { nodeID }: Owner): Promise<AppError> {
     const node = await this.#parts.membership.find(nodeID)
-    // A node that leaves counts as silent for `awayAfterMs` at once.
-    const goneForMs = node ? node.silentMs - awayAfterMs : Number.POSITIVE_INFINITY
-    return new NodeIsAway(
-      { nodeID, goneForMs, isKnownAway: true },
+    // A node that leaves counts as silent for `unreachableAfterMs` at once.
+    const unreachableForMs = node ? node.silentMs - unreachableAfterMs : Number.POSITIVE_INFINITY
+    return new NodeIsUnreachable(
+      { nodeID, unreachableForMs, isKnownUnreachable: true },
       `The ${nouns[kind]} ${id} is on node ${nodeID}, which has given no sign of life lately. Nothing is lost; it can be used ` +
         'again when the node is back. Try again later.',
-      { afterSeconds: retryAwayAfterSeconds },
+      { afterSeconds: retryUnreachableAfterSeconds },
     )
   }
 }

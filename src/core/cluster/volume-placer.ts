@@ -6,7 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { randomBelow } from '../../lib/ids.ts'
 import type { DoorExchange, Forwarder } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { isAway } from './node.ts'
+import { isUnreachable } from './node.ts'
 
 type VolumePlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
@@ -30,7 +30,7 @@ export class VolumePlacer<Exchange extends DoorExchange> {
       return true
     }
     const others = (await membership.nodes()).filter(
-      (node) => node.nodeID !== membership.nodeID && node.status === 'ready' && !isAway(node),
+      (node) => node.nodeID !== membership.nodeID && node.status === 'ready' && !isUnreachable(node),
     )
     while (others.length > 0) {
       const [node] = others.splice(randomBelow(others.length), 1)

@@ -33,35 +33,35 @@ test('a read that fails is tried again until it succeeds, and only the first fai
 
 test('a read is tried less and less often while the store is away, and soon after it is back', async () => {
   const { patience, signal, pass } = world()
-  let [tries, isAway] = [0, true]
+  let [tries, isUnreachable] = [0, true]
   const read = patience.try(async () => {
     tries++
-    if (isAway) throw new Error('away')
+    if (isUnreachable) throw new Error('away')
     return 'bytes'
   }, signal)
   await pass(60_000)
   assert.ok(tries >= 10 && tries <= 15, `${tries} tries in a minute`)
-  isAway = false
+  isUnreachable = false
   await pass(6000)
   assert.equal(await Promise.race([read, 'still waits']), 'bytes')
 })
 
 test('reads give up when none of them has succeeded for minutes', async () => {
   const { patience, signal, pass } = world()
-  let isAway = true
+  let isUnreachable = true
   const read = () =>
     patience.try(async () => {
-      if (isAway) throw new Error('away')
+      if (isUnreachable) throw new Error('away')
     }, signal)
   const outcome = read().then(
     () => 'read',
     () => 'gave up',
   )
   await pass(patienceMs - 10_000)
-  isAway = false
+  isUnreachable = false
   await read()
   await pass(6000)
-  isAway = true
+  isUnreachable = true
   const second = read().then(
     () => 'read',
     () => 'gave up',

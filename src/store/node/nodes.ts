@@ -1,6 +1,6 @@
 import type { Kysely, Selectable } from 'kysely'
 import {
-  awayAfterMs,
+  unreachableAfterMs,
   type ClusterNode,
   type NodeFacts,
   type NodeStatus,
@@ -54,7 +54,7 @@ export class SqlNodeStore implements NodeStore {
             where.or([
               where('nodes.run_id', '=', runID),
               ...(place === undefined ? [] : [where('nodes.run_id', 'like', `${place}.%`)]),
-              where(where('nodes.seen_at', '+', awayAfterMs), '<', now),
+              where(where('nodes.seen_at', '+', unreachableAfterMs), '<', now),
             ]),
           ),
       )
@@ -82,7 +82,7 @@ export class SqlNodeStore implements NodeStore {
     await this.#db
       .updateTable('nodes')
       // Just silent enough to count as away, so that the time away is counted from now.
-      .set(({ eb }) => ({ seen_at: eb(databaseNow(this.#db), '-', awayAfterMs + 1) }))
+      .set(({ eb }) => ({ seen_at: eb(databaseNow(this.#db), '-', unreachableAfterMs + 1) }))
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)
       .execute()
@@ -134,7 +134,7 @@ export class SqlNodeStore implements NodeStore {
   }
 
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined> {
-    return forgetNode(this.#db, this.#vault, { nodeID, at, silentForMs: Math.max(silentForMs, awayAfterMs) })
+    return forgetNode(this.#db, this.#vault, { nodeID, at, silentForMs: Math.max(silentForMs, unreachableAfterMs) })
   }
 
   endLateCreates(at: number): Promise<number> {

@@ -1,7 +1,7 @@
 /** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
 import { idleLoad } from '../../../test/support/idle-load.ts'
-import { awayAfterMs, isAway, newNodeRunID } from '../../core/cluster/node.ts'
+import { unreachableAfterMs, isUnreachable, newNodeRunID } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
@@ -124,8 +124,8 @@ async function nodesThatLeaveAreAwaySinceThen(
   await one.join(node)
   await one.leave(node)
   const left = (await other.find('one'))!
-  assert.ok(isAway(left))
-  assert.ok(left.silentMs < awayAfterMs + 60_000, `silent for ${left.silentMs} ms`)
+  assert.ok(isUnreachable(left))
+  assert.ok(left.silentMs < unreachableAfterMs + 60_000, `silent for ${left.silentMs} ms`)
 }
 
 async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {

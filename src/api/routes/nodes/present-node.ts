@@ -1,5 +1,5 @@
 import type { Node, NodeDetail } from '../../../contract/rest/node.ts'
-import { isAway } from '../../../core/cluster/node.ts'
+import { isUnreachable } from '../../../core/cluster/node.ts'
 import type { ListedNode } from '../../../core/cluster/node-directory.ts'
 import { dateTime } from '../../present.ts'
 
@@ -19,7 +19,7 @@ export function presentNode(node: ListedNode): Node {
     commit: facts.version,
     ...(address && { address }),
     ...(problem !== undefined && { problem }),
-    status: isAway(node) ? 'unhealthy' : status,
+    status: isUnreachable(node) ? 'unhealthy' : status,
     statusChangedAt: dateTime(statusChangedAt),
     sandboxCount: load.sandboxes,
     sandboxStartingCount: load.starting,

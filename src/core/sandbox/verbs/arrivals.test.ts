@@ -145,15 +145,15 @@ test('the next Warren loads the rest', async (t) => {
 test('a sandbox whose store is away for minutes is paused as before', async (t) => {
   const { node, objects, clock } = await world(t)
   const { sandboxID, before } = await stored(node)
-  let isAway = false
+  let isUnreachable = false
   driverOf(node).beforeFilled = async () => {
-    isAway = true
+    isUnreachable = true
   }
   objects.onStep = (step) => {
-    if (isAway && step === 'read') throw new Error('away')
+    if (isUnreachable && step === 'read') throw new Error('away')
   }
   await node.service.connect(node.team, sandboxID, timed)
-  await until(async () => isAway)
+  await until(async () => isUnreachable)
   assert.equal((await rowOf(node, sandboxID)).state, 'running')
   for (let passed = 0; passed <= patienceMs + 10_000; passed += 1000) {
     await new Promise((done) => setImmediate(done))

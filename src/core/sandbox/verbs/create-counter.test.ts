@@ -14,11 +14,11 @@ async function pass(clock: ManualClock, ms: number): Promise<void> {
 
 it('counts that cannot be written are tried less and less often, and none is lost', async () => {
   const clock = new ManualClock()
-  let [tries, isAway] = [0, true]
+  let [tries, isUnreachable] = [0, true]
   const written: unknown[] = []
   const recordCreates: TemplateStore['recordCreates'] = async (templateID, count) => {
     tries++
-    if (isAway) throw new Error('the database is away')
+    if (isUnreachable) throw new Error('the database is away')
     written.push([templateID, count])
   }
   const templates = { recordCreates } as TemplateStore
@@ -32,7 +32,7 @@ it('counts that cannot be written are tried less and less often, and none is los
     await pass(clock, 500)
   }
   assert.ok(tries <= 18, `${tries} tries`)
-  isAway = false
+  isUnreachable = false
   await pass(clock, 60_000)
   assert.deepEqual(written, [['a', 103]])
   await counter.close()

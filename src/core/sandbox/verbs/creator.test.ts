@@ -8,18 +8,18 @@ type Fixture = Awaited<ReturnType<typeof openFixture>>
 
 /** The database carries out the transition to `running`, and answers nothing from then on. */
 function outageAtLastTransition(faults: Fixture['faults']): { end(): void } {
-  let isAway = false
+  let isUnreachable = false
   faults.before = () => {
-    if (isAway) throw connectionLost()
+    if (isUnreachable) throw connectionLost()
   }
   faults.after = (method, args) => {
     if (method !== 'transition' || args[1] !== 'running') return
-    isAway = true
+    isUnreachable = true
     throw connectionLost()
   }
   return {
     end: () => {
-      isAway = false
+      isUnreachable = false
     },
   }
 }
