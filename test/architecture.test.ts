@@ -15,6 +15,7 @@ import {
 import { unusedExports } from './support/exports.ts'
 import { floorsOf } from './support/floors.ts'
 import { maskTexts } from './support/source-text.ts'
+import { replacedNames } from './support/words.ts'
 
 const root = join(import.meta.dirname, '..')
 
@@ -62,6 +63,28 @@ test('what no other file imports is not exported', () => {
     ['test/e2e/c.test.ts', "await import('../../src/edge/c.ts')"],
   ])
   assert.deepEqual(unusedExports(few), ['src/edge/a.ts exports b, which no other file imports'])
+})
+
+test('one thing has one word, that of the glossary', () => {
+  assert.deepEqual(replacedNames(new Map([...sources, ...readSources(['test'])])), [])
+  const old = new Map([
+    ['src/app/a.ts', "const mostBytes = 1\nconst almost = 'most'\nconst { mostPerSandbox } = gpus"],
+    ['src/volumes/b.ts', 'class StoredVolumes {\n  #held = storedAt\n}'],
+    ['src/core/team/c.ts', "remove(row.move_id)\n// to move\nmayMove('move')"],
+    ['src/core/team/c.test.ts', 'const held = gate()'],
+    ['src/core/cluster/d.ts', 'const isAway = false'],
+    ['src/agent/e.ts', 'files.move()'],
+  ])
+  assert.deepEqual(
+    replacedNames(old).map((one) => one.replace(/: say .*/, '')),
+    [
+      'src/app/a.ts has mostBytes',
+      'src/volumes/b.ts has StoredVolumes',
+      'src/volumes/b.ts has #held',
+      'src/core/team/c.ts has mayMove',
+      'src/core/cluster/d.ts has isAway',
+    ],
+  )
 })
 
 test('no files import each other in a circle', () => {
@@ -177,6 +200,7 @@ suite('each house rule can be broken', () => {
     ['Math.random', 'src/core/team/x.ts', 'const n = Math.random()', /ids and secrets/],
     ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
     ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],
+    ['paired constants', 'src/core/team/x.ts', 'const [tries, pauseMs] = [3, 1000]', /line of its own/],
     ['packed lines', 'src/core/team/x.ts', 'const a = { ...{ b, c } }', /packs lines/],
     [
       'a state changed elsewhere',

@@ -23,7 +23,8 @@ import { writeFile } from './write-file.ts'
  * noticed, and many agents that boot at once are not slowed down further by attempts.
  */
 const retryShare = 0.08
-const [shortestWaitMs, longestWaitMs] = [4, 50]
+const shortestWaitMs = 4
+const longestWaitMs = 50
 /** After this time we send a lost first packet again; the kernel would wait a second. */
 const connectTimeoutMs = 200
 const healthTimeoutMs = 1000

@@ -39,7 +39,8 @@ const bundles = [
 const largestBundle = 16 * 1024 * 1024
 /** OpenSSL numbers authorities whose subjects have the same hash. */
 const maxOfOneHash = 100
-const [begin, end] = ['# Warren: begin\n', '# Warren: end\n']
+const begin = '# Warren: begin\n'
+const end = '# Warren: end\n'
 
 /**
  * `pem` has the certificates of one or more authorities, and replaces those of an earlier call. Returns environment

@@ -7,7 +7,8 @@ import { helloOf } from './hello-fixture.ts'
 
 const within = { timeout: 300_000 }
 const alert = (code: number) => Buffer.from([21, 3, 3, 0, 2, 2, code]).toString('latin1')
-const [accessDenied, unrecognized] = [alert(49), alert(112)]
+const accessDenied = alert(49)
+const unrecognized = alert(112)
 const denied = /access denied|ALERT_ACCESS_DENIED/i
 
 describe('TLS through the gate', within, () => {

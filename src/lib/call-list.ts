@@ -18,7 +18,8 @@ const stackEnd = maxCalls * wordsPerCall * wordBytes + 1024
 const usualBytes = 64 * 1024
 
 /** PROT_READ and PROT_WRITE; MAP_PRIVATE and MAP_ANONYMOUS. */
-const [readAndWrite, ownMemory] = [1 | 2, 0x22]
+const readAndWrite = 1 | 2
+const ownMemory = 0x22
 
 type CallName =
   | 'chdir'

@@ -5,7 +5,8 @@ import { openNativeLibc } from './native.ts'
 import { writeAll } from './write-all.ts'
 
 /** SEEK_DATA and SEEK_HOLE. */
-const [seekData, seekHole] = [3, 4]
+const seekData = 3
+const seekHole = 4
 const blockBytes = 4096
 const zeroes = Buffer.alloc(blockBytes)
 

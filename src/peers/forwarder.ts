@@ -86,7 +86,8 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
         const { nodeID, unreachableForMs, isKnownUnreachable } = error
         const bytes = asked.body instanceof Buffer ? asked.body.length : 0
         signal ??= untilClosed(exchange)
-        if (!(await queued.untilBack({ nodeID, unreachableForMs, isKnownUnreachable, since, bytes, signal }))) throw error
+        if (!(await queued.untilBack({ nodeID, unreachableForMs, isKnownUnreachable, since, bytes, signal })))
+          throw error
       }
     }
   }
@@ -171,10 +172,14 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       const unreachableForMs = this.#parts.connections.unreachableForMs(node)
       const message = `Node ${nodeID} cannot be reached now. Nothing is lost; try again in a moment.`
       const wasSent = !(cause instanceof PeerNotReached)
-      return new NodeIsUnreachable({ nodeID, unreachableForMs, isKnownUnreachable: false, wasSent }, message, {
-        afterSeconds: retryAfterSeconds,
-        cause,
-      })
+      return new NodeIsUnreachable(
+        { nodeID, unreachableForMs, isKnownUnreachable: false, wasSent },
+        message,
+        {
+          afterSeconds: retryAfterSeconds,
+          cause,
+        },
+      )
     }
     const message = `Node ${nodeID} broke off before it answered. It may have carried out the request; look before you try again.`
     return new AppError('unavailable', message, {

@@ -26,7 +26,7 @@ export type TestNode = {
   nodeID: string
   identity: PeerIdentity
   forwarder: ClusterForwarder
-  inner: { port: number; server: Server; turnIdleAway: () => void }
+  inner: { port: number; server: Server; rejectIdle: () => void }
   publicURL: string
   /** Requests that this node answered. */
   answered: IncomingMessage[]
@@ -36,7 +36,7 @@ export class TestPeers {
   readonly nodes = new Map<string, TestNode>()
   /** The owner of the sandbox in the path, according to its row. */
   readonly owners = new Map<string, Owner>()
-  readonly away = new Set<string>()
+  readonly unreachable = new Set<string>()
   readonly taken: string[] = []
   /** Sandboxes whose memory no other node can use. */
   readonly unfit = new Set<string>()
@@ -104,7 +104,7 @@ export class TestPeers {
         response.end(String((error as Error).message))
       }
     }
-    const { server: inner, requests, turnIdleAway } = createPeerServer({}, identity)
+    const { server: inner, requests, rejectIdle } = createPeerServer({}, identity)
     const door = createServer()
     for (const source of [requests, door])
       source.on('request', (request, response) => {
@@ -124,7 +124,7 @@ export class TestPeers {
       identity,
       forwarder,
       answered,
-      inner: { port: portOf(inner), server: inner, turnIdleAway },
+      inner: { port: portOf(inner), server: inner, rejectIdle },
       publicURL: `http://127.0.0.1:${portOf(door)}`,
     }
     this.nodes.set(nodeID, node)
@@ -140,7 +140,7 @@ export class TestPeers {
   #describe(nodeID: string): ClusterNode | undefined {
     const node = this.nodes.get(nodeID)
     if (!node) return undefined
-    const silentMs = this.away.has(nodeID) ? 60_000 : 0
+    const silentMs = this.unreachable.has(nodeID) ? 60_000 : 0
     return { nodeID, address: `127.0.0.1:${node.inner.port}`, silentMs } as ClusterNode
   }
 }

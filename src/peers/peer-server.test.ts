@@ -55,7 +55,7 @@ test('a request that meets the end of its idle connection is carried out once, o
   network.isSlow = true
   const asked = post('late')
   await until(async () => network.keptBytes > 0)
-  other.inner.turnIdleAway()
+  other.inner.rejectIdle()
   await until(async () => network.connections === 2)
   network.release()
   assert.equal(await asked, '200 late')
@@ -73,14 +73,14 @@ test('a connection with a request is not turned away, and one without is closed'
   peers.owners.set('a', { nodeID: 'other', isMovable: false })
   const asked = fetch(`${one.publicURL}/sandboxes/a`, { method: 'POST', body: 'x' })
   await until(async () => answers.length === 1)
-  other.inner.turnIdleAway()
+  other.inner.rejectIdle()
   answers[0]!()
   assert.equal(await (await asked).text(), 'answered')
   const open = () =>
     new Promise<number>((done) => other.inner.server.getConnections((_, count) => done(count)))
   assert.equal(await open(), 1)
   await until(async () => {
-    other.inner.turnIdleAway()
+    other.inner.rejectIdle()
     return (await open()) === 0
   })
 })

@@ -17,7 +17,7 @@ export type PeerServer = {
    * Closes the connections without a request. A peer may be sending one at this moment, and would not know whether it was carried
    * out. So it gets an answer first, after which it looks the owner up and sends the request again; here the request is ignored.
    */
-  turnIdleAway(): void
+  rejectIdle(): void
 }
 
 /** Connections without a certificate of the peers' authority end in the handshake. */
@@ -35,7 +35,7 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
     minVersion: 'TLSv1.3',
   })
   const idle = new Set<Socket>()
-  const turnedAway = new WeakSet<Socket>()
+  const rejectedIdle = new WeakSet<Socket>()
   server.on('secureConnection', (socket: Socket) => {
     idle.add(socket)
     socket.once('close', () => idle.delete(socket))
@@ -53,16 +53,16 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
   const requests = new EventEmitter()
   for (const event of ['request', 'checkContinue', 'upgrade'])
     server.on(event, (request: IncomingMessage, answer: ServerResponse | Socket, ...rest: unknown[]) => {
-      if (turnedAway.has(request.socket)) return
+      if (rejectedIdle.has(request.socket)) return
       take(request, answer)
       requests.emit(event, request, answer, ...rest)
     })
   return {
     server,
     requests,
-    turnIdleAway() {
+    rejectIdle() {
       for (const socket of idle) {
-        turnedAway.add(socket)
+        rejectedIdle.add(socket)
         socket.end(refusalText)
       }
       idle.clear()

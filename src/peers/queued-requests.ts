@@ -57,7 +57,14 @@ export class QueuedRequests {
    * True if the request is to be tried again. False if it is over a bound, if its time is over, or if its client
    * has disconnected.
    */
-  async untilBack({ nodeID, unreachableForMs, isKnownUnreachable, since, bytes, signal }: QueuedRequest): Promise<boolean> {
+  async untilBack({
+    nodeID,
+    unreachableForMs,
+    isKnownUnreachable,
+    since,
+    bytes,
+    signal,
+  }: QueuedRequest): Promise<boolean> {
     const { clock, withinMs = queueWithinMs } = this.#parts
     const ofNode = this.#countByNode.get(nodeID) ?? 0
     if (this.#count >= maxRequests || ofNode >= maxRequestsPerNode) return false

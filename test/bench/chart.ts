@@ -89,8 +89,15 @@ const panels: Panel[] = [
 ]
 
 const columns = 2
-const [margin, columnGap, panelGap] = [24, 36, 30]
-const [panelWidth, labelWidth, valueWidth, barHeight, barGap, titleHeight] = [424, 152, 112, 14, 8, 20]
+const margin = 24
+const columnGap = 36
+const panelGap = 30
+const panelWidth = 424
+const labelWidth = 152
+const valueWidth = 112
+const barHeight = 14
+const barGap = 8
+const titleHeight = 20
 const width = 2 * margin + columns * panelWidth + (columns - 1) * columnGap
 const headHeight = 74
 

@@ -29,7 +29,10 @@ export const earlyMishaps = {
   'no object store': 3,
 } as const
 
-const [pauseMs, leaveMs, comeBackMs, awayMs] = [1000, 4000, 5000, 13_000]
+const pauseMs = 1000
+const leaveMs = 4000
+const comeBackMs = 5000
+const awayMs = 13_000
 
 /**
  * Again and again everything is paused, its copies on the disks go or its node is away, and clients want it back. The

@@ -5,7 +5,8 @@ import type { Profile } from './profiles.ts'
 import type { Random } from './random.ts'
 
 /** Chooses the first that clients know, and the newest. */
-const [first, newest] = [0.6, 0]
+const first = 0.6
+const newest = 0
 const lasting = 3_600_000
 const none = { verbs: {}, requests: [0, 0], clients: [1, 1], mishaps: {}, mishapCount: [0, 0] } as const
 

@@ -13,9 +13,12 @@ export const minFreeMemoryMB = 1024
 const scarceMB = 2500
 const plentyMB = 1e6
 const growEveryMs = 500
-const [hogStepMB, maxHogMB, smallMB] = [150, 2000, 9]
+const hogStepMB = 150
+const maxHogMB = 2000
+const smallMB = 9
 /** Of the largest sandbox of a team below its share: as much as it may take where three teams divide the memory. */
-const [largeStepMB, maxLargeMB] = [100, 400]
+const largeStepMB = 100
+const maxLargeMB = 400
 /** A team that was above its fair share may be touched for as long afterwards: acts that were decided take a while. */
 const afterwardsMs = 30_000
 

@@ -18,7 +18,8 @@ const knownHistories = countOf({ short: 900, long: 2000 })
 /** Histories of three nodes that share a database and an object store; each takes as long as three of a single machine. */
 const clusterHistories = countOf({ short: 100, long: 1500 })
 /** Those that the commit chooses. */
-const [commitHistories, commitClusterHistories] = [300, 60]
+const commitHistories = 300
+const commitClusterHistories = 60
 const newHistories = countOf({ short: 0, long: 20_000 })
 
 suite('the simulation of the core', () => {

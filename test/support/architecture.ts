@@ -125,6 +125,12 @@ const bans: Ban[] = [
     reason: 'it only packs lines: write its properties out',
   },
   {
+    what: 'one line for several constants',
+    code: /^(?:export )?const \[[^\]]*,[^\]]*\] = \[[^[\]]*\]$/m,
+    onlyIn: [],
+    reason: 'a constant has a line of its own, where its comment and its unit can stand',
+  },
+  {
     what: 'a row of a turn by a cast',
     code: /\bas\s+(?:\w*InTurn)\b/,
     onlyIn: ['src/lib/turns.ts', 'src/core/sandbox/row/sandbox-turns.ts'],
@@ -189,7 +195,7 @@ const errorTable = /\bRecord<\s*ErrorCode\b/
 const roomsWithErrorTable = ['api', 'agent']
 
 /** Tests and suites may join rooms, turn clocks and read the environment; code that is shipped may not use them. */
-function isTestCode(path: string): boolean {
+export function isTestCode(path: string): boolean {
   return /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
 }
 

@@ -28,7 +28,7 @@ export const describeNode = (nodeID: string, status: ClusterNode['status']) =>
   }) as unknown as ClusterNode
 
 /** Two Warrens on two machines, over one database and one object store; the first of them is drained. */
-export async function openDraining(t: TestContext, { canMoveMemory = true } = {}) {
+export async function openDraining(t: TestContext, { canMigrateMemory = true } = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-drain-'))
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
@@ -63,7 +63,7 @@ export async function openDraining(t: TestContext, { canMoveMemory = true } = {}
       ...node.objectStorage!,
       ...partsOf(node),
       membership: as,
-      canMoveMemory,
+      canMigrateMemory,
       clock,
       drawBelow: () => 0,
       readNeeds: () => node.driver.memoryNeeds(),

@@ -10,7 +10,9 @@ export type HostTraces = Traces &
   Record<'routes' | 'flows' | 'elements' | 'watches' | 'userKeys' | 'runFiles' | 'dataFiles', number>
 
 /** Each sandbox under runc has users of its own: ranges of this size from this one on, as the driver gives them. */
-const [usersPerSlot, firstRange, ranges] = [65_536, 2048, 30_000]
+const usersPerSlot = 65_536
+const firstRange = 2048
+const ranges = 30_000
 const maxSlots = 4096
 
 export function countHostTraces({ dataFolder, pid, isolation }: Warren): HostTraces {

@@ -11,7 +11,8 @@ export type SlowTarget = {
 
 type Field = [name: string, value: string]
 const types = { data: 0, headers: 1, settings: 4 }
-const [endStream, endHeaders] = [1, 4]
+const endStream = 1
+const endHeaders = 4
 
 function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
   const head = Buffer.alloc(9)

@@ -18,7 +18,8 @@ export type ActorTask = {
   framesOnly: boolean
 }
 
-export const [firstPort, senderPorts] = [20_000, 1000]
+export const firstPort = 20_000
+export const senderPorts = 1000
 
 export const actorProgram = (task: ActorTask): string => `
 import json, os, random, socket, struct, subprocess, sys, time

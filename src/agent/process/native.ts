@@ -46,7 +46,8 @@ const duplicateClosedOnExec = 1030
 const closeOnExec = 0o2000000
 const largestSize = 0xffff
 /** POLLIN and POLLHUP. */
-const [readable, hungUp] = [1, 16]
+const readable = 1
+const hungUp = 16
 /** RLIMIT_NPROC. */
 const processCount = 6
 

@@ -13,7 +13,8 @@ type Selected = { case?: string; value?: unknown }
 const largestUint32 = 0xffff_ffff
 const base64 = /^[\w+/-]*={0,2}$/
 /** From the year 1 to the year 9999; the wire has no other times. */
-const [firstSecond, lastSecond] = [-62_135_596_800, 253_402_300_799]
+const firstSecond = -62_135_596_800
+const lastSecond = 253_402_300_799
 
 /** Ignores unknown fields. */
 export function fromJSON(message: MessageFields, json: unknown, where = 'the message'): PlainMessage {

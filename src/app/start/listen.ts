@@ -111,7 +111,7 @@ export async function listen(parts: ListenParts, closers: Closers): Promise<Open
     health.close()
     const doors: ClosingDoors['doors'][number][] = [(closing) => listener.close({ ...closing, quietMs })]
     if (inner) {
-      const { server, turnIdleAway: closeIdle } = inner
+      const { server, rejectIdle: closeIdle } = inner
       doors.push((closing) => closeGently(server, { ...closing, closeIdle }))
       peers?.askToLeave()
     }

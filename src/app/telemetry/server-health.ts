@@ -49,14 +49,14 @@ export class ServerHealth {
 
   async #ask(now: number): Promise<void> {
     const { askStore, log } = this.#parts
-    const wasAway = this.#failedSince !== undefined
+    const wasUnreachable = this.#failedSince !== undefined
     try {
       await withDeadline(answersWithinMs, 'the database did not answer in time', async () => askStore())
       this.#failedSince = undefined
-      if (wasAway) log.info({}, 'The database answers again.')
+      if (wasUnreachable) log.info({}, 'The database answers again.')
     } catch (error) {
       this.#failedSince ??= now
-      if (!wasAway) log.warn({ err: error }, 'The database cannot be reached.')
+      if (!wasUnreachable) log.warn({ err: error }, 'The database cannot be reached.')
     }
   }
 }

@@ -42,7 +42,7 @@ test('a paused sandbox moves to another node and stays paused', async (t) => {
 })
 
 test('a sandbox that cannot move runs to its end where it is, untouched', async (t) => {
-  const { one, drainer, peer } = await openDraining(t, { canMoveMemory: false })
+  const { one, drainer, peer } = await openDraining(t, { canMigrateMemory: false })
   const sandboxID = await startRunning(one)
   const { runID } = await one.service.get(one.team, sandboxID)
   await drainer.run()

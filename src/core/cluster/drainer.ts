@@ -48,7 +48,7 @@ export type DrainerParts = DepartureParts & {
   /** What the memory of a running sandbox needs of a machine. */
   readNeeds: (row: Sandbox) => Promise<MemoryNeeds | null>
   /** True if snapshots of running sandboxes hold memory that other machines can use. */
-  canMoveMemory: boolean
+  canMigrateMemory: boolean
   drawBelow: (count: number) => number
   clock: Clock
   log: Log
@@ -162,8 +162,8 @@ export class Drainer {
   }
 
   async #migrate(seen: Sandbox): Promise<void> {
-    const { rows, canMoveMemory, readNeeds } = this.#parts
-    if (!canMoveMemory || this.#endsSoon(seen)) return
+    const { rows, canMigrateMemory, readNeeds } = this.#parts
+    if (!canMigrateMemory || this.#endsSoon(seen)) return
     if (!(await rows.findStoredBuild(seen.buildID))) return
     const node = await this.#nodeFor(seen, { withRoom: true, needs: await readNeeds(seen) })
     const paused = await this.#pause(seen)

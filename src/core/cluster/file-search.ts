@@ -52,7 +52,9 @@ export class FileSearch {
   /** The first hit ends the search. A sandbox on a node that does not answer could not be reached anyway. */
   async #search(file: SignedFile): Promise<string | undefined> {
     const { nodeID: selfID } = this.#membership
-    const nodes = (await this.#membership.nodes()).filter((node) => node.nodeID !== selfID && !isUnreachable(node))
+    const nodes = (await this.#membership.nodes()).filter(
+      (node) => node.nodeID !== selfID && !isUnreachable(node),
+    )
     const done = new AbortController()
     const asked = nodes.map(async (node) => {
       const found = await this.#ask(node, file, done.signal)

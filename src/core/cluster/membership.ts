@@ -9,24 +9,24 @@ import { JoinedWork } from '../../lib/keyed-lock.ts'
 import type { Log } from '../../lib/log.ts'
 import { clockOffsetMs, clockProblem } from './clock-offset.ts'
 import {
-  unreachableAfterMs,
   type ClusterNode,
   isUnreachable,
   type NodeLoad,
   type NodeStatus,
   renewEveryMs,
+  unreachableAfterMs,
 } from './node.ts'
 import type { JoiningNode, NodeStore } from './node-store.ts'
 
 /** The database counts as away if it has not answered for this long; a node asks it every `renewEveryMs`. */
-const databaseAwayAfterMs = 3 * renewEveryMs
+const databaseUnreachableAfterMs = 3 * renewEveryMs
 /** How long a list of nodes is fresh, and how long a caller waits for a newer list at most. */
 const goodForMs = 3 * renewEveryMs
 const waitForNewsMs = 1000
 /**
  * How long the report that a node is away is fresh. It is shorter, because the node may have just come back.
  */
-const awayGoodForMs = 500
+const unreachableGoodForMs = 500
 /** How long a sign of life waits for a new reading of the load. */
 const waitForLoadMs = 1000
 /** How often to check whether another process with this node's ID still lives. */
@@ -191,7 +191,7 @@ export class Membership {
   async find(nodeID: string): Promise<ClusterNode | undefined> {
     const known = findIn(await this.nodes(), nodeID)
     const knownForMs = this.#parts.clock.now() - this.#readAt
-    if (known && (!isUnreachable(known) || knownForMs < awayGoodForMs)) return known
+    if (known && (!isUnreachable(known) || knownForMs < unreachableGoodForMs)) return known
     await this.#readSoon()
     return findIn(this.#known, nodeID)
   }
@@ -233,9 +233,9 @@ export class Membership {
 
   #noteAnswer(): void {
     const now = this.#parts.clock.now()
-    const wasAway = now - this.#answeredAt > databaseAwayAfterMs
+    const wasUnreachable = now - this.#answeredAt > databaseUnreachableAfterMs
     this.#answeredAt = now
-    if (!wasAway) return
+    if (!wasUnreachable) return
     this.#steadySince = now
     const living = this.#known.filter((node) => !isUnreachable(node)).map(({ nodeID }) => nodeID)
     this.#livedBefore = new Set([this.nodeID, ...living])

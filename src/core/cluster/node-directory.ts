@@ -2,7 +2,7 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { clockProblem } from './clock-offset.ts'
-import { unreachableAfterMs, type ClusterNode, isUnreachable, type NodeStatus } from './node.ts'
+import { type ClusterNode, isUnreachable, type NodeStatus, unreachableAfterMs } from './node.ts'
 import type { ForgottenNode, NodeStore } from './node-store.ts'
 import type { OwnerStore } from './owner-store.ts'
 import type { PeerTrouble } from './reachability.ts'

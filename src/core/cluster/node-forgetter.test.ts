@@ -35,7 +35,11 @@ function open(silences: Record<string, number>) {
 }
 
 test("only a node that is absent for longer than the operator's limit is forgotten", async () => {
-  const { forgetter, forgotten, waits } = open({ lives: 1000, away: 599_000, 'gone for good': 601_000 })
+  const { forgetter, forgotten, waits } = open({
+    lives: 1000,
+    unreachable: 599_000,
+    'gone for good': 601_000,
+  })
   await forgetter.run()
   assert.deepEqual(forgotten, ['gone for good'])
   assert.deepEqual(

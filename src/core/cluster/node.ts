@@ -61,7 +61,8 @@ export const renewEveryMs = 2000
 /** A node that is silent for longer is away. */
 export const unreachableAfterMs = 10_000
 
-export const isUnreachable = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean => silentMs > unreachableAfterMs
+export const isUnreachable = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): boolean =>
+  silentMs > unreachableAfterMs
 
 /**
  * `place` names the data folder on this boot of its machine, in letters and digits. The folder's lock lets one process at a

@@ -6,7 +6,7 @@ import { AppError, isAppError } from '../../lib/app-error.ts'
 import { SandboxNotHere } from '../sandbox/row/errors.ts'
 import type { TakeOver } from './forwarder.ts'
 import type { Membership } from './membership.ts'
-import { unreachableAfterMs, type ClusterNode, isUnreachable } from './node.ts'
+import { type ClusterNode, isUnreachable, unreachableAfterMs } from './node.ts'
 import type { Owned, Owner } from './owner-store.ts'
 import type { Owners } from './owners.ts'
 
@@ -36,7 +36,12 @@ export class NodeIsUnreachable extends AppError {
   }
 }
 
-type UnreachableNode = { nodeID: string; unreachableForMs: number; isKnownUnreachable: boolean; wasSent?: boolean }
+type UnreachableNode = {
+  nodeID: string
+  unreachableForMs: number
+  isKnownUnreachable: boolean
+  wasSent?: boolean
+}
 
 /** How a node handles a request at its door. */
 type Course =

@@ -5,7 +5,8 @@ import { connectionLost } from '../../../test/support/store-faults.ts'
 import type { ManualClock } from '../../lib/clock.ts'
 
 const options = { ...request().options, autoPause: true }
-const [second, minute] = [1000, 60_000]
+const second = 1000
+const minute = 60_000
 
 /** Lets time pass in steps that are short enough for every timer of the expiry. */
 async function pass(clock: ManualClock, ms: number): Promise<void> {

@@ -13,7 +13,8 @@ import { secretLimits } from './secret.ts'
 import { SecretService } from './service.ts'
 import { SecretVault } from './vault.ts'
 
-const [oneKey, otherKey] = ['0a'.repeat(32), '0b'.repeat(32)]
+const oneKey = '0a'.repeat(32)
+const otherKey = '0b'.repeat(32)
 
 async function open() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-secrets-'))

@@ -57,7 +57,7 @@ const nameForm = /^(?:[a-z0-9_-]+\/)?[a-z0-9_-]+(?::[a-z0-9_.-]+)?$/i
 const nameProblems = ({ name }: TemplateForm): string[] =>
   nameForm.test(name.trim())
     ? []
-    : [`'${name.trim()}' is not a name: use small letters, digits, - and _, and no spaces.`]
+    : [`'${name.trim()}' is not a name: use lowercase letters, digits, - and _, and no spaces.`]
 
 function sizeProblems({ cpuCount, memoryMB }: TemplateForm): string[] {
   const [cpu, memory] = [Number(cpuCount), Number(memoryMB)]

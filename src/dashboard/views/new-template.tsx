@@ -31,7 +31,7 @@ export function NewTemplateDialog({ onClose }: { onClose: () => void }) {
         required
         mono
         placeholder="my-template"
-        hint="Small letters, digits, - and _. A name that the team has already gets a new build."
+        hint="Lowercase letters, digits, - and _. A name that the team has already gets a new build."
       />
       <Choice
         label="Made from"
@@ -81,7 +81,7 @@ export function NewTemplateDialog({ onClose }: { onClose: () => void }) {
           mono
         />
         <Field
-          label="Command that ends with 0 when it is ready"
+          label="Readiness check (exits 0 when ready)"
           value={form.readyCmd}
           onInput={set('readyCmd')}
           mono

@@ -65,7 +65,8 @@ import { measure, measureDisks, measureMemory } from './stats.ts'
 import { startUpkeep } from './upkeep.ts'
 
 /** Maximum number of stopped sandboxes that wait to be dismantled, and the maximum share of addresses they hold. */
-const [maxRemains, remainsShare] = [128, 1 / 8]
+const maxRemains = 128
+const remainsShare = 1 / 8
 
 export function createOciDriver(options: OciDriverOptions): OciDriver {
   return new OciDriver(options)

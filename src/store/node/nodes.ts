@@ -1,10 +1,10 @@
 import type { Kysely, Selectable } from 'kysely'
 import {
-  unreachableAfterMs,
   type ClusterNode,
   type NodeFacts,
   type NodeStatus,
   placeOf,
+  unreachableAfterMs,
 } from '../../core/cluster/node.ts'
 import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../../core/cluster/node-store.ts'
 import type { SecretVault } from '../../core/secret/vault.ts'
@@ -134,7 +134,11 @@ export class SqlNodeStore implements NodeStore {
   }
 
   forget(nodeID: string, at: number, silentForMs: number): Promise<ForgottenNode | undefined> {
-    return forgetNode(this.#db, this.#vault, { nodeID, at, silentForMs: Math.max(silentForMs, unreachableAfterMs) })
+    return forgetNode(this.#db, this.#vault, {
+      nodeID,
+      at,
+      silentForMs: Math.max(silentForMs, unreachableAfterMs),
+    })
   }
 
   endLateCreates(at: number): Promise<number> {

@@ -1,7 +1,7 @@
 /** The nodes of a cluster over one database: membership, ownership, and forgetting a node. */
 import assert from 'node:assert/strict'
 import { idleLoad } from '../../../test/support/idle-load.ts'
-import { unreachableAfterMs, isUnreachable, newNodeRunID } from '../../core/cluster/node.ts'
+import { isUnreachable, newNodeRunID, unreachableAfterMs } from '../../core/cluster/node.ts'
 import type { JoiningNode } from '../../core/cluster/node-store.ts'
 import type { Owned } from '../../core/cluster/owner-store.ts'
 import { defaultTeamLimits } from '../../core/team/team.ts'
@@ -37,7 +37,7 @@ export function nodeSuite(pairTest: PairTest): void {
     'a process that was killed is followed at once by one at the same place',
     killedProcessesAreFollowed,
   )
-  pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreAwaySinceThen)
+  pairTest('a node that leaves is away at once, and since then', nodesThatLeaveAreUnreachableSinceThen)
   pairTest('a node that was drained stays drained until it is undrained', drainedNodesStaySo)
   pairTest('one node of an older version may sweep what arrives', olderNodesMaySweep)
   pairTest('what is shared is what the first one wrote', firstValueIsShared)
@@ -116,7 +116,7 @@ async function killedProcessesAreFollowed({ nodes: one }: Stores, { nodes: other
   assert.equal(await one.renew(killed), undefined)
 }
 
-async function nodesThatLeaveAreAwaySinceThen(
+async function nodesThatLeaveAreUnreachableSinceThen(
   { nodes: one }: Stores,
   { nodes: other }: Stores,
 ): Promise<void> {

@@ -24,7 +24,8 @@ import { percentile, type Row, rowName, timed } from '../measure.ts'
 import { medianOf, type Report, type Target } from '../report.ts'
 
 const counts = [100, 1000, 10_000] as const
-const [fewest, max] = [counts[0], counts[2]]
+const fewest = counts[0]
+const max = counts[2]
 const nodeID = 'bench'
 /** Rows of one insert: SQLite takes 32,766 values at once. */
 const rowsPerInsert = 500

@@ -26,7 +26,8 @@ import { medianOf, type Report } from '../report.ts'
 const requestsPerSample = 20
 const samplesPerRound = 4
 const atMost = 1.3
-const [own, other] = ['its own door', 'the door of another node']
+const own = 'its own door'
+const other = 'the door of another node'
 const steps = { command: 'a command', request: 'a request' }
 
 export async function hop(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {

@@ -17,7 +17,8 @@ import { medianOf, type Report, type Target } from '../report.ts'
 
 const staggerMs = 200
 const cutShare = 0.05
-const [fewAtOnce, manyAtOnce] = [20, 100]
+const fewAtOnce = 20
+const manyAtOnce = 100
 /** The speed of a machine that is shared with others changes within minutes. */
 const turnsTogether = 3
 /** Number of runs that warm up a new Warren. */
@@ -25,9 +26,12 @@ const warmUps = 3
 /** The pools of what is made ahead fill up again, in part. */
 const restMs = 3000
 /** Of the warm pool: how often it is looked at, how long it must stay the same, and how long it may take. */
-const [lookMs, stillMs, refillLimitMs] = [250, 6000, 120_000]
+const lookMs = 250
+const stillMs = 6000
+const refillLimitMs = 120_000
 
-const [sequential, staggered] = ['sequential', 'staggered']
+const sequential = 'sequential'
+const staggered = 'staggered'
 const burst = (count: number) => `burst of ${count}`
 const seenBefore = (mode: string) => `${mode}, seen before`
 const untilLast = (mode: string) => `${mode}, until the last has answered`

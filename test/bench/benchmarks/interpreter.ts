@@ -18,7 +18,8 @@ const maxRounds = 5
 const pauseMs = 3000
 /** Until what the first answer left to do is done. */
 const idleMs = 2000
-const [question, answer] = ['sum(range(101))', '5050']
+const question = 'sum(range(101))'
+const answer = '5050'
 
 export async function interpreter(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const contenders: Contender[] = []

@@ -10,7 +10,8 @@ import { runCommand } from '../../../src/lib/run-command.ts'
 import { type Contender, timed } from '../measure.ts'
 
 const step = 'pull and unpack'
-export const [warrenPull, toolsPull] = ['warren', 'skopeo and umoci']
+export const warrenPull = 'warren'
+export const toolsPull = 'skopeo and umoci'
 
 /** All of it lies below the folder, and is gone after each try. */
 export function pullContenders(reference: string, folder: string): Contender[] {

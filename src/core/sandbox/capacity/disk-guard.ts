@@ -60,7 +60,8 @@ const farBytes = 8 * 1024 * mebibyte
 /** Freezing takes a while, so the bytes that sandboxes will write within this time count as written. */
 const lookAheadMs = 1000
 /** Minimum recent growth of a sandbox to be frozen: above half of the freeze level, and below it. */
-const [muchBytes, anyBytes] = [4 * mebibyte, 64 * 1024]
+const muchBytes = 4 * mebibyte
+const anyBytes = 64 * 1024
 /** Time after which the guard may end another sandbox, even if the end of the last one is not over. */
 const endWithinMs = 3000
 

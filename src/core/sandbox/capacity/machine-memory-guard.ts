@@ -56,7 +56,8 @@ const lookAheadMs = 500
 /** Figures that were read within this time count as figures of one moment. */
 const sameMomentMs = 200
 /** Minimum recent growth of a sandbox to be frozen: above half of the freeze level, and below it. */
-const [muchBytes, anyBytes] = [8 * mebibyte, mebibyte]
+const muchBytes = 8 * mebibyte
+const anyBytes = mebibyte
 /** Time after which a frozen sandbox is paused to the disk, if memory is still short. */
 const pauseAfterMs = 10_000
 /** Time after which the guard may end another sandbox, even if the end of the last one is not over. */

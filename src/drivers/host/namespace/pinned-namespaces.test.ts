@@ -18,7 +18,8 @@ import { pinNamespaces, pinnedKinds } from './pinned-namespaces.ts'
 const owner = 200_000_000
 const both = pinnedKinds.user | pinnedKinds.network
 /** NS_GET_OWNER_UID and PR_GET_DUMPABLE. */
-const [askOwner, askDumpable] = [0xb704, 3]
+const askOwner = 0xb704
+const askDumpable = 3
 const libc = openNativeLibc('This cannot be tested')
 const prctl = libc.func('int prctl(int option, unsigned long value)')
 const ioctl = libc.func('int ioctl(int file, unsigned long request, void *value)')

@@ -15,9 +15,11 @@ type PinnedNamespaces = { pid: number; end(): void }
 export const pinnedKinds = { user: 0x10000000, network: 0x40000000 } as const
 
 /** AF_UNIX; SOCK_STREAM and SOCK_CLOEXEC. */
-const [localFamily, stream] = [1, 1 | 0o2000000]
+const localFamily = 1
+const stream = 1 | 0o2000000
 /** PR_GET_DUMPABLE and PR_SET_DUMPABLE. */
-const [getDumpable, setDumpable] = [3, 4]
+const getDumpable = 3
+const setDumpable = 4
 /** The list points at a text of one byte and a byte to read into. */
 const dataBytes = 64
 

@@ -22,15 +22,23 @@ export type NetworkTask = {
 const routeProtocol = 0
 const internetFamily = 2
 /** Inside, where programs expect a gateway in the network of their address; and on the host. */
-const [prefixBits, hostPrefixBits] = [30, 32]
+const prefixBits = 30
+const hostPrefixBits = 32
 const loopback = 1
-const [isUp, create, exclusive, replace] = [1, 0x400, 0x200, 0x100]
+const isUp = 1
+const create = 0x400
+const exclusive = 0x200
+const replace = 0x100
 const messages = { newLink: 16, newAddress: 20, deleteAddress: 21, newRoute: 24 } as const
 /** IFLA_IFNAME, IFLA_LINKINFO, IFLA_NET_NS_FD; IFLA_INFO_KIND, IFLA_INFO_DATA; VETH_INFO_PEER. */
 const linkAttributes = { name: 3, info: 18, namespace: 28, kind: 1, data: 2, peer: 1 } as const
 /** IFA_ADDRESS and IFA_LOCAL; RTA_DST, RTA_OIF, RTA_GATEWAY and RTA_PREFSRC. */
-const [addressOf, ownAddress] = [1, 2]
-const [targetOf, outputOf, gatewayOf, sourceOf] = [1, 4, 5, 7]
+const addressOf = 1
+const ownAddress = 2
+const targetOf = 1
+const outputOf = 4
+const gatewayOf = 5
+const sourceOf = 7
 /** RT_TABLE_MAIN, RTPROT_BOOT, RT_SCOPE_UNIVERSE and RTN_UNICAST; and to one address, with RT_SCOPE_LINK. */
 const plainRoute = Buffer.from([internetFamily, 0, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0])
 const linkRoute = Buffer.from([internetFamily, hostPrefixBits, 0, 0, 254, 3, 253, 1, 0, 0, 0, 0])

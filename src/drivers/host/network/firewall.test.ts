@@ -9,7 +9,8 @@ import { Firewall } from './firewall.ts'
 import type { Limited } from './ruleset.ts'
 
 const subnet = parseSubnet('10.213.0.0/16')
-const [one, two] = [subnet.sandbox(0), subnet.sandbox(1)]
+const one = subnet.sandbox(0)
+const two = subnet.sandbox(1)
 const closed: AddressRules = { ...openRules, deny: ['0.0.0.0/0'] }
 const some: AddressRules = {
   allow: ['192.0.2.0/25', '192.0.2.200'],

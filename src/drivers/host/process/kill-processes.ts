@@ -12,7 +12,8 @@ const killLimitMs = 10_000
  * The pause is a share of the time waited so far: most processes are gone after ten milliseconds, and each
  * check takes CPU.
  */
-const [shortestPauseMs, longestPauseMs] = [1, 10]
+const shortestPauseMs = 1
+const longestPauseMs = 10
 
 /** Selects the processes. */
 type ProcessSearch = {

@@ -9,7 +9,8 @@ import type { OciContext } from './context.ts'
 const distanceBytes = 128 * 2 ** 20
 /** Time limit for lowering it. gVisor returns memory, and the disk takes what was written, a while later. */
 const lowerWithinMs = 10 * 60_000
-const [shortestLookMs, longestLookMs] = [100, 1000]
+const shortestLookMs = 100
+const longestLookMs = 1000
 
 /** `moreBytes` is added to the usual limit while GPU memory lies in the sandbox's memory. Ends a `lowerMemoryLater`. */
 export async function raiseMemory(

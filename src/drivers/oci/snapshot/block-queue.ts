@@ -10,12 +10,15 @@ type BlockKind = 'urgent' | 'early' | 'later'
 export type QueuedBlock = { block: number; parts: readonly number[]; kind: BlockKind }
 
 /** Number of blocks that are fetched at once; few of those that nobody waits for, so that urgent ones come soon. */
-const [blocksAtOnce, laterAtOnce, earlyAtOnce] = [8, 3, 2]
+const blocksAtOnce = 8
+const laterAtOnce = 3
+const earlyAtOnce = 2
 /**
  * gVisor gives out memory from the end of its file to the beginning. So the last blocks have the memory of the agent,
  * which is older than all else, and the first ones what was written last.
  */
-const [lastBlocks, firstBlocks] = [6, 4]
+const lastBlocks = 6
+const firstBlocks = 4
 /** gVisor reads at most this many missing blocks ahead. */
 const readAheadBlocks = 6
 

@@ -8,7 +8,9 @@ import type { OciBench } from './bench.ts'
 import { internet, Outside, port, reachFrom, talkativePort } from './outside.ts'
 import type { OciSuite } from './runtimes.ts'
 
-const [perSandbox, perOwner, all] = [40, 50, 70]
+const perSandbox = 40
+const perOwner = 50
+const all = 70
 
 /** Tries to open many connections at once, prints how many opened, and keeps them open in the background. */
 const openMany = `cat > /tmp/open.py <<'END'
