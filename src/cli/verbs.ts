@@ -9,8 +9,6 @@ import { optionLines, type Synopsis, usageLine, wrapped } from './help.ts'
 export type Given = Parsed<string> & {
   /** The words of the command for a sandbox, or undefined if there is none. */
   commandLine: string[] | undefined
-  /** The image before that command, of a verb that `takesImage`. */
-  image: string | undefined
 }
 
 type Verb<Parts, Result> = Synopsis & {
@@ -18,8 +16,6 @@ type Verb<Parts, Result> = Synopsis & {
   does: string
   /** More of the help: paragraphs, and lines that begin with spaces, which stay as they are. */
   about?: string
-  /** An image may stand before the command. */
-  takesImage?: boolean
   /** Returns the text to print. Connects only after it has checked its arguments. */
   run: (given: Given, parts: Parts) => Promise<Result>
 }
@@ -84,13 +80,11 @@ async function runOne<Parts, Result>(
   parts: Parts,
   notes: string | undefined,
 ): Promise<Result | string> {
-  const split = verb.takesCommand
-    ? splitCommand(verb, args)
-    : { own: args, commandLine: undefined, image: undefined }
+  const split = verb.takesCommand ? splitCommand(verb, args) : { own: args, commandLine: undefined }
   if (asksForHelp(split.own)) return helpOf(verb, command, notes)
   try {
-    const { commandLine, image } = split
-    return await verb.run({ ...parseVerb(verb, split.own, command), commandLine, image }, parts)
+    const { own, commandLine } = split
+    return await verb.run({ ...parseVerb(verb, own, command), commandLine }, parts)
   } catch (error) {
     // What a command finds wrong later names the help of this verb too.
     throw error instanceof UsageError ? new UsageError(error.problem, command) : error
