@@ -87,10 +87,10 @@ const interpreters: Client[] = [
       },
     }),
   ),
-  ...['1.0.5', '1.5.2', '2.0.0'].map(
+  ...['1.0.5', '1.5.2'].map(
     (version): Client => ({
       name: `the code interpreter's Python ${version}`,
-      needs: version < '2' ? 'the switch' : 'a domain',
+      needs: 'the switch',
       command: () => [pythonWith(`e2b-code-interpreter==${version}`), [join(programs, 'interpreter.py')]],
     }),
   ),
