@@ -18,6 +18,7 @@ export function keyboardSuite(dashboard: DashboardFixture): void {
     const choose = async (text: string) => {
       await page.keyboard.press('Control+k')
       await page.keyboard.type(text)
+      assert.equal(await palette.inputValue(), text)
       await page.keyboard.press('Enter')
     }
     await choose('webho')
