@@ -17,7 +17,7 @@ const retryMigratedAfterSeconds = 1
 export class NodeIsUnreachable extends AppError {
   readonly nodeID: string
   readonly unreachableForMs: number
-  /** Its row says so; otherwise this node could not reach it. */
+  /** True if the node's row shows that it is unreachable; false if only this node could not reach it. */
   readonly isKnownUnreachable: boolean
   /** The node may have seen the request, which changes nothing. */
   readonly wasSent: boolean

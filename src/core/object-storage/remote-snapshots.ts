@@ -28,7 +28,7 @@ import type { SnapshotStore } from '../sandbox/snapshots/snapshot-store.ts'
 import { Patience } from './patience.ts'
 import type { RemoteBytes } from './remote-bytes-store.ts'
 
-/** Resumes that fail before their load begins leave an entry. */
+/** Maximum number of opened indexes: a resume that fails before its load begins leaves its index open. */
 const maxOpened = 50
 
 export type RemoteSnapshotsParts = {

@@ -14,7 +14,7 @@ type RemainsOptions = {
   clock?: Clock
 }
 
-/** A new sandbox boots, and its first command follows. */
+/** Time without a start before remains are removed, because a new sandbox boots and then gets its first command. */
 const quietAfterMs = 500
 const longestMs = 10_000
 
