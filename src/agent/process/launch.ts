@@ -158,7 +158,7 @@ function notStartable(program: string, error: unknown): AppError {
       },
     )
   }
-  // gVisor reports the second.
+  // For too long an argument Linux reports E2BIG, and gVisor ENAMETOOLONG.
   const tooLong = code === 'E2BIG' || code === 'ENAMETOOLONG'
   const why = tooLong ? 'an argument or variable is too long, put it into a file' : systemErrorText(error)
   return new AppError('invalid_argument', `'${program}' could not be started: ${why}`, { cause: error })

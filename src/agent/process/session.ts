@@ -7,7 +7,7 @@ export function hangUp(session: number): void {
     if (!Number.isInteger(pid) || sessionOf(pid) !== session) continue
     try {
       process.kill(pid, 'SIGHUP')
-      // A stopped process receives it only when it continues.
+      // A stopped process receives SIGHUP only when it continues.
       process.kill(pid, 'SIGCONT')
     } catch {}
   }

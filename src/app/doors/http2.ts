@@ -45,7 +45,7 @@ export function openHttp2(server: HttpsServer): Http2Sessions {
     const { session } = stream
     if (!session || session.destroyed) return stream.destroy()
     stream.on('error', () => {})
-    // The type is wrong: it is a list in which names and values alternate.
+    // Node's type of the raw headers is wrong: they are a list in which names and values alternate.
     const head = rawHeaders as unknown as string[]
     sessions.begin(session, stream, () => stream.destroyed || carry(stream, head, accept, unread))
   })

@@ -33,7 +33,7 @@ export async function stopWritersOnFullDisk(parts: FullDiskStartParts): Promise<
   const writers = await findWriters(driver, parts)
   const frozen = new Set<string>()
   for (const [sandboxID, handle] of writers) {
-    // The disk guard thaws it later, once the rows can be read.
+    // The disk guard thaws the sandbox once the rows can be read.
     if (!canFreeze(driver) || !(await succeeds(() => driver.freeze(handle, undefined, { whileBusy: true }))))
       continue
     frozen.add(sandboxID)

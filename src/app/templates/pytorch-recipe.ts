@@ -31,7 +31,7 @@ export function pytorchRecipe(diskMB: number, hasGpus: boolean): BuiltInRecipe {
     seconds: 600,
     note: hasGpus ? size : `${size} ${noGpu}`,
     async request(options) {
-      // Its steps come first: where the code interpreter was built before, they are in the cache.
+      // The code interpreter's steps come first: where it was built before, they are in the cache.
       const { steps, ...request } = await interpreter.request(options)
       const packages = ['torch', ...(options.full ? furtherPackages : [])]
       const install = `pip install --no-cache-dir --no-compile --progress-bar off --disable-pip-version-check ${packages.join(' ')}`

@@ -167,7 +167,7 @@ export class SandboxService {
   async close(): Promise<void> {
     this.#verbs.expiry.close()
     this.#verbs.creator.close()
-    // First, because a pause may wait for a load.
+    // The loads of memory end first, because a pause may wait for one.
     const closed = this.#verbs.arrivals.close()
     await this.#turns.allFinished()
     await closed

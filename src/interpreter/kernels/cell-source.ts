@@ -22,7 +22,7 @@ function withoutTypes(code: string): string {
     try {
       return stripTypeScriptTypes(code, { mode })
     } catch {
-      // The second mode also handles syntax that must be replaced, such as enums.
+      // `transform` also handles syntax that must be replaced, such as enums.
     }
   }
   return code

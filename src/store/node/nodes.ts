@@ -81,7 +81,7 @@ export class SqlNodeStore implements NodeStore {
   async leave({ nodeID, runID }: Pick<JoiningNode, 'nodeID' | 'runID'>): Promise<void> {
     await this.#db
       .updateTable('nodes')
-      // Just silent enough to count as away, so that the time away is counted from now.
+      // Just silent enough to count as unreachable, so that the silence is counted from now.
       .set(({ eb }) => ({ seen_at: eb(databaseNow(this.#db), '-', unreachableAfterMs + 1) }))
       .where('id', '=', nodeID)
       .where('run_id', '=', runID)

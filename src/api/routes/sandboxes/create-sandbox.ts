@@ -46,7 +46,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         if (placement?.isAnswered) return reply.hijack()
         const claim = claimOf(key, placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)
-        // Like E2B's API, and because clients of Python before 2.0 send false unless their caller says otherwise.
+        // E2B's API secures every sandbox too; clients of Python before 2.0 send `secure: false` whatever their caller wants.
         if (!context.allowInsecureSandboxes) create.options.secure = true
         if (older && isAllowed) create.options.tokenInHost = true
         const { sandboxes } = context

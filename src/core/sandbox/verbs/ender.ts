@@ -45,7 +45,7 @@ export class SandboxEnder {
         // Another node has taken the sandbox since the caller saw it here: it is not ended.
         if (!row) throw new errors.SandboxNotHere(sandboxID)
         if (row.state === 'ended') return
-        // Moves from the state that was read, because that state decides whether the team gets an event.
+        // Only from the state that was read, because it decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
         const taken =
           row.state === 'killing' ? row : await sandboxes.transition(at, 'killing', { endReason: reason })

@@ -255,7 +255,7 @@ async function foundSlots(layout: Layout): Promise<number[]> {
  */
 async function removeSlot(layout: Layout, number: number, forgetFlows: () => Promise<void>): Promise<void> {
   const namespaces = [layout.netnsPath(number), layout.mountNamespace(number)]
-  // Both may be incomplete or unmounted already; unlink fails as long as a mount is on top.
+  // A namespace file may be incomplete or unmounted already; it cannot be removed while a mount is on top of it.
   await unmountIfMounted(namespaces)
   await forgetFlows()
   for (const path of namespaces) rmSync(path, { force: true })
