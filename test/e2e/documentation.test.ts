@@ -163,11 +163,13 @@ describe('with a server', () => {
       await command('sandbox', 'list', '--metadata', 'who=cli'),
       new RegExp(`^${sandboxId}.*running`, 'm'),
     )
-    const entered = await run('bin/warren', ['sandbox', 'shell', sandboxId], {
-      input: 'echo a$((40+2))b; exit 3\r',
-    })
-    assert.match(entered.stdout, /a42b/)
+    const input = 'echo a$((40+2))b; exit 3\n'
+    const entered = await run('bin/warren', ['sandbox', 'exec', sandboxId, 'bash'], { input })
+    assert.equal(entered.stdout, 'a42b\n')
     assert.equal(entered.code, 3, entered.stderr)
+    const closed = await run('bin/warren', ['sandbox', 'shell', sandboxId], { input })
+    assert.deepEqual([closed.code, closed.stdout], [2, ''])
+    assert.match(closed.stderr, /terminal/)
     assert.match(await command('sandbox', 'logs', sandboxId), /sandbox|process/i)
     await command('sandbox', 'pause', sandboxId)
     assert.equal(JSON.parse(await command('sandbox', 'info', sandboxId, '--json')).state, 'paused')
@@ -182,7 +184,7 @@ describe('with a server', () => {
   })
 
   it('every command answers --help, and shells complete the existing commands', async () => {
-    const names = [...(await command('help')).matchAll(/^ {2}warren (\w+)/gm)].map(([, name]) => name!)
+    const names = [...(await command('help')).matchAll(/^ {2}(\w+) /gm)].map(([, name]) => name!)
     assert.ok(names.length > 15)
     const others = names.filter((name) => name !== 'version')
     for (const name of others) assert.match(await command(name, '--help'), /warren/i, name)
