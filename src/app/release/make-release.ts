@@ -63,7 +63,7 @@ export async function makeRelease(
       version,
       commit,
       architecture: process.arch,
-      gvisor: { version: runsc.version, sha256: runsc.sha256 },
+      runsc: { version: runsc.version, sha256: runsc.sha256 },
       base: { hash: base.hash, sha256: base.sha256 },
     }
     await fillReleaseFolder(folder, packages, manifest)
@@ -73,7 +73,7 @@ export async function makeRelease(
     const sbom = join(outFolder, `${name}-${process.arch}.sbom.json`)
     const components = [
       ...packages.map(npmComponent),
-      ...gvisorComponents(manifest.gvisor, await goModules(runsc.path)),
+      ...gvisorComponents(manifest.runsc, await goModules(runsc.path)),
       ...[...base.packages, ...system.packages].map(debianComponent),
     ]
     await writeFile(sbom, `${JSON.stringify(bom(version, when, components), null, 2)}\n`)

@@ -3,7 +3,7 @@ export type ReleaseManifest = {
   version: string
   commit: string
   architecture: string
-  gvisor: { version: string; sha256: string }
+  runsc: { version: string; sha256: string }
   base: { hash: string; sha256: string }
 }
 

@@ -52,7 +52,7 @@ export const npmComponent = ({ name, version, license, integrity }: ReleasedPack
 
 /** runsc and the modules that it was built of. */
 export function gvisorComponents(
-  { version, sha256 }: ReleaseManifest['gvisor'],
+  { version, sha256 }: ReleaseManifest['runsc'],
   modules: readonly GoModule[],
 ): Component[] {
   const gvisor = component(`pkg:golang/gvisor.dev/gvisor@${version}`, 'gvisor.dev/gvisor', version, {

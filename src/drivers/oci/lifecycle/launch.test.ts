@@ -30,7 +30,7 @@ function contextWith(removeSlot: () => Promise<void>) {
     runtime: { flavour: flavourFor('container'), binary: '/runc' },
     records: { create: () => Promise.reject(new AppError('no_space', 'The disk is full.')) },
     slots: {
-      take: async () => ({ number: 7, diskMB: 128 }),
+      acquire: async () => ({ number: 7, diskMB: 128 }),
       remove: (slot: number) => {
         removed.push(slot)
         return removeSlot()
