@@ -20,7 +20,7 @@ async function openMisfit() {
       return true
     },
   }
-  const placer = { place: async () => false }
+  const placer = { placeCreate: async () => false }
   const warren = await openApi({ cluster: { nodeID: 'here', forwarder, placer } as unknown as ApiCluster })
   const sandboxID = await warren.create()
   await warren.ask('POST', `/sandboxes/${sandboxID}/pause`)
@@ -86,7 +86,7 @@ test('a request goes to the node that took the sandbox over a moment earlier', a
       return false
     },
   }
-  const placer = { place: async () => false }
+  const placer = { placeCreate: async () => false }
   await using warren = await openApi({
     cluster: { nodeID: 'here', forwarder, placer } as unknown as ApiCluster,
   })

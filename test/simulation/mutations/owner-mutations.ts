@@ -147,16 +147,30 @@ export const ownerMutations: Mutation[] = [
     edits: [
       {
         file: 'src/app/domain/loops.ts',
-        from: "const loops: Loop[] = [{ job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool }]",
-        to: `const renew = membership.renew
+        from: "  const loops: Loop[] = [\n    { job: 'empty the warm pool', pauseMs: renewEveryMs, work: fitPool },\n",
+        to: `  const renew = membership.renew
   membership.renew = async function () {
     await fitPool()
     await renew.call(membership)
   }
-  const loops: Loop[] = []`,
+  const loops: Loop[] = [
+`,
       },
     ],
     search: inProfile('drains'),
     finds: /^sign of life/,
+  },
+  {
+    name: 'resume without its row',
+    fault: 'A resume whose row was forgotten meanwhile starts a copy that runs on.',
+    edits: [
+      {
+        file: 'src/core/sandbox/verbs/resumer.ts',
+        from: 'if (await turns.saveHandle(row, handle)) return\n',
+        to: 'await turns.saveHandle(row, handle)\n      if (handle) return\n',
+      },
+    ],
+    search: inProfile('early resumes'),
+    finds: /^one copy/,
   },
 ]
