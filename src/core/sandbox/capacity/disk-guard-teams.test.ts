@@ -68,6 +68,26 @@ describe('the disk between teams', () => {
     assert.equal(await disk.stateOf(disk.hog), 'running')
   })
 
+  it('lets a small team create and resume also while the guard looks', async () => {
+    await using disk = await openDisk()
+    disk.write(disk.hog, 7500)
+    await disk.look()
+    const { driver, diskGuard, team, service } = disk
+    const measure = driver.diskUse.bind(driver)
+    const measured = Promise.withResolvers<void>()
+    driver.diskUse = () => measured.promise.then(measure)
+    const looked = disk.look()
+    await new Promise((resolve) => setImmediate(resolve))
+    try {
+      assert.doesNotThrow(() => diskGuard.require(team.teamID))
+      assert.ok(await service.create(team, request()))
+      assert.throws(() => diskGuard.require('greedy'), failsWith('no_space'))
+    } finally {
+      measured.resolve()
+      await looked
+    }
+  })
+
   it('is given back by the team furthest above its share if one below needs it', async () => {
     await using disk = await openDisk({ isThere: async () => false })
     disk.write(disk.hog, 7500)

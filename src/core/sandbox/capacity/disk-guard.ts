@@ -181,26 +181,31 @@ export class DiskGuard {
     await this.#act()
   }
 
-  #isNear(): boolean {
-    return this.frozenCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
+  #isNear(room = this.#room): boolean {
+    return this.frozenCount > 0 || room < this.#parts.levels.startBytes + farBytes
   }
 
+  /** Until the new figures are all there, those of the look before decide together who may start something. */
   async #measure(): Promise<void> {
     const { driver, frozen, freeBytes, promisedBytes, clock } = this.#parts
     const left = (await freeBytes()) - (await promisedBytes())
-    this.#room = left
-    this.#shares = noShares
-    if (!this.#isNear() || !canMeasureUse(driver)) return this.#growth.clear()
+    if (!this.#isNear(left) || !canMeasureUse(driver)) {
+      this.#room = left
+      this.#shares = noShares
+      return this.#growth.clear()
+    }
     const uses = await driver.diskUse()
     this.#growth.measure(uses.map(sizeOf), clock.now(), (sandboxID) => frozen.has(sandboxID))
-    this.#room = left - uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)
-    await this.#divide(uses.map(sizeOf))
+    const unwritten = uses.reduce((total, { unwrittenBytes }) => total + unwrittenBytes, 0)
+    await this.#divide(uses.map(sizeOf), left - unwritten)
   }
 
-  async #divide(sizes: readonly MeasuredSize[]): Promise<void> {
+  async #divide(sizes: readonly MeasuredSize[], room: number): Promise<void> {
     const { levels, sandboxTeams, teamBytes } = this.#parts
-    this.#teamOf = await sandboxTeams.of(sizes.map(({ sandboxID }) => sandboxID))
+    const teamOf = await sandboxTeams.of(sizes.map(({ sandboxID }) => sandboxID))
     const other = await teamBytes()
+    this.#room = room
+    this.#teamOf = teamOf
     const known = sizes.flatMap(({ sandboxID, bytes: usedBytes }) => {
       const teamID = this.#teamOf.get(sandboxID)
       const soonBytes = usedBytes + (this.#growth.rateOf(sandboxID) * lookAheadMs) / 1000

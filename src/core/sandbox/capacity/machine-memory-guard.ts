@@ -161,9 +161,11 @@ export class MachineMemoryGuard {
     const uses = isNear && canMeasureUse(driver) ? await driver.memoryUse() : undefined
     const before = this.#room
     this.#room = await availableBytes()
-    this.#shares = noShares
     // Sandboxes are not measured in the look that first finds little memory, but from the next look on.
-    if (!uses) return this.#growth.clear()
+    if (!uses) {
+      this.#shares = noShares
+      return this.#growth.clear()
+    }
     const sizes = uses.map(({ sandboxID, usedBytes: bytes }) => ({ sandboxID, bytes }))
     const isOld = clock.now() - began > sameMomentMs
     this.#growth.measure(sizes, clock.now(), (sandboxID) => frozen.has(sandboxID))
