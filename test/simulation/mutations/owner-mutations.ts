@@ -160,17 +160,4 @@ export const ownerMutations: Mutation[] = [
     search: inProfile('drains'),
     finds: /^sign of life/,
   },
-  {
-    name: 'resume without its row',
-    fault: 'A resume whose row was forgotten meanwhile starts a copy that runs on.',
-    edits: [
-      {
-        file: 'src/core/sandbox/verbs/resumer.ts',
-        from: 'if (await turns.saveHandle(row, handle)) return\n',
-        to: 'await turns.saveHandle(row, handle)\n      if (handle) return\n',
-      },
-    ],
-    search: inProfile('early resumes'),
-    finds: /^one copy/,
-  },
 ]
