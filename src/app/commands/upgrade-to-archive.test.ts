@@ -32,13 +32,18 @@ function makeArchive(version: string, says = version): string {
 }
 
 const folder = join(work, 'installed')
-const upgrade = (archive: string, place = folder) =>
+const upgrade = (
+  archive: string,
+  place = folder,
+  service?: Parameters<typeof upgradeToArchive>[0]['service'],
+) =>
   upgradeToArchive({
     archive,
     folder: place,
     version: '1.0.0',
     runningVersion: async () => undefined,
     say: () => {},
+    ...(service && { service }),
   })
 const versionIn = (place: string) => execFileSync(join(place, 'bin/warren'), { encoding: 'utf8' }).trim()
 
@@ -73,4 +78,23 @@ test('what cannot take the place is rejected with what to do, and nothing change
   mkdirSync(join(work, 'clone/.git'), { recursive: true })
   await assert.rejects(upgrade(archive, join(work, 'clone')), /is a clone: `git pull`/)
   assert.equal(versionIn(folder), '2.0.0')
+})
+
+test('a release with which the service does not restart gives its place back', async () => {
+  const place = join(work, 'serving')
+  makeFolder(place, '1.0.0')
+  const restarted: string[] = []
+  const service = {
+    runs: async () => true,
+    async restart() {
+      restarted.push(versionIn(place))
+      if (restarted.length === 1) throw new Error('Job for warren.service failed.')
+    },
+  }
+  await assert.rejects(
+    upgrade(makeArchive('6.0.0'), place, service),
+    /Job for warren\.service failed\. So Warren 1\.0\.0 is back in .*serving; the newer one is in .*serving\.new/,
+  )
+  assert.deepEqual(restarted, ['6.0.0', '1.0.0'])
+  assert.deepEqual([versionIn(place), versionIn(`${place}.new`)], ['1.0.0', '6.0.0'])
 })

@@ -1,7 +1,7 @@
 /** `warren upgrade ARCHIVE`: puts a release in the place of this one and restarts the service. Sandboxes keep running. */
 
 import { existsSync } from 'node:fs'
-import { cp, readFile, realpath, rename, rm } from 'node:fs/promises'
+import { cp, mkdir, readFile, realpath, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { delay, systemClock } from '../../lib/clock.ts'
@@ -20,15 +20,19 @@ type UpgradeParts = {
   /** The version that the running server tells once it is ready. Undefined: none is. */
   runningVersion: () => Promise<string | undefined>
   say: (line: string) => void
+  service?: Service
 }
 
+/** What runs Warren on this machine. */
+type Service = { runs(folder: string): Promise<boolean>; restart(): Promise<void> }
+
 export async function upgradeToArchive(parts: UpgradeParts): Promise<string> {
-  const { archive, folder, say } = parts
+  const { archive, folder, say, service = systemd } = parts
   const { version } = await checkArchive(archive, folder)
   const [next, before] = [`${folder}.new`, `${folder}.before`]
   say(`Unpacking Warren ${version} …`)
   await rm(next, { recursive: true, force: true })
-  await runCommand('mkdir', [next])
+  await mkdir(next)
   try {
     await runCommand('tar', ['-xzf', archive, '-C', next, '--strip-components=1', '--no-same-owner'])
     await tryOut(next, version)
@@ -45,19 +49,22 @@ export async function upgradeToArchive(parts: UpgradeParts): Promise<string> {
     await rm(next, { recursive: true, force: true })
   }
   const goBack = `To go back: mv ${folder} ${folder}.newer && mv ${before} ${folder}, then restart Warren.`
-  if (!(await isService(folder))) {
+  if (!(await service.runs(folder))) {
     return `Warren ${version} is in ${folder}. Restart Warren to use it: sandboxes keep running meanwhile.\n${goBack}`
   }
   say('Restarting the service; sandboxes keep running …')
-  await runCommand('systemctl', ['restart', 'warren'])
-  if (!(await isReady(parts, version))) {
+  try {
+    await service.restart()
+    await untilReady(parts, version)
+  } catch (cause) {
     await rename(folder, next)
     await rename(before, folder)
-    await runCommand('systemctl', ['restart', 'warren'])
-    throw new AppError(
-      'unavailable',
-      `Warren ${version} was not ready within ${readyWithinMs / 1000} s, so ${parts.version} is back in ${folder}. The newer one is in ${next}; its log: journalctl -u warren.`,
+    const why = `${errorText(cause)} So Warren ${parts.version} is back in ${folder}; the newer one is in ${next}, and its log is shown by journalctl -u warren.`
+    const isBack = await service.restart().then(
+      () => '',
+      (error) => ` The service did not restart with it: ${errorText(error)}`,
     )
+    throw new AppError('unavailable', why + isBack, { cause })
   }
   return `Warren ${version} serves. ${goBack}`
 }
@@ -100,18 +107,23 @@ async function tryOut(next: string, version: string): Promise<void> {
     throw new AppError('invalid_argument', `The archive has Warren ${stdout.trim()}, and not ${version}.`)
 }
 
-async function isService(folder: string): Promise<boolean> {
-  if (!existsSync('/run/systemd/system')) return false
-  const show = ['show', 'warren.service', '--property=ActiveState,ExecStart']
-  const { stdout } = await runCommand('systemctl', show).catch(() => ({ stdout: '' }))
-  return stdout.includes('ActiveState=active') && stdout.includes(`${folder}/bin/warren`)
+const systemd: Service = {
+  async runs(folder) {
+    if (!existsSync('/run/systemd/system')) return false
+    const show = ['show', 'warren.service', '--property=ActiveState,ExecStart']
+    const { stdout } = await runCommand('systemctl', show).catch(() => ({ stdout: '' }))
+    return stdout.includes('ActiveState=active') && stdout.includes(`${folder}/bin/warren`)
+  },
+  async restart() {
+    await runCommand('systemctl', ['restart', 'warren'])
+  },
 }
 
-async function isReady({ runningVersion }: UpgradeParts, version: string): Promise<boolean> {
+async function untilReady({ runningVersion }: UpgradeParts, version: string): Promise<void> {
   const until = systemClock.now() + readyWithinMs
-  while (systemClock.now() < until) {
-    if ((await runningVersion()) === version) return true
+  while ((await runningVersion()) !== version) {
+    if (systemClock.now() >= until)
+      throw new AppError('unavailable', `Warren ${version} was not ready within ${readyWithinMs / 1000} s.`)
     await delay(askEveryMs)
   }
-  return false
 }
