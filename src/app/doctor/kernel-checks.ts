@@ -2,8 +2,9 @@
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { release, tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
+import { nearestFolder } from '../../lib/nearest-folder.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { fail, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
@@ -74,11 +75,6 @@ async function tryNamespaces() {
       'Set user.max_user_namespaces (and kernel.unprivileged_userns_clone, where it is) above 0 with sysctl.',
     )
   }
-}
-
-/** Returns the nearest existing folder above, because the data folder may not exist yet. */
-export function nearestFolder(path: string): string {
-  return existsSync(path) ? path : nearestFolder(dirname(path))
 }
 
 async function tryOverlay(dataDir: string) {

@@ -3,9 +3,9 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, statfsSync } from 'node:fs'
 import { errorText } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
+import { nearestFolder } from '../../lib/nearest-folder.ts'
 import type { Config } from '../config/config.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
-import { nearestFolder } from './kernel-checks.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 const gigabytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`

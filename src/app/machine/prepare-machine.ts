@@ -1,7 +1,7 @@
 /** Everything that a start needs of the machine, got when it is missing; a second start finds it all there. */
-import { existsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { allDone } from '../../lib/all-done.ts'
+import { nearestFolder } from '../../lib/nearest-folder.ts'
 import type { Config } from '../config/config.ts'
 import type { DataPaths } from '../data/data-folder.ts'
 import type { InstalledRuntime, InstalledRuntimes } from '../isolation/isolation-runtime.ts'
@@ -60,7 +60,7 @@ async function refuseLittleSpace({ dataDir, cacheDir }: Config): Promise<void> {
     ['WARREN_DATA_DIR', dataDir],
     ['WARREN_CACHE_DIR', cacheDir],
   ] as const) {
-    const { bavail, bsize } = await statfs(existsSync(folder) ? folder : '/')
+    const { bavail, bsize } = await statfs(nearestFolder(folder))
     const freeMB = Math.floor((bavail * bsize) / 1024 ** 2)
     if (freeMB >= spaceToBuildMB) continue
     throw new StartRefusal(
