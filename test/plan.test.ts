@@ -119,3 +119,54 @@ test('a long run has only files that count or take minutes', () => {
   ])
   assert.deepEqual(units, [])
 })
+
+test('slow files take turns: one isolation of those that name both, every second one of the others', () => {
+  const files = [
+    file('test/e2e/a-pair.test.ts', 'of isolations'),
+    file('test/e2e/b-pair.test.ts', 'of isolations'),
+    file('test/e2e/quick-pair.test.ts', 'of isolations'),
+    ...['c', 'd', 'e', 'new', 'quick'].map((name) => file(`test/e2e/${name}.test.ts`)),
+    file('src/slow.test.ts'),
+  ]
+  const times = {
+    'test/e2e/a-pair.test.ts (container)': 30,
+    'test/e2e/a-pair.test.ts (gvisor)': 30,
+    'test/e2e/b-pair.test.ts (container)': 20,
+    'test/e2e/b-pair.test.ts (gvisor)': 20,
+    'test/e2e/quick-pair.test.ts (container)': 1,
+    'test/e2e/quick-pair.test.ts (gvisor)': 1,
+    'test/e2e/c.test.ts (container)': 50,
+    'test/e2e/d.test.ts (container)': 40,
+    'test/e2e/e.test.ts (container)': 30,
+    'test/e2e/quick.test.ts (container)': 1,
+    'src/slow.test.ts': 100,
+  }
+  const always = ['new', 'quick', 'quick-pair'].map((name) => `test/e2e/${name}.test.ts (container)`)
+  const turns = ([0, 1] as const).map((turn) => plan({ files, times, turn }))
+  const [first, second] = turns.map(({ whole }) =>
+    names(whole).filter((name) => !always.includes(name) && !name.includes('quick')),
+  )
+  assert.deepEqual(first!.sort(), [
+    'test/e2e/a-pair.test.ts (container)',
+    'test/e2e/b-pair.test.ts (gvisor)',
+    'test/e2e/c.test.ts (container)',
+    'test/e2e/e.test.ts (container)',
+  ])
+  assert.deepEqual(second!.sort(), [
+    'test/e2e/a-pair.test.ts (gvisor)',
+    'test/e2e/b-pair.test.ts (container)',
+    'test/e2e/d.test.ts (container)',
+  ])
+  for (const { whole, units, postponed } of turns) {
+    for (const name of always) assert.ok(names(whole).includes(name), name)
+    assert.deepEqual(units.map(names), [['src/slow.test.ts']])
+    assert.equal(whole.length + postponed.length, plan({ files, times }).whole.length)
+  }
+})
+
+test('a run without a turn postpones nothing', () => {
+  const files = [file('test/e2e/a.test.ts'), file('test/e2e/b.test.ts')]
+  const times = { 'test/e2e/a.test.ts (container)': 50, 'test/e2e/b.test.ts (container)': 50 }
+  const { whole, postponed } = plan({ files, times })
+  assert.deepEqual([whole.length, postponed.length], [2, 0])
+})

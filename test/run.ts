@@ -2,14 +2,16 @@
  * `npm test`: the checks and tests of the whole project, on a machine that is prepared for them first. Ends
  * with one line of counts; the exit code is not 0 when anything failed, or was skipped where nothing may be.
  *
+ * --all           also the slow files that it is another commit's turn to run (plan.ts)
  * --long          only the tests that count, with their long counts
- * --keep-times    writes how long each file took to test/times.json, for the order of the next runs
+ * --keep-times    writes how long each file took to test/times.json, for the order and turns of the next runs; with --all
  * FILE …          only these, without the checks
  */
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { commitTurn } from './simulation/commit-seed.ts'
 import { checkJob } from './support/check-job.ts'
 import { idleShare, readCpuTimes } from './support/cpu-times.ts'
 import { type Job, type JobResult, repeatFailed, runJobs, type Write } from './support/jobs.ts'
@@ -25,9 +27,17 @@ const timesFile = join(import.meta.dirname, 'times.json')
 const everythingRequired = Boolean(process.env.CI || process.env.WARREN_TEST_REQUIRE)
 const write: Write = (text) => void process.stdout.write(text)
 const { values: options, positionals: chosen } = parseArgs({
-  options: { long: { type: 'boolean', default: false }, 'keep-times': { type: 'boolean', default: false } },
+  options: {
+    all: { type: 'boolean', default: false },
+    long: { type: 'boolean', default: false },
+    'keep-times': { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 })
+if (options['keep-times'] && !options.all) {
+  console.error('--keep-times needs --all: the times of files that do not run would be lost.')
+  process.exit(2)
+}
 if (options.long) process.env.WARREN_TEST_LONG = '1'
 // Every test file and every Warren is a process that would compile the same modules again.
 process.env.NODE_COMPILE_CACHE ??= join(repoFolder, '.cache/compiled')
@@ -49,6 +59,9 @@ const optionsOf = ({ name, path, lock }: PlannedFile) => ({
   // A single one of the long tests may count for hours.
   ...(options.long && { silentMs: 6 * 3_600_000 }),
 })
+
+const postponedNote = (files: PlannedFile[]) =>
+  `\nNot this commit's turn, \`npm run test:all\` runs them too:\n${files.map(({ name }) => `  ${name}\n`).join('')}`
 
 /** More at a time than there are cores, since each waits most of its time. The shared servers have the seat after the last. */
 async function runWhole(files: WholeTest[]): Promise<JobResult[]> {
@@ -81,7 +94,9 @@ async function runPlan(checked: Promise<JobResult[]>): Promise<JobResult[]> {
   const times = JSON.parse(readFileSync(timesFile, 'utf8')) as Times
   // More of them than run at once, so that the last ones end at about the same time.
   const unitGroups = 2 * concurrency
-  const plan = planRun({ files, isolations, times, unitGroups, long: options.long })
+  const turn = options.all || options.long || chosen.length > 0 ? undefined : commitTurn()
+  const plan = planRun({ files, isolations, times, unitGroups, long: options.long, turn })
+  if (plan.postponed.length > 0) write(postponedNote(plan.postponed))
   const units = plan.units.map((group, at) => {
     const [first, ...more] = group.map(optionsOf)
     return more.length === 0 ? fileJob(first!) : groupJob(`Unit tests, part ${at + 1}`, [first!, ...more])

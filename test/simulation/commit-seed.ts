@@ -1,4 +1,4 @@
-/** The seeds that a commit chooses: every commit goes through new histories, and every run of it through the same ones. */
+/** What a commit chooses: every commit goes through new histories and its turn of slow files, and every run of it through the same ones. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -13,6 +13,8 @@ export function commitSeed(): { first: number; from: string } {
   const hash = commit ?? hashOfSources()
   return { first: Number.parseInt(hash.slice(0, 8), 16) % 2 ** 30, from }
 }
+
+export const commitTurn = (): 0 | 1 => (commitSeed().first % 2 === 0 ? 0 : 1)
 
 /** Undefined outside a repository, as in a release. */
 function readCommit(): string | undefined {

@@ -7,6 +7,8 @@
  *   isolation. Those that call `startWarren` come after them.
  * - What uses the outside world of the network tests waits for its turn, since its addresses exist once on a machine;
  *   such files come first, so that the last of them does not keep the run waiting.
+ * - Slow whole tests take turns from commit to commit (`turn`): one that names both isolations runs under one of them,
+ *   every second one that has one isolation does not run. `npm run test:all` runs everything.
  * - Files of test/long are whole tests that take minutes by themselves; only `npm run test:long` runs them.
  * - Everything else is a unit test. Most of those share a process; some have one of their own.
  */
@@ -40,7 +42,9 @@ const usesLongCounts = (source: string) =>
 export type SourceFile = { path: string; source: string }
 export type PlannedFile = { name: string; path: string; lock?: string }
 export type WholeTest = PlannedFile & { isolation: Isolation; joins: boolean }
-export type Plan = { units: PlannedFile[][]; whole: WholeTest[] }
+/** `postponed`: what it is the next commit's turn to run. */
+export type Plan = { units: PlannedFile[][]; whole: WholeTest[]; postponed: WholeTest[] }
+export type Turn = 0 | 1
 
 /** Seconds that each took once, by its name in the plan. */
 export type Times = Record<string, number>
@@ -53,9 +57,15 @@ export type PlanOptions = {
   unitGroups: number
   /** Only what takes long, or has a long form of its counts. */
   long?: boolean
+  /** Undefined: nothing is postponed. */
+  turn?: Turn | undefined
 }
 
-export function planRun({ files, isolations, times, unitGroups, long = false }: PlanOptions): Plan {
+/** Seconds from which a file takes turns: one that runs under each isolation, and one that runs under one. */
+const slowPairSeconds = 10
+const slowSeconds = 20
+
+export function planRun({ files, isolations, times, unitGroups, long = false, turn }: PlanOptions): Plan {
   const chosen = files.filter(({ path, source }) => !long || isLong(path) || usesLongCounts(source))
   const units = chosen.filter(({ path }) => !isWhole(path))
   const apart = units.filter(
@@ -68,14 +78,36 @@ export function planRun({ files, isolations, times, unitGroups, long = false }: 
       const under = isPerIsolation(file.source) ? isolations : isolations.slice(0, 1)
       return under.map((isolation) => wholeTest(file, isolation))
     })
+  const postponed = turn === undefined ? [] : postponedIn(turn, whole, times)
   return {
+    postponed,
     units: [
       ...longestFirst(apart.map(named), times).map((file) => [file]),
       ...inGroups(longestFirst(together.map(named), times), unitGroups, times),
     ],
-    whole: longestFirst(whole, times).toSorted((a, b) => rank(a) - rank(b)),
+    whole: longestFirst(
+      whole.filter((file) => !postponed.includes(file)),
+      times,
+    ).toSorted((a, b) => rank(a) - rank(b)),
   }
 }
+
+/** Every second of the slow files, from the slowest on, so that both turns take about as long. */
+function postponedIn(turn: Turn, whole: WholeTest[], times: Times): WholeTest[] {
+  const byPath = Object.values(Object.groupBy(whole, ({ path }) => path)) as WholeTest[][]
+  const measured = byPath
+    .filter((files) => files.every(({ name }) => name in times))
+    .map((files) => ({ files, seconds: sum(files.map(({ name }) => times[name]!)) / files.length }))
+    .toSorted((a, b) => b.seconds - a.seconds)
+  const pairs = measured.filter(({ files, seconds }) => files.length > 1 && seconds >= slowPairSeconds)
+  const singles = measured.filter(({ files, seconds }) => files.length === 1 && seconds >= slowSeconds)
+  return [
+    ...pairs.flatMap(({ files }, at) => files.filter((_, under) => under !== (at + turn) % files.length)),
+    ...singles.flatMap(({ files }, at) => (at % 2 === turn ? [] : files)),
+  ]
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0)
 
 const named = ({ path }: SourceFile): PlannedFile => ({ name: path, path })
 
