@@ -7,7 +7,7 @@ const allowedHeaders = [
 ].join(',')
 
 const exposedHeaders =
-  'X-Next-Token,X-Total-Running,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Retry-After,Should-Retry,X-Request-Id'
+  'X-Next-Token,X-Total-Running,RateLimit-Limit,RateLimit-Remaining,RateLimit-Reset,Retry-After,Should-Retry,X-Request-Id,X-E2B-Trace-ID'
 
 export const openToAllOrigins = {
   'access-control-allow-origin': '*',

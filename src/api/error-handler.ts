@@ -4,7 +4,7 @@ import { header } from '../contract/constants.ts'
 import type { ErrorBody } from '../contract/rest/shared.ts'
 import { AppError, type ErrorCode, isAppError } from '../lib/app-error.ts'
 import type { Log } from '../lib/log.ts'
-import { requestIDHeader } from '../lib/request-id.ts'
+import { requestIDHeaders } from '../lib/request-id.ts'
 import { openToAllOrigins } from './cors.ts'
 
 const statusOf: Record<ErrorCode, number> = {
@@ -60,7 +60,7 @@ export function answerUnrouted(error: FastifyError, { id }: FastifyRequest, repl
     error.code === 'FST_ERR_MAX_PARAM_LENGTH'
       ? 'a part of the path is too long'
       : 'the path is not percent-encoded correctly'
-  const headers = { ...openToAllOrigins, [requestIDHeader]: id }
+  const headers = { ...openToAllOrigins, ...requestIDHeaders(id) }
   sendError(reply.headers(headers), new AppError('invalid_argument', `Invalid request: ${why}`))
 }
 

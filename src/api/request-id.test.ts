@@ -17,9 +17,13 @@ test('every answer has a request id: a success, a failure, a preflight, an unkno
   const ids = answers.map(({ headers }) => headers['x-request-id'])
   for (const id of ids) assert.match(String(id), /^[0-9a-f]{16}$/)
   assert.equal(new Set(ids).size, ids.length)
+  assert.deepEqual(
+    answers.map(({ headers }) => headers['x-e2b-trace-id']),
+    ids,
+  )
   const preflight = await api.api.inject({ method: 'OPTIONS', url: '/v2/sandboxes' })
   assert.match(String(preflight.headers['x-request-id']), /^[0-9a-f]{16}$/)
-  assert.match(String(preflight.headers['access-control-expose-headers']), /X-Request-Id/)
+  assert.match(String(preflight.headers['access-control-expose-headers']), /X-Request-Id,X-E2B-Trace-ID/)
 })
 
 test("a client's own id is on its answer", async () => {

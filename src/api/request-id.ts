@@ -1,6 +1,6 @@
 /** Gives every request an ID, and reports each answer for metrics and logs. */
 import type { FastifyInstance } from 'fastify'
-import { onBehalfOf, requestIDHeader } from '../lib/request-id.ts'
+import { onBehalfOf, requestIDHeaders } from '../lib/request-id.ts'
 import type { Authenticator } from './auth.ts'
 import { loggedParams } from './sandbox-id.ts'
 
@@ -18,7 +18,7 @@ export type AnsweredRequest = {
 
 export function identifyRequests(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
-    reply.header(requestIDHeader, request.id)
+    reply.headers(requestIDHeaders(request.id))
     onBehalfOf(request.id, done)
   })
   // The body comes with the connection, which knows nothing of requests, so the request ID is set again for

@@ -8,6 +8,12 @@ import { newRequestID } from './ids.ts'
 
 export const requestIDHeader = 'x-request-id'
 
+/** The id on an answer. E2B's clients print the second header with failures when they log diagnostics. */
+export const requestIDHeaders = (requestID: string): Record<string, string> => ({
+  [requestIDHeader]: requestID,
+  'x-e2b-trace-id': requestID,
+})
+
 /** Uses the client's own id if it contains only characters that are safe in a log. */
 const sane = /^[\w.-]{1,64}$/
 
