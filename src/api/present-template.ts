@@ -35,6 +35,7 @@ export function presentTemplate({
     buildCount,
     envdVersion: build?.envdVersion ?? '',
     buildStatus,
+    ...(template.teamID === null && { isDefault: true }),
   }
 }
 

@@ -14,4 +14,3 @@ export type Operation = {
 
 export const page = 'limit nextToken'
 export const noAccounts = 'Warren has teams and keys, but no user accounts'
-export const dashboard = "for upstream's dashboard; no client library calls it"

@@ -1,4 +1,4 @@
-import { dashboard, type Operation, page } from './operation.ts'
+import { type Operation, page } from './operation.ts'
 import * as shape from './shapes.ts'
 
 export const sandboxes: Operation[] = [
@@ -234,24 +234,31 @@ export const templates: Operation[] = [
     does: 'start such a build',
     answers: { 202: '' },
   },
-  { call: 'GET /default-templates', does: 'list templates for all', answers: {}, notServed: dashboard },
-  { call: 'GET /templates/{templateID}/tags/count', does: 'count tags', answers: {}, notServed: dashboard },
+  {
+    call: 'GET /default-templates',
+    does: 'list templates for all',
+    answers: { 200: shape.each(shape.template) },
+    leftOut: shape.optionalTemplateFields('[].'),
+  },
+  { call: 'GET /templates/{templateID}/tags/count', does: 'count tags', answers: { 200: 'total*' } },
   {
     call: 'GET /templates/{templateID}/tags/exists',
     does: 'look for a tag',
-    answers: {},
-    notServed: dashboard,
+    query: 'tag*',
+    answers: { 200: 'exists* normalizedTag*' },
   },
   {
     call: 'GET /templates/{templateID}/tags/groups',
     does: 'list tags by use',
-    answers: {},
-    notServed: dashboard,
+    query: 'assignmentLimit tagsLimit tagsCursor search sort',
+    answers: {
+      200: `tags* tags[].tag* tags[].assignments* ${shape.under('tags[].assignments[].', shape.tagAssignment)} tags[].hasMore* nextCursor*`,
+    },
   },
   {
     call: 'GET /templates/{templateID}/tags/{tag}/assignments',
     does: 'list what a tag meant',
-    answers: {},
-    notServed: dashboard,
+    query: 'cursor limit',
+    answers: { 200: `data* ${shape.under('data[].', shape.tagAssignment)} nextCursor*` },
   },
 ]

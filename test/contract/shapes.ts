@@ -63,10 +63,10 @@ export const templateLegacy = [
 export const dockerfileBuild = `dockerfile* alias teamID startCmd readyCmd cpuCount memoryMB ${gpuCount}`
 export const template = `${templateLegacy} names* buildStatus* isDefault description`
 export const optionalTemplateFields = (prefix: string): Record<string, string> => ({
-  [`${prefix}isDefault`]: 'optional; no template is a default of all teams',
   [`${prefix}description`]: 'optional; templates have no description',
 })
 
+export const tagAssignment = 'assignmentId* buildId* assignedAt* buildCreatedAt* buildFinishedAt*'
 export const templateBuild = `buildID* status* createdAt* updatedAt* cpuCount* memoryMB* finishedAt diskSizeMB envdVersion ${gpuCount}`
 
 const registries = [

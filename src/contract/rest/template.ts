@@ -85,7 +85,12 @@ const legacy = {
 }
 export const TemplateLegacy = Type.Object(legacy)
 export type TemplateLegacy = Static<typeof TemplateLegacy>
-export const Template = Type.Object({ ...legacy, names: Type.Array(Type.String()), buildStatus: BuildStatus })
+export const Template = Type.Object({
+  ...legacy,
+  names: Type.Array(Type.String()),
+  buildStatus: BuildStatus,
+  isDefault: Type.Optional(Type.Boolean({ description: 'True for templates that every team has' })),
+})
 export type Template = Static<typeof Template>
 
 export const TemplateBuild = Type.Object({

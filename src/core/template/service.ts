@@ -7,6 +7,7 @@ import type { Clock } from '../../lib/clock.ts'
 import type { Team } from '../team/team.ts'
 import { isUsableBy, notYours, type TemplateCatalog } from './catalog.ts'
 import { defaultTag, parseTag, parseTemplateName, parseTemplateReference } from './reference.ts'
+import type { ReadyAssignment } from './tag-history.ts'
 import type { TagAssignment, Template, TemplateBuild, TemplateName, TemplateSummary } from './template.ts'
 import type { TemplateStore } from './template-store.ts'
 
@@ -104,6 +105,18 @@ export class TemplateService {
   async listTags(team: Team, templateID: string): Promise<TagAssignment[]> {
     const template = await this.own(team, templateID)
     return this.#parts.templates.listTags(template.templateID)
+  }
+
+  /** Says of another team's template that there is none. */
+  async listReadyAssignments(team: Team, templateID: string, tag?: string): Promise<ReadyAssignment[]> {
+    const { templates, catalog } = this.#parts
+    const template = await catalog.findOfAny(team, templateID)
+    if (template?.teamID !== team.teamID) throw notFound(templateID)
+    return templates.listReadyAssignments(template.templateID, tag)
+  }
+
+  listDefaults(): Promise<TemplateSummary[]> {
+    return this.#parts.templates.listDefaultTemplates()
   }
 
   /** Finds the team's own template by ID or name; rejects another team's template even if it is public. */

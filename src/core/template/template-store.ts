@@ -1,4 +1,5 @@
 /** Stored templates with their names, tags and builds. */
+import type { ReadyAssignment } from './tag-history.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -67,6 +68,8 @@ export interface TemplateStore {
     teamID: string,
     page: { order: 'asc' | 'desc'; limit: number; after?: { createdAt: number; templateID: string } },
   ): Promise<TemplateSummary[]>
+  /** The templates of all teams that belong to none, by ID. */
+  listDefaultTemplates(): Promise<TemplateSummary[]>
   summaryOf(templateID: string): Promise<TemplateSummary | undefined>
   /** Newest first, then by ID. */
   listBuilds(
@@ -83,6 +86,8 @@ export interface TemplateStore {
   removeTags(templateID: string, tags: readonly string[]): Promise<void>
   /** The newest assignment of each tag whose build is ready, ordered by tag. */
   listTags(templateID: string): Promise<TagAssignment[]>
+  /** All assignments to ready builds, of this tag alone if there is one, newest first. */
+  listReadyAssignments(templateID: string, tag?: string): Promise<ReadyAssignment[]>
   /**
    * The only way to change a build's status: compare and set. Undefined if the status is not in `from` any
    * more.

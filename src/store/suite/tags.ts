@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { listLimits } from '../../core/team/list-limits.ts'
 import { isAppError } from '../../lib/app-error.ts'
 import { newUUID } from '../../lib/ids.ts'
-import { aBuild, insertTemplate, time } from './rows.ts'
+import { aBuild, insertTeam, insertTemplate, time } from './rows.ts'
 import type { StoreTest } from './store-test.ts'
 
 const notFound = (error: unknown) => isAppError(error, 'not_found')
@@ -10,6 +10,7 @@ const notFound = (error: unknown) => isAppError(error, 'not_found')
 export function tagSuite(storeTest: StoreTest): void {
   names(storeTest)
   assigning(storeTest)
+  history(storeTest)
   removing(storeTest)
 }
 
@@ -149,6 +150,49 @@ function assigning(storeTest: StoreTest): void {
       { tag: 'default', buildID: second, assignedAt: time + 2 },
     ])
     assert.deepEqual(await templates.listTags('nothing'), [])
+  })
+}
+
+function history(storeTest: StoreTest): void {
+  storeTest('assignments to ready builds are listed newest first, of all tags or of one', async (stores) => {
+    const { templates } = stores
+    const { templateID } = await insertTemplate(stores)
+    const other = await insertTemplate(stores)
+    const [older, newer] = [aBuild(templateID), aBuild(templateID, { finishedAt: time + 9 })]
+    await templates.insertBuild(older, ['v1', 'v2'])
+    await templates.insertBuild(newer, ['v1'])
+    await templates.insertBuild(aBuild(templateID, { status: 'building' }), ['v1'])
+    await templates.insertBuild(aBuild(other.templateID), ['v1'])
+    const found = await templates.listReadyAssignments(templateID)
+    assert.deepEqual(
+      found.map(({ tag, buildID }) => [tag, buildID]),
+      [
+        ['v1', newer.buildID],
+        ['v2', older.buildID],
+        ['v1', older.buildID],
+      ],
+    )
+    const { buildCreatedAt, buildFinishedAt, sequence } = found[0]!
+    assert.deepEqual([buildCreatedAt, buildFinishedAt], [newer.createdAt, time + 9])
+    assert.ok(sequence > found[1]!.sequence)
+    assert.deepEqual(await templates.listReadyAssignments(templateID, 'v2'), [found[1]])
+  })
+
+  storeTest('the default templates are those of no team, by ID', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const ours = [
+      await insertTemplate(stores, { teamID: null }),
+      await insertTemplate(stores, { teamID: null }),
+    ]
+    await insertTemplate(stores, { teamID })
+    const expected = ours.map(({ templateID }) => templateID).sort()
+    const listed = (await stores.templates.listDefaultTemplates()).map(({ template }) => template.templateID)
+    assert.deepEqual(
+      listed.filter((one) => expected.includes(one)),
+      expected,
+    )
+    for (const { template } of await stores.templates.listDefaultTemplates())
+      assert.equal(template.teamID, null)
   })
 }
 

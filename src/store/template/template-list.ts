@@ -39,6 +39,15 @@ export function listTemplates(
   })
 }
 
+export function listDefaultTemplates(db: Kysely<Tables>): Promise<TemplateSummary[]> {
+  return atOneMoment(db, (transaction) =>
+    summariesOf(
+      transaction,
+      selectTemplates(transaction).where('team_id', 'is', null).where('is_snapshot', '=', 0).orderBy('id'),
+    ),
+  )
+}
+
 export async function summaryOf(
   db: Kysely<Tables>,
   templateID: string,

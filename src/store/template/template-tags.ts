@@ -1,5 +1,6 @@
 import type { Kysely, Transaction } from 'kysely'
 import { listIsFull, listLimits } from '../../core/team/list-limits.ts'
+import type { ReadyAssignment } from '../../core/template/tag-history.ts'
 import type { TagAssignment, TemplateName } from '../../core/template/template.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { Tables } from '../database/tables.ts'
@@ -212,4 +213,27 @@ export async function listTags(db: Kysely<Tables>, templateID: string): Promise<
   const found = rows.map((row) => ({ tag: row.tag, buildID: row.build_id, assignedAt: row.assigned_at }))
   // Sorted here, because PostgreSQL's order of texts depends on the locale of its cluster.
   return found.sort((one, other) => (one.tag < other.tag ? -1 : 1))
+}
+
+export function listReadyAssignments(
+  db: Kysely<Tables>,
+  templateID: string,
+  tag?: string,
+): Promise<ReadyAssignment[]> {
+  return db
+    .selectFrom('template_tags as assigned')
+    .innerJoin('template_builds as built', 'built.id', 'assigned.build_id')
+    .select([
+      'assigned.sequence',
+      'assigned.tag',
+      'assigned.build_id as buildID',
+      'assigned.assigned_at as assignedAt',
+      'built.created_at as buildCreatedAt',
+      'built.finished_at as buildFinishedAt',
+    ])
+    .where('assigned.template_id', '=', templateID)
+    .where('built.status', '=', 'ready')
+    .$if(tag !== undefined, (query) => query.where('assigned.tag', '=', tag!))
+    .orderBy('assigned.sequence', 'desc')
+    .execute()
 }

@@ -1,4 +1,5 @@
 import type { ExpressionBuilder, Kysely } from 'kysely'
+import type { ReadyAssignment } from '../../core/template/tag-history.ts'
 import type {
   BuildReason,
   BuildStatus,
@@ -25,12 +26,20 @@ import { isUnended } from '../usage/sandbox-counts.ts'
 import { insertBuild, insertBuildWithin, insertTemplate } from './build-insert.ts'
 import { listBuildsIn, listSuperseded, supersede, transitionBuild } from './build-transitions.ts'
 import { findReadyRow } from './ready-build.ts'
-import { type BuildPage, listBuilds, listTemplates, summaryOf, type TemplatePage } from './template-list.ts'
+import {
+  type BuildPage,
+  listBuilds,
+  listDefaultTemplates,
+  listTemplates,
+  summaryOf,
+  type TemplatePage,
+} from './template-list.ts'
 import { findNamed } from './template-names.ts'
 import { buildColumns, buildOf, digestsIn, namesOf, templateOf } from './template-row.ts'
 import {
   addName,
   assignTags,
+  listReadyAssignments,
   listTags,
   lockForDeletion,
   removeTags,
@@ -140,6 +149,10 @@ export class SqlTemplateStore implements TemplateStore {
     return listTemplates(this.#db, teamID, page)
   }
 
+  listDefaultTemplates(): Promise<TemplateSummary[]> {
+    return listDefaultTemplates(this.#db)
+  }
+
   summaryOf(templateID: string): Promise<TemplateSummary | undefined> {
     return summaryOf(this.#db, templateID)
   }
@@ -167,6 +180,10 @@ export class SqlTemplateStore implements TemplateStore {
 
   removeTags(templateID: string, tags: readonly string[]): Promise<void> {
     return removeTags(this.#db, templateID, tags)
+  }
+
+  listReadyAssignments(templateID: string, tag?: string): Promise<ReadyAssignment[]> {
+    return listReadyAssignments(this.#db, templateID, tag)
   }
 
   listTags(templateID: string): Promise<TagAssignment[]> {

@@ -1,7 +1,9 @@
 import type { Api, RouteContext } from '../../context.ts'
 import { assignTagsRoute } from './assign-tags.ts'
 import { buildBuiltInRoute } from './build-built-in.ts'
+import { countTagsRoute } from './count-tags.ts'
 import { deleteTemplateRoute } from './delete-template.ts'
+import { findTagRoute } from './find-tag.ts'
 import { getAliasRoute } from './get-alias.ts'
 import { getBuildLogsRoute } from './get-build-logs.ts'
 import { getBuildStatusRoute } from './get-build-status.ts'
@@ -9,6 +11,9 @@ import { getBuiltInProgressRoute } from './get-built-in-progress.ts'
 import { getTemplateRoute } from './get-template.ts'
 import { getUploadLinkRoute } from './get-upload-link.ts'
 import { listBuiltInsRoute } from './list-built-ins.ts'
+import { listDefaultTemplatesRoute } from './list-default-templates.ts'
+import { listTagAssignmentsRoute } from './list-tag-assignments.ts'
+import { listTagGroupsRoute } from './list-tag-groups.ts'
 import { listTagsRoute } from './list-tags.ts'
 import { listTemplatesRoute } from './list-templates.ts'
 import { listTemplatesV1Route } from './list-templates-v1.ts'
@@ -43,6 +48,11 @@ export function templateRoutes(app: Api, context: RouteContext): void {
   assignTagsRoute(app, context)
   removeTagsRoute(app, context)
   listTagsRoute(app, context)
+  listDefaultTemplatesRoute(app, context)
+  listTagAssignmentsRoute(app, context)
+  listTagGroupsRoute(app, context)
+  findTagRoute(app, context)
+  countTagsRoute(app, context)
   deleteTemplateRoute(app, context)
   listBuiltInsRoute(app, context)
   buildBuiltInRoute(app, context)
