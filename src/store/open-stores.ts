@@ -20,6 +20,8 @@ import { SqlNodeStore } from './node/nodes.ts'
 import { SqlOwnerStore } from './node/owner-lookup.ts'
 import { adoptRows, soleNode } from './node/owners.ts'
 import { SqlRemoteBytesStore } from './objects/remote-bytes.ts'
+import { SqlMemberStore } from './person/members.ts'
+import { SqlPersonStore } from './person/people.ts'
 import { SqlMetricStore } from './sandbox/metrics.ts'
 import { SqlSandboxStore } from './sandbox/sandboxes.ts'
 import { SqlSecretStore } from './secret/secrets.ts'
@@ -82,6 +84,8 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     teams: new SqlTeamStore(db),
     keys: new SqlKeyStore(db),
     accessTokens: new SqlAccessTokenStore(db),
+    people: new SqlPersonStore(db),
+    members: new SqlMemberStore(db),
     teamMetrics: new SqlTeamMetricStore(db, nodeID),
     templates: new SqlTemplateStore(db, nodeID),
     sandboxes: new SqlSandboxStore(db, vault, nodeID),

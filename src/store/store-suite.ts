@@ -8,6 +8,7 @@ import { buildCacheSuite } from './suite/build-cache.ts'
 import { buildSuite } from './suite/builds.ts'
 import { eventSuite } from './suite/events.ts'
 import { metricSuite } from './suite/metrics.ts'
+import { peopleSuite } from './suite/people.ts'
 import { quarantineSuite } from './suite/quarantine.ts'
 import { haveTemplate } from './suite/rows.ts'
 import { sandboxCountSuite } from './suite/sandbox-counts.ts'
@@ -49,6 +50,7 @@ export function storeSuite(
   suite(`the stores over ${engine}`, options, (_: SuiteContext) => {
     teamSuite(storeTest)
     teamAccessSuite(storeTest)
+    peopleSuite(storeTest)
     templateSuite(storeTest)
     templateListSuite(storeTest)
     tagSuite(storeTest)

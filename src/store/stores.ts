@@ -10,6 +10,7 @@ import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { OwnerStore } from '../core/cluster/owner-store.ts'
 import type { EventStore } from '../core/event/event-store.ts'
 import type { RemoteBytesStore } from '../core/object-storage/remote-bytes-store.ts'
+import type { MemberStore, PersonStore } from '../core/person/person-store.ts'
 import type { LeaseStore } from '../core/ports/lease-store.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
@@ -26,6 +27,8 @@ export type Stores = {
   teams: TeamStore
   keys: KeyStore
   accessTokens: AccessTokenStore
+  people: PersonStore
+  members: MemberStore
   teamMetrics: TeamMetricStore
   templates: TemplateStore
   sandboxes: SandboxStore

@@ -2,13 +2,18 @@
 import { AppError } from '../../lib/app-error.ts'
 import type { Clock } from '../../lib/clock.ts'
 import { newUUID } from '../../lib/ids.ts'
+import { grantedBy, touch } from './granted.ts'
+import { isInScope, type KeyScope } from './key-grants.ts'
 import { KeyLimit } from './key-limit.ts'
 import {
   type ApiKey,
   type Caller,
   defaultTeamLimits,
-  hashSecret,
+  fullGrant,
+  hashesOf,
+  hashFor,
   isApiKeyShaped,
+  type KeyGrant,
   maskOf,
   newApiKey,
   sameSecret,
@@ -17,7 +22,6 @@ import {
 } from './team.ts'
 import type { KeyStore, TeamStore } from './team-store.ts'
 
-const touchEveryMs = 60_000
 const slugPattern = /^[a-z0-9][a-z0-9-_]{0,62}$/
 
 export class TeamService {
@@ -33,20 +37,22 @@ export class TeamService {
     this.#clock = parts.clock
   }
 
-  /** Looks the key up for every request, so a revoked key stops working at once. */
-  async authenticate(key: string): Promise<Caller> {
+  /**
+   * Looks the key up for every request, so that a revoked key stops working at once, and the role of its person counts as it is
+   * now. `from` is the client's address.
+   */
+  async authenticate(key: string, from: string | null = null): Promise<Caller> {
     const invalid = (detail: string) =>
       new AppError('unauthenticated', `Invalid API key: ${detail}. 'warren key create' makes a new one.`)
     if (!isApiKeyShaped(key)) throw invalid('a key is e2b_ and 40 hexadecimal digits')
-    const hash = hashSecret(key)
-    const found = await this.#keys.findByHash(hash)
-    if (!found || !sameSecret(found.hash, hash)) throw invalid('no team has this key')
+    const hashes = hashesOf(key)
+    const found = await this.#keys.findByHash(...hashes)
+    if (!found || !hashes.some((hash) => sameSecret(found.hash, hash))) throw invalid('no team has this key')
     const now = this.#clock.now()
-    if (now - (found.key.lastUsedAt ?? 0) > touchEveryMs) {
-      // A request must not fail because the time of use cannot be written, for instance on a full disk.
-      await this.#keys.touchKey(found.key.keyID, now).catch(() => {})
-    }
-    return { team: found.team, credential: { kind: 'api key', id: found.key.keyID } }
+    const { role, person } = grantedBy(found, now, invalid)
+    touch(this.#keys, found.key, { now, from })
+    const { keyID: id, expiresAt } = found.key
+    return { team: found.team, role, person, credential: { kind: 'api key', id, expiresAt } }
   }
 
   async createTeam(name: string, slug = slugOf(name)): Promise<Team> {
@@ -91,7 +97,11 @@ export class TeamService {
     return { ...team, olderClients }
   }
 
-  async createKey(idOrSlug: string, name: string): Promise<{ key: string; record: ApiKey }> {
+  async createKey(
+    idOrSlug: string,
+    name: string,
+    grant: KeyGrant = fullGrant,
+  ): Promise<{ key: string; record: ApiKey }> {
     const { teamID } = await this.getTeam(idOrSlug)
     const key = newApiKey()
     const record: ApiKey = {
@@ -101,9 +111,13 @@ export class TeamService {
       ...maskOf(key),
       createdAt: this.#clock.now(),
       lastUsedAt: null,
+      lastUsedFrom: null,
       revokedAt: null,
+      ...grant,
     }
-    await this.#limit.within(teamID, () => this.#keys.insertKey({ ...record, hash: hashSecret(key) }))
+    await this.#limit.within({ teamID, personID: grant.personID, now: record.createdAt }, () =>
+      this.#keys.insertKey({ ...record, hash: hashFor(grant, key) }),
+    )
     return { key, record }
   }
 
@@ -113,17 +127,30 @@ export class TeamService {
   }
 
   async listLiveKeys(idOrSlug: string): Promise<ApiKey[]> {
-    return (await this.listKeys(idOrSlug)).filter(({ revokedAt }) => revokedAt === null)
+    const now = this.#clock.now()
+    const keys = await this.listKeys(idOrSlug)
+    return keys.filter(
+      ({ revokedAt, expiresAt }) => revokedAt === null && (expiresAt === null || expiresAt > now),
+    )
   }
 
-  async renameKey(team: Team, keyID: string, name: string): Promise<void> {
+  async renameKey(team: Team, keyID: string, name: string, scope?: KeyScope): Promise<void> {
+    await this.#requireInScope(team.teamID, keyID, scope)
     if (!(await this.#keys.renameKey(team.teamID, keyID, name))) throw noSuchKey(keyID)
   }
 
-  async revokeKey(idOrSlug: string, keyID: string): Promise<void> {
+  async revokeKey(idOrSlug: string, keyID: string, scope?: KeyScope): Promise<void> {
     const { teamID } = await this.getTeam(idOrSlug)
+    await this.#requireInScope(teamID, keyID, scope)
     const revoked = await this.#keys.revokeKey(teamID, keyID, this.#clock.now())
     if (!revoked) throw noSuchKey(keyID)
+  }
+
+  /** A key never changes hands, so that what is seen here still holds at the change. */
+  async #requireInScope(teamID: string, keyID: string, scope: KeyScope): Promise<void> {
+    if (scope === undefined) return
+    const key = (await this.#keys.listKeys(teamID)).find((each) => each.keyID === keyID)
+    if (!key || !isInScope(key, scope)) throw noSuchKey(keyID)
   }
 }
 

@@ -1,6 +1,6 @@
 /** Stored teams, their keys, and their usage. */
 import type { TeamMetric } from './metric.ts'
-import type { AccessToken, ApiKey, Team, TeamLimits } from './team.ts'
+import type { AccessToken, ApiKey, FoundKey, Team, TeamLimits } from './team.ts'
 
 export interface TeamStore {
   /** Rejects with `already_exists` if the slug is taken. */
@@ -20,14 +20,14 @@ export interface TeamStore {
 
 export interface KeyStore {
   insertKey(key: ApiKey & { hash: string }): Promise<void>
-  /** Finds the live key with this hash, and its team. */
-  findByHash(hash: string): Promise<{ key: ApiKey; hash: string; team: Team } | undefined>
+  /** Finds the key with one of these hashes, unless it is revoked. It may have ended, and its person may have left. */
+  findByHash(...hashes: string[]): Promise<FoundKey | undefined>
   listKeys(teamID: string): Promise<ApiKey[]>
-  /** Includes the keys of access tokens. */
-  countLiveKeys(teamID: string): Promise<number>
+  /** Keys that are neither revoked nor ended, those of access tokens included; of all people, or of one. */
+  countLiveKeys(teamID: string, now: number, personID?: string): Promise<number>
   /** False if the team has no such live key. */
   revokeKey(teamID: string, keyID: string, at: number): Promise<boolean>
-  touchKey(keyID: string, at: number): Promise<void>
+  touchKey(keyID: string, at: number, from: string | null): Promise<void>
   /** False if the team has no such live key. */
   renameKey(teamID: string, keyID: string, name: string): Promise<boolean>
 }
@@ -35,10 +35,10 @@ export interface KeyStore {
 export interface AccessTokenStore {
   /** Inserts the token together with its API key. */
   insert(token: AccessToken & { hash: string }, key: ApiKey & { hash: string }): Promise<void>
-  /** Finds the live token with this hash, and its team. */
-  findByHash(hash: string): Promise<{ token: AccessToken; hash: string; team: Team } | undefined>
-  /** Revokes the token and its API key. False if the team has no such live token. */
-  revoke(teamID: string, tokenID: string, at: number): Promise<boolean>
+  /** Like that of keys; the key is the token's own. */
+  findByHash(...hashes: string[]): Promise<(FoundKey & { token: AccessToken }) | undefined>
+  /** Revokes the token and its API key. False if the team, or the person if one is named, has no such live token. */
+  revoke(teamID: string, tokenID: string, at: number, personID?: string): Promise<boolean>
 }
 
 export interface TeamMetricStore {

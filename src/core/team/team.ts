@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { randomHex } from '../../lib/ids.ts'
+import type { Person, Role } from '../person/person.ts'
 
 export type TeamLimits = {
   /** Sandboxes that are neither ended nor paused. */
@@ -34,6 +35,34 @@ export type ApiKey = {
   createdAt: number
   lastUsedAt: number | null
   revokedAt: number | null
+} & KeyGrant & {
+    /** The client's address at the last use. */
+    lastUsedFrom: string | null
+  }
+
+/** What a key allows, and for whom. */
+export type KeyGrant = {
+  /** The most that the key allows. A person's key allows no more than the person's role in the team. */
+  role: Role
+  /** Whose the key is. Null: it is for a service, and outlives those who work in the team. */
+  personID: string | null
+  /** Who made it, for people to read. Null: unknown. */
+  madeBy: string | null
+  /** Null: it never ends by itself. */
+  expiresAt: number | null
+}
+
+/** The grant of every key that was made before keys had one. */
+export const fullGrant: KeyGrant = { role: 'owner', personID: null, madeBy: null, expiresAt: null }
+
+/** What a store knows of a credential: its key, its team and its person, with the role that the person has in the team now. */
+export type FoundKey = {
+  key: ApiKey
+  hash: string
+  team: Team
+  person: Person | null
+  /** Null: the person is not a member, or the key is for a service. */
+  memberRole: Role | null
 }
 
 /**
@@ -52,10 +81,20 @@ export type AccessToken = {
   keyID: string
 }
 
-/** The team that makes a request, and the credential it used. */
+/** Who makes a request, in which team, and what they may do there. */
 export type Caller = {
   team: Team
-  credential: { kind: 'api key' | 'access token' | 'admin token'; id: string | null }
+  role: Role
+  /** Null: a service, or the admin token. */
+  person: Person | null
+  credential: Credential
+}
+
+type Credential = {
+  kind: 'api key' | 'access token' | 'admin token' | 'session'
+  id: string | null
+  /** When it ends by itself; a key that is made with it ends no later. */
+  expiresAt: number | null
 }
 
 export const defaultTeamLimits: TeamLimits = {
@@ -77,7 +116,22 @@ export const isApiKeyShaped = (key: string): boolean => keyForm.test(key)
 export const isAccessTokenShaped = (token: string): boolean => tokenForm.test(token)
 /** The form in which the data folder stores the admin token. */
 export const isAdminTokenShaped = (token: string): boolean => /^[0-9a-f]{64}$/.test(token)
-export const hashSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex')
+const hashSecret = (secret: string): string => createHash('sha256').update(secret).digest('hex')
+
+/**
+ * The hash of a key that does not allow everything. A Warren that knows no roles looks for the plain hash, and so rejects
+ * what it could not limit.
+ */
+const hashOfLimited = (secret: string): string => hashSecret(`limited ${secret}`)
+
+const isFull = ({ role, personID, expiresAt }: KeyGrant): boolean =>
+  role === 'owner' && personID === null && expiresAt === null
+
+export const hashFor = (grant: KeyGrant, secret: string): string =>
+  isFull(grant) ? hashSecret(secret) : hashOfLimited(secret)
+
+/** The hashes under which a secret may be stored. */
+export const hashesOf = (secret: string): [string, string] => [hashSecret(secret), hashOfLimited(secret)]
 
 /**
  * Derives the API key of an access token. Only hashes are stored, so the key is computed from the token that

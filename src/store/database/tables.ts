@@ -1,10 +1,12 @@
 /** The rows in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
 import type { NodeStatus } from '../../core/cluster/node.ts'
 import type { EventType } from '../../core/event/event.ts'
+import type { Role } from '../../core/person/person.ts'
 import type { EndReason, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { BuildStatus } from '../../core/template/template.ts'
 import type { VolumeState } from '../../core/volume/volume.ts'
 import type { DeliveryStatus } from '../../core/webhook/webhook.ts'
+import type { PersonRow, TeamMemberRow } from './person-tables.ts'
 
 type Flag = 0 | 1
 type Json = string
@@ -32,6 +34,13 @@ export type ApiKeyRow = {
   created_at: number
   last_used_at: number | null
   revoked_at: number | null
+  role: Role
+  /** Null: the key is for a service. */
+  person_id: string | null
+  /** Who made it, for people to read; null in keys of versions that did not know people. */
+  made_by: string | null
+  expires_at: number | null
+  last_used_from: string | null
 }
 
 export type AccessTokenRow = {
@@ -349,6 +358,8 @@ export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
   access_tokens: AccessTokenRow
+  people: PersonRow
+  team_members: TeamMemberRow
   team_metrics: TeamMetricRow
   templates: TemplateRow
   template_aliases: TemplateAliasRow

@@ -3,7 +3,7 @@ import type { PausedSandbox, RemoteBytes } from '../../core/object-storage/remot
 import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
-import { type ApiKey, defaultTeamLimits, type Team } from '../../core/team/team.ts'
+import { type ApiKey, defaultTeamLimits, fullGrant, type Team } from '../../core/team/team.ts'
 import type { Template, TemplateBuild } from '../../core/template/template.ts'
 import { newSandboxID, newTemplateID, newUUID } from '../../lib/ids.ts'
 import { Turns } from '../../lib/turns.ts'
@@ -32,7 +32,17 @@ export function aKey(
 ): ApiKey & { hash: string } {
   const dates = { createdAt: time, lastUsedAt: null, revokedAt: null }
   const masks = { maskPrefix: 'ab', maskSuffix: 'cdef' }
-  return { keyID: newUUID(), teamID, name: 'A key', hash: newUUID(), ...masks, ...dates, ...changes }
+  return {
+    keyID: newUUID(),
+    teamID,
+    name: 'A key',
+    hash: newUUID(),
+    ...masks,
+    ...dates,
+    ...fullGrant,
+    lastUsedFrom: null,
+    ...changes,
+  }
 }
 
 export function aTemplate(changes: Partial<Template> = {}): Template {

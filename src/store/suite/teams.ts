@@ -65,7 +65,8 @@ export function teamSuite(storeTest: StoreTest): void {
     const team = await insertTeam(stores)
     const { hash, ...key } = aKey(team.teamID, { name: 'ci' })
     await stores.keys.insertKey({ ...key, hash })
-    assert.deepEqual(await stores.keys.findByHash(hash), { key, hash, team })
+    const nobody = { person: null, memberRole: null }
+    assert.deepEqual(await stores.keys.findByHash('first', hash), { key, hash, team, ...nobody })
     assert.equal(await stores.keys.findByHash('another hash'), undefined)
   })
 
@@ -105,8 +106,9 @@ export function teamSuite(storeTest: StoreTest): void {
     const team = await insertTeam(stores)
     const key = aKey(team.teamID)
     await stores.keys.insertKey(key)
-    await stores.keys.touchKey(key.keyID, time + 20)
-    await stores.keys.touchKey(key.keyID, time + 10)
-    assert.equal((await stores.keys.findByHash(key.hash))?.key.lastUsedAt, time + 20)
+    await stores.keys.touchKey(key.keyID, time + 20, '192.0.2.1')
+    await stores.keys.touchKey(key.keyID, time + 10, '192.0.2.2')
+    const found = (await stores.keys.findByHash(key.hash))?.key
+    assert.deepEqual([found?.lastUsedAt, found?.lastUsedFrom], [time + 20, '192.0.2.1'])
   })
 }

@@ -5,6 +5,7 @@ import type { Tables } from '../database/tables.ts'
 import { migrate, migrationsWith } from '../migrate.ts'
 import { adoptRows, soleNode } from '../node/owners.ts'
 import { storesOver } from '../open-stores.ts'
+import type { Stores } from '../stores.ts'
 import { aBuild, aSandbox, aTeam, aTemplate, vault } from './rows.ts'
 import { hidden, liesSealed, networkWithSecrets } from './sealing.ts'
 
@@ -43,12 +44,18 @@ export async function upgradeWithoutSnapshots(db: Kysely<Tables>): Promise<void>
   const paused = { ...sandbox, state: 'paused', ...none }
   assert.deepEqual(await stores.sandboxes.find(sandbox.sandboxID), paused)
   await liesSealed(db, sandbox.sandboxID)
+  await keyIsFull(stores)
   const limits = { ...team.limits, maxMemoryMB: sandbox.memoryMB }
   const created = await stores.sandboxes.insertWithinLimits(
     aSandbox(team.teamID, { templateID: template.templateID }),
     limits,
   )
   assert.deepEqual(created, { inserted: true }, 'a sandbox paused before the upgrade holds memory')
+}
+
+async function keyIsFull({ keys }: Stores): Promise<void> {
+  const found = await keys.findByHash('hash of before')
+  assert.deepEqual([found?.key.role, found?.key.personID, found?.key.expiresAt], ['owner', null, null])
 }
 
 async function insertOldRows(db: Kysely<Tables>): Promise<void> {
@@ -64,6 +71,15 @@ async function insertOldRows(db: Kysely<Tables>): Promise<void> {
     created_at: team.createdAt,
   })
   const { createdAt } = sandbox
+  await insertInto(db, 'api_keys', {
+    id: 'key-of-before',
+    team_id: team.teamID,
+    hash: 'hash of before',
+    name: 'ci',
+    mask_prefix: 'ab',
+    mask_suffix: 'cdef',
+    created_at: createdAt,
+  })
   await insertInto(db, 'templates', {
     id: template.templateID,
     team_id: team.teamID,

@@ -1,9 +1,8 @@
 import type { Kysely } from 'kysely'
-import type { AccessToken, ApiKey, Team } from '../../core/team/team.ts'
+import type { AccessToken, ApiKey, FoundKey } from '../../core/team/team.ts'
 import type { AccessTokenStore } from '../../core/team/team-store.ts'
 import type { AccessTokenRow, Tables } from '../database/tables.ts'
-import { keyRow } from './keys.ts'
-import { teamOf } from './teams.ts'
+import { findKey, keyRow } from './keys.ts'
 
 export class SqlAccessTokenStore implements AccessTokenStore {
   readonly #db: Kysely<Tables>
@@ -19,32 +18,32 @@ export class SqlAccessTokenStore implements AccessTokenStore {
     })
   }
 
-  async findByHash(hash: string): Promise<{ token: AccessToken; hash: string; team: Team } | undefined> {
+  async findByHash(...hashes: string[]): Promise<(FoundKey & { token: AccessToken }) | undefined> {
     const row = await this.#db
       .selectFrom('access_tokens')
       .selectAll()
-      .where('hash', '=', hash)
+      .where('hash', 'in', hashes)
       .where('revoked_at', 'is', null)
       .executeTakeFirst()
     if (!row) return undefined
-    const team = await this.#db
-      .selectFrom('teams')
-      .selectAll()
-      .where('id', '=', row.team_id)
-      .executeTakeFirst()
-    return team && { token: tokenOf(row), hash: row.hash, team: teamOf(team) }
+    const found = await findKey(this.#db, (query) => query.where('api_keys.id', '=', row.key_id))
+    return found && { ...found, token: tokenOf(row), hash: row.hash }
   }
 
-  async revoke(teamID: string, tokenID: string, at: number): Promise<boolean> {
+  async revoke(teamID: string, tokenID: string, at: number, personID?: string): Promise<boolean> {
     return this.#db.transaction().execute(async (transaction) => {
-      const revoked = await transaction
+      const update = transaction
         .updateTable('access_tokens')
         .set({ revoked_at: at })
         .where('team_id', '=', teamID)
         .where('id', '=', tokenID)
         .where('revoked_at', 'is', null)
-        .returning('key_id')
-        .executeTakeFirst()
+      const ofPerson = transaction
+        .selectFrom('api_keys')
+        .select('id')
+        .where('person_id', '=', personID ?? null)
+      const allowed = personID === undefined ? update : update.where('key_id', 'in', ofPerson)
+      const revoked = await allowed.returning('key_id').executeTakeFirst()
       if (!revoked) return false
       await transaction
         .updateTable('api_keys')

@@ -1,0 +1,23 @@
+/** The rows of people and of their roles in teams. */
+import type { MembershipSource, Role } from '../../core/person/person.ts'
+
+export type PersonRow = {
+  id: string
+  issuer: string | null
+  subject: string | null
+  email: string | null
+  name: string
+  is_operator: 0 | 1
+  created_at: number
+  last_sign_in_at: number | null
+  removed_at: number | null
+}
+
+export type TeamMemberRow = {
+  team_id: string
+  person_id: string
+  role: Role
+  source: MembershipSource
+  added_at: number
+  added_by: string | null
+}
