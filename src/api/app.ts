@@ -11,6 +11,7 @@ import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
 import { explainMissing } from './lone-node.ts'
 import { passOnToOwners } from './pass-on.ts'
+import { requirePermissions } from './permissions.ts'
 import { RateLimit } from './rate-limit.ts'
 import { identifyRequests, tellAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
@@ -21,6 +22,7 @@ import { databaseHealthRoute } from './routes/health/get-database.ts'
 import { healthRoute } from './routes/health/get-health.ts'
 import { readyRoute } from './routes/health/get-ready.ts'
 import { mcpRoutes } from './routes/mcp/routes.ts'
+import { memberRoutes } from './routes/members/routes.ts'
 import { nodeRoutes } from './routes/nodes/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
@@ -42,6 +44,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   }).withTypeProvider<TypeBoxTypeProvider>()
   const context: RouteContext = { ...parts, auth: authenticatorOf(parts) }
 
+  requirePermissions(app, context.auth)
   identifyRequests(app)
   parseBodies(app)
   validateRequests(app)
@@ -82,6 +85,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   volumeContentRoutes(app, context)
   eventRoutes(app, context)
   teamRoutes(app, context)
+  memberRoutes(app, context)
   await signInRoutes(app, context)
   adminRoutes(app, context)
   nodeRoutes(app, context)

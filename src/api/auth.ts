@@ -2,12 +2,14 @@
  * Authenticates a request: a team by its key or an access token, or the operator by the admin token (on
  * behalf of a team if X-Team-ID names one).
  */
-import type { FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
+import type { FastifyContextConfig, FastifyReply, FastifyRequest, onRequestAsyncHookHandler } from 'fastify'
 import { header } from '../contract/constants.ts'
+import { atLeast, isRole, type Role } from '../core/person/person.ts'
 import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
 import { type Caller, sameSecret, type Team } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
+import { originOf } from '../lib/client-origin.ts'
 import { setRequestOwner } from '../lib/request-owner.ts'
 import type { RateLimit } from './rate-limit.ts'
 
@@ -33,6 +35,7 @@ export class Authenticator {
     this.#callerOfRequest.set(request, caller)
     setRequestOwner(request.raw, { team: caller.team.teamID })
     this.#count(caller, reply)
+    requireRole(caller.role, request.routeOptions.config.permission)
   }
 
   readonly requireAdmin: onRequestAsyncHookHandler = async (request) => {
@@ -52,9 +55,18 @@ export class Authenticator {
   }
 
   teamOf(request: FastifyRequest): Team {
+    return this.requiredCallerOf(request).team
+  }
+
+  requiredCallerOf(request: FastifyRequest): Caller {
     const caller = this.callerOf(request)
     if (!caller) throw new AppError('internal', 'This route asks for a team without requiring one')
-    return caller.team
+    return caller
+  }
+
+  /** True if the caller may know by what sandboxes and volumes are entered. */
+  mayEnter(request: FastifyRequest): boolean {
+    return atLeast(this.requiredCallerOf(request).role, 'member')
   }
 
   /** Undefined if the request has no valid credential of a team. */
@@ -69,13 +81,15 @@ export class Authenticator {
 
   async #authenticate(request: FastifyRequest): Promise<Caller> {
     const { teams, accessTokens } = this.#parts
+    const { address } = originOf(request.raw)
     const key = textHeader(request, header.apiKey)
-    if (key !== undefined) return teams.authenticate(key)
+    if (key !== undefined) return teams.authenticate(key, address)
     const token = bearerToken(request)
-    if (token !== undefined) return ofTeam(await accessTokens.authenticate(token), request)
+    if (token !== undefined) return ofTeam(await accessTokens.authenticate(token, address), request)
     const teamID = textHeader(request, header.teamID)
     if (teamID !== undefined && this.#isAdmin(request)) {
-      return { team: await teams.getTeam(teamID), credential: { kind: 'admin token', id: null } }
+      const credential = { kind: 'admin token', id: null, expiresAt: null } as const
+      return { team: await teams.getTeam(teamID), role: 'owner', person: null, credential }
     }
     throw new AppError(
       'unauthenticated',
@@ -104,6 +118,14 @@ export class Authenticator {
     const token = textHeader(request, header.adminToken)
     return token !== undefined && sameSecret(token, this.#parts.adminToken)
   }
+}
+
+function requireRole(role: Role, needed: FastifyContextConfig['permission']): void {
+  if (needed !== undefined && isRole(needed) && atLeast(role, needed)) return
+  throw new AppError(
+    'permission_denied',
+    `This needs the role '${needed}' in the team, and yours is '${role}': ask an owner of the team for it`,
+  )
 }
 
 /** If a client names a team with its token, it must be the token's team. */

@@ -21,6 +21,7 @@ import type { TeamRemover } from '../core/cluster/team-remover.ts'
 import type { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import type { Pruner } from '../core/disk-space/pruner.ts'
 import type { EventStore } from '../core/event/event-store.ts'
+import type { Members } from '../core/person/members.ts'
 import type { LogStore } from '../core/ports/logs.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
@@ -47,6 +48,7 @@ import type { Dashboard, WeakerIsolation } from './routes/dashboard/dashboard.ts
 
 export type ApiParts = {
   sandboxes: SandboxService
+  members: Members
   metrics: MetricStore
   logs: LogStore
   catalog: TemplateCatalog

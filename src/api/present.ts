@@ -8,8 +8,18 @@ import type { SandboxMetric } from '../core/sandbox/monitoring/metric.ts'
 import { type Sandbox, wireStates } from '../core/sandbox/row/sandbox.ts'
 import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import type { ApiKey, Team } from '../core/team/team.ts'
+import type { Authenticator } from './auth.ts'
 
-type PresentParts = { tokens: SandboxTokens; domain: string | undefined }
+/** By which sandboxes are entered. */
+type ShownTokens = Pick<SandboxTokens, 'agentOf' | 'trafficOf' | 'hostOf'>
+type PresentParts = { tokens: ShownTokens; domain: string | undefined }
+
+/** For those who may see sandboxes and not enter them. */
+const noTokens: ShownTokens = {
+  agentOf: () => null,
+  trafficOf: () => null,
+  hostOf: () => undefined,
+}
 
 export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: FastifyRequest): wire.Sandbox {
   const { sandboxID } = sandbox
@@ -27,10 +37,7 @@ export function presentSandbox(sandbox: Sandbox, parts: PresentParts, request: F
   }
 }
 
-export function presentListed(
-  sandbox: Sandbox,
-  { tokens }: Pick<PresentParts, 'tokens'>,
-): wire.ListedSandbox {
+export function presentListed(sandbox: Sandbox, tokens: ShownTokens): wire.ListedSandbox {
   const { volumeMounts } = sandbox.options
   return {
     templateID: sandbox.templateID,
@@ -60,7 +67,7 @@ export function presentDetail(
   const { options, snapshot } = sandbox
   const envdAccessToken = parts.tokens.agentOf(sandbox)
   return {
-    ...presentListed(sandbox, parts),
+    ...presentListed(sandbox, parts.tokens),
     ...(envdAccessToken !== null && { envdAccessToken }),
     allowInternetAccess: options.allowInternetAccess,
     domain: isPaused(sandbox) ? null : domainFor(parts.domain, request),
@@ -102,6 +109,11 @@ export function presentKey(key: ApiKey): WireKey {
     mask: presentMask('e2b_', key),
     createdAt: dateTime(key.createdAt),
     ...(key.lastUsedAt !== null && { lastUsed: dateTime(key.lastUsedAt) }),
+    ...(key.lastUsedFrom !== null && { lastUsedFrom: key.lastUsedFrom }),
+    role: key.role,
+    ...(key.madeBy !== null && { madeBy: key.madeBy }),
+    ...(key.personID !== null && { createdBy: { id: key.personID, email: key.madeBy ?? '' } }),
+    ...(key.expiresAt !== null && { expiresAt: dateTime(key.expiresAt) }),
   }
 }
 
@@ -112,6 +124,12 @@ export function presentMask(
 ): WireKey['mask'] {
   return { prefix, valueLength: 40, maskedValuePrefix: maskPrefix, maskedValueSuffix: maskSuffix }
 }
+
+/** By which the caller may enter sandboxes. */
+export const tokensFor = (
+  { auth, tokens }: { auth: Pick<Authenticator, 'mayEnter'>; tokens: SandboxTokens },
+  request: FastifyRequest,
+): ShownTokens => (auth.mayEnter(request) ? tokens : noTokens)
 
 export const dateTime = (ms: number): string => new Date(ms).toISOString()
 const isPaused = (sandbox: Sandbox): boolean => wireStates.paused.some((state) => state === sandbox.state)

@@ -13,4 +13,3 @@ export type Operation = {
 }
 
 export const page = 'limit nextToken'
-export const noAccounts = 'Warren has teams and keys, but no user accounts'

@@ -1,8 +1,30 @@
-import { noAccounts, type Operation } from './operation.ts'
+import type { Operation } from './operation.ts'
 import * as shape from './shapes.ts'
 
 /** What Warren serves beside the contract. */
 export const ours: readonly Operation[] = [
+  {
+    call: 'GET /teams/{teamID}/members',
+    does: 'list the members of a team',
+    answers: { 200: shape.each(shape.member) },
+  },
+  {
+    call: 'POST /teams/{teamID}/members',
+    does: 'add a person to a team, or invite them',
+    body: 'email* role*',
+    answers: { 201: shape.member },
+  },
+  {
+    call: 'PATCH /teams/{teamID}/members/{personID}',
+    does: "change a member's role",
+    body: 'role*',
+    answers: { 204: '' },
+  },
+  {
+    call: 'DELETE /teams/{teamID}/members/{personID}',
+    does: 'remove a member',
+    answers: { 204: '' },
+  },
   {
     call: 'GET /events/webhooks/{webhookID}/deliveries',
     does: 'list what was sent to a webhook',
@@ -45,7 +67,6 @@ export const ours: readonly Operation[] = [
     call: 'GET /admin/teams/{teamID}/api-keys',
     does: 'list the keys of a team',
     answers: { 200: shape.each(shape.apiKey) },
-    leftOut: { '[].createdBy': noAccounts },
   },
   {
     call: 'DELETE /admin/nodes/{nodeID}',

@@ -103,7 +103,8 @@ export const team = `teamID* slug* name* createdAt* olderClients* limits* ${unde
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
 export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', mask)}`
-export const apiKey = `id* name* createdAt* lastUsed createdBy mask* ${under('mask.', mask)}`
+export const apiKey = `id* name* createdAt* lastUsed lastUsedFrom role* madeBy expiresAt createdBy createdBy.id* createdBy.email* mask* ${under('mask.', mask)}`
+export const member = 'personID* name* email role* source* hasSignedIn* lastSignInAt addedAt* addedBy'
 
 const freed = ['steps', 'savedStates', 'layers', 'files']
 export const pruneReport = [

@@ -13,6 +13,7 @@ import { SandboxMigrator } from '../../core/object-storage/migrator.ts'
 import { RemoteSnapshots } from '../../core/object-storage/remote-snapshots.ts'
 import { ObjectSweeper } from '../../core/object-storage/sweeper.ts'
 import { Uploader } from '../../core/object-storage/uploader.ts'
+import { Members } from '../../core/person/members.ts'
 import { createAutoResume, createFindDemand } from '../../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
 import { Admission } from '../../core/sandbox/capacity/admission.ts'
@@ -71,6 +72,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const accessTokens = new AccessTokens({ accessTokens: stores.accessTokens, keys: stores.keys, clock })
+  const members = new Members({ members: stores.members, clock })
   const usage = new TeamUsage({ teamMetrics: stores.teamMetrics, clock })
   const teamRemover = new TeamRemover({
     teams: stores.teams,
@@ -82,7 +84,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     removeTemplate: (team, templateID) => templates.remover.remove(team, templateID),
     removeVolumes: (team) => volumes.deleteAll(team),
   })
-  return { ...sandboxes, ...templates, volumes, teams, accessTokens, usage, teamRemover }
+  return { ...sandboxes, ...templates, volumes, teams, accessTokens, members, usage, teamRemover }
 }
 
 function joinSandboxes(

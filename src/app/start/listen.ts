@@ -195,6 +195,7 @@ async function openApi(
     volumes: domain.volumes,
     teams: domain.teams,
     accessTokens: domain.accessTokens,
+    members: domain.members,
     teamRemover: domain.teamRemover,
     usage: domain.usage,
     tokens: domain.tokens,

@@ -1,5 +1,6 @@
 /** Teams, keys and limits, as the operator's own surface shows them. */
 import { type Static, Type } from 'typebox'
+import { Role } from './person.ts'
 import { DateTime, int64Max } from './shared.ts'
 
 const PositiveInteger = Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })
@@ -44,6 +45,16 @@ export const ApiKey = Type.Object({
   mask: KeyMask,
   createdAt: DateTime,
   lastUsed: Type.Optional(DateTime),
+  lastUsedFrom: Type.Optional(Type.String({ description: "The client's address at the last use" })),
+  role: Role,
+  madeBy: Type.Optional(Type.String({ description: 'Who made it, for people to read' })),
+  createdBy: Type.Optional(
+    Type.Object(
+      { id: Type.String(), email: Type.String() },
+      { description: 'The person whose key it is; absent in keys of services' },
+    ),
+  ),
+  expiresAt: Type.Optional(DateTime),
 })
 export type ApiKey = Static<typeof ApiKey>
 
@@ -51,6 +62,15 @@ export const CreatedApiKey = Type.Object({ ...ApiKey.properties, key: Type.Strin
 
 export const NewApiKey = Type.Object({
   name: Type.String({ minLength: 1, maxLength: 128, pattern: '^[^\\u0000]+$' }),
+})
+
+export const NewGrantedKey = Type.Object({
+  ...NewApiKey.properties,
+  role: Type.Optional(Role),
+  expiresAt: Type.Optional(DateTime),
+  service: Type.Optional(
+    Type.Boolean({ description: 'For a program: it stays when its maker leaves the team. Owners only' }),
+  ),
 })
 
 export const TeamPath = Type.Object({ teamID: Type.String() })

@@ -1,7 +1,7 @@
 import { SandboxDetail, SandboxPath } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import type { Api, RouteContext } from '../../context.ts'
-import { presentDetail } from '../../present.ts'
+import { presentDetail, tokensFor } from '../../present.ts'
 import { parseSandboxID } from '../../sandbox-id.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
@@ -21,7 +21,8 @@ export function getSandboxRoute(app: Api, context: RouteContext): void {
     async (request) => {
       const sandboxID = parseSandboxID(request.params.sandboxID)
       const sandbox = await context.sandboxes.show(context.auth.teamOf(request), sandboxID)
-      return presentDetail(sandbox, context, request)
+      const tokens = tokensFor(context, request)
+      return presentDetail(sandbox, { ...context, tokens }, request)
     },
   )
 }

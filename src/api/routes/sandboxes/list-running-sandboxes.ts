@@ -3,7 +3,7 @@ import { ListedSandbox, RunningQuery } from '../../../contract/rest/sandbox.ts'
 import { failures } from '../../../contract/rest/shared.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
-import { presentListed } from '../../present.ts'
+import { presentListed, tokensFor } from '../../present.ts'
 import { parseFilter } from './sandbox-filter.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
@@ -33,7 +33,8 @@ export function listRunningSandboxesRoute(app: Api, context: RouteContext): void
           `More than ${longestList} sandboxes match: use /v2/sandboxes, which has pages`,
         )
       }
-      return rows.map((row) => presentListed(row, context))
+      const tokens = tokensFor(context, request)
+      return rows.map((row) => presentListed(row, tokens))
     },
   )
 }

@@ -7,7 +7,7 @@ import type { SandboxPage } from '../../../core/sandbox/row/sandbox-store.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { cutPage, decodeCursor, encodeCursor, type Order } from '../../paging.ts'
-import { presentListed } from '../../present.ts'
+import { presentListed, tokensFor } from '../../present.ts'
 import { parseFilter } from './sandbox-filter.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 
@@ -41,7 +41,8 @@ export function listSandboxesRoute(app: Api, context: RouteContext): void {
         const running = await context.sandboxes.count({ ...filter, states: runningStates })
         reply.header(header.totalRunning, String(running))
       }
-      return page.map((row) => presentListed(row, context))
+      const tokens = tokensFor(context, request)
+      return page.map((row) => presentListed(row, tokens))
     },
   )
 }

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { grantFor } from '../../../core/team/key-grants.ts'
 import { isAccessTokenShaped, type Team } from '../../../core/team/team.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
@@ -34,10 +35,11 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
       return reply.redirect(address.href, 303)
     } catch (error) {
       const isOver = isAppError(error, 'limit_reached')
-      if (!isOver && !isAppError(error, 'unauthenticated')) throw error
+      const isDenied = isAppError(error, 'permission_denied')
+      if (!isOver && !isDenied && !isAppError(error, 'unauthenticated')) throw error
       return sendPage(
         reply,
-        isOver ? 429 : 401,
+        isOver ? 429 : isDenied ? 403 : 401,
         formPage({ address: new URL(next), seal, problem: error.message }),
       )
     }
@@ -47,12 +49,14 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
 /** Accepts an access token as it is; for an API key, creates a new token of its team. */
 async function tokenFor(
   secret: string,
-  { teams, accessTokens }: RouteContext,
+  { teams, accessTokens, clock }: RouteContext,
 ): Promise<{ team: Team; token: string }> {
   if (isAccessTokenShaped(secret))
     return { team: (await accessTokens.authenticate(secret)).team, token: secret }
-  const { team } = await teams.authenticate(secret)
-  return { team, token: (await accessTokens.create(team, 'e2b auth login')).token }
+  const caller = await teams.authenticate(secret)
+  const grant = grantFor(caller, {}, clock.now())
+  const { token } = await accessTokens.create(caller.team, 'e2b auth login', grant)
+  return { team: caller.team, token }
 }
 
 /** The fields that the command line expects. Warren has no user accounts, so the team's data fills the user's fields. */

@@ -1,5 +1,6 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { NewApiKey, OwnKeyPath } from '../../../contract/rest/team.ts'
+import { scopeOf } from '../../../core/team/key-grants.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { teamSchema } from './team-schema.ts'
 
@@ -17,7 +18,8 @@ export function renameOwnKeyRoute(app: Api, { auth, teams }: RouteContext): void
       },
     },
     async (request, reply) => {
-      await teams.renameKey(auth.teamOf(request), request.params.keyID, request.body.name)
+      const caller = auth.requiredCallerOf(request)
+      await teams.renameKey(caller.team, request.params.keyID, request.body.name, scopeOf(caller))
       return reply.code(200).send(undefined)
     },
   )

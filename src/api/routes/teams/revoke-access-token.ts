@@ -1,5 +1,6 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { TokenPath } from '../../../contract/rest/team.ts'
+import { scopeOf } from '../../../core/team/key-grants.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { teamSchema } from './team-schema.ts'
 
@@ -16,7 +17,8 @@ export function revokeAccessTokenRoute(app: Api, { auth, accessTokens }: RouteCo
       },
     },
     async (request, reply) => {
-      await accessTokens.revoke(auth.teamOf(request), request.params.tokenID)
+      const caller = auth.requiredCallerOf(request)
+      await accessTokens.revoke(caller.team, request.params.tokenID, scopeOf(caller))
       return reply.code(204).send(null)
     },
   )

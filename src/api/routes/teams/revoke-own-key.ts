@@ -1,5 +1,6 @@
 import { Empty, failures } from '../../../contract/rest/shared.ts'
 import { OwnKeyPath } from '../../../contract/rest/team.ts'
+import { scopeOf } from '../../../core/team/key-grants.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { teamSchema } from './team-schema.ts'
 
@@ -16,7 +17,8 @@ export function revokeOwnKeyRoute(app: Api, { auth, teams }: RouteContext): void
       },
     },
     async (request, reply) => {
-      await teams.revokeKey(auth.teamOf(request).teamID, request.params.keyID)
+      const caller = auth.requiredCallerOf(request)
+      await teams.revokeKey(caller.team.teamID, request.params.keyID, scopeOf(caller))
       return reply.code(204).send(null)
     },
   )

@@ -1,0 +1,3 @@
+/** What the schemas of the routes about the members of a team share. */
+const security: Record<string, string[]>[] = [{ ApiKeyAuth: [] }, { AccessTokenAuth: [] }]
+export const memberSchema = { tags: ['members'], security }
