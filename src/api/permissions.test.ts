@@ -165,6 +165,12 @@ it("a person's key does what their role allows now, and nothing once they have l
   const list = async () => (await warren.ask('GET', '/secrets', { headers })).status
   assert.equal((await make()).status, 201)
   assert.equal((await warren.ask('POST', '/events/webhooks', { headers, body: {} })).status, 403)
+  const made = (await warren.ask('POST', '/v2/sandboxes', { headers, body: { templateID: 'base' } })).json()
+  const owners = [made.sandboxID, await warren.create()].map((id) => stores.sandboxes.find(id))
+  assert.deepEqual(
+    (await Promise.all(owners)).map((row) => row?.ownerPersonID),
+    [personID, undefined],
+  )
   await members.setRole(team.teamID, personID, 'viewer')
   assert.deepEqual([(await make()).status, await list()], [403, 200])
   assert.match((await make()).json().message, /needs the role 'member' in the team, and yours is 'viewer'/)

@@ -49,6 +49,7 @@ export const permissions: Record<string, Permission> = {
   'GET /templates/aliases/:alias': 'viewer',
   'GET /templates/:templateID/builds/:buildID/logs': 'viewer',
   'GET /templates/:templateID/builds/:buildID/status': 'viewer',
+  'GET /default-templates': 'viewer',
   'GET /built-in-templates': 'viewer',
   'GET /built-in-templates/:name': 'viewer',
   'POST /built-in-templates/:name': 'member',

@@ -146,6 +146,7 @@ export type SandboxRow = {
   memory_mb: number
   disk_mb: number
   gpu_count: number
+  owner_person_id: string | null
   envd_version: string
   metadata: Json
   env_vars: Json

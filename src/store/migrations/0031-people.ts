@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 export const phase = 'expand'
 
 /**
- * People, their roles in teams, and whose a key is. Keys of before belong to their team, with the role of an owner, and
+ * People, their roles in teams, and whose a key and a sandbox is. Keys of before belong to their team, with the role of an owner, and
  * never end.
  */
 export async function up({ schema }: Kysely<never>): Promise<void> {
@@ -40,6 +40,7 @@ export async function up({ schema }: Kysely<never>): Promise<void> {
   await keys().addColumn('made_by', 'text').execute()
   await keys().addColumn('expires_at', 'bigint').execute()
   await keys().addColumn('last_used_from', 'text').execute()
+  await schema.alterTable('sandboxes').addColumn('owner_person_id', 'text').execute()
   await schema
     .createIndex('api_keys_by_person')
     .on('api_keys')

@@ -46,6 +46,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         if (placement?.isAnswered) return reply.hijack()
         const claim = claimOf(key, placement?.attemptKey, request, context.tokens)
         const create = toCreateRequest(body, defaultTimeoutSeconds)
+        create.ownerPersonID = context.auth.requiredCallerOf(request).person?.personID
         // E2B's API secures every sandbox too; clients of Python before 2.0 send `secure: false` whatever their caller wants.
         if (!context.allowInsecureSandboxes) create.options.secure = true
         if (older && isAllowed) create.options.tokenInHost = true

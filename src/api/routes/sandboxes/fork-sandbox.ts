@@ -29,6 +29,7 @@ export function forkSandboxRoute(app: Api, context: RouteContext): void {
       const outcomes = await context.sandboxes.fork(context.auth.teamOf(request), sandboxID, {
         timeoutMs: (request.body?.timeout ?? defaultTimeoutSeconds) * 1000,
         count: request.body?.count ?? 1,
+        ownerPersonID: context.auth.requiredCallerOf(request).person?.personID,
       })
       const made = outcomes.flatMap((outcome) => ('sandbox' in outcome ? [outcome.sandbox.sandboxID] : []))
       context.cluster?.forwarder.tellMade(exchangeOf(request, reply), made)

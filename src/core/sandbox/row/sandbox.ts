@@ -139,6 +139,8 @@ export type Sandbox = {
   diskMB: number
   /** Missing: no GPUs. */
   gpuCount?: number
+  /** The person whose key or session made it. Missing: a service or the admin token did. */
+  ownerPersonID?: string
   envdVersion: string
   metadata: Record<string, string>
   envVars: Record<string, string>

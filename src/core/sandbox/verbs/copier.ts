@@ -35,7 +35,7 @@ export type SnapshotRequest = {
 }
 
 export type SnapshotTemplate = { snapshotID: string; names: string[] }
-export type ForkRequest = { timeoutMs: number; count: number }
+export type ForkRequest = { timeoutMs: number; count: number; ownerPersonID?: string | undefined }
 export type ForkOutcome = { sandbox: Sandbox } | { error: unknown }
 
 export class SandboxCopier {
@@ -45,7 +45,8 @@ export class SandboxCopier {
     this.#parts = parts
   }
 
-  async fork(team: Team, sandboxID: string, { timeoutMs, count }: ForkRequest): Promise<ForkOutcome[]> {
+  async fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
+    const { timeoutMs, count } = request
     const { snapshots } = this.#parts
     checkCreateTimeout(timeoutMs, team.limits)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
@@ -55,12 +56,7 @@ export class SandboxCopier {
       const options = { name, memory: true, lasting: false, startsAfter: count }
       const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
       try {
-        return await this.#startForks(
-          team,
-          parent,
-          { name, memory, keep: true, sandboxID },
-          { timeoutMs, count },
-        )
+        return await this.#startForks(team, parent, { name, memory, keep: true, sandboxID }, request)
       } finally {
         await this.#removeSnapshot(name)
       }
@@ -156,14 +152,14 @@ export class SandboxCopier {
     team: Team,
     parent: Sandbox,
     snapshot: SnapshotRef,
-    { timeoutMs, count }: ForkRequest,
+    { timeoutMs, count, ownerPersonID }: ForkRequest,
   ): Promise<ForkOutcome[]> {
     const { templates, clock, appendLog, start } = this.#parts
     const build = await templates.findBuild(parent.buildID)
     if (!build) throw errors.buildIsGone(parent.buildID)
     const outcomes = await Promise.all(
       Array.from({ length: count }, () =>
-        start(team, forkOf(parent, timeoutMs, clock.now()), build, snapshot).then(
+        start(team, forkOf(parent, { timeoutMs, ownerPersonID }, clock.now()), build, snapshot).then(
           (sandbox): ForkOutcome => ({ sandbox }),
           (error): ForkOutcome => ({ error }),
         ),
@@ -250,17 +246,23 @@ export class SandboxCopier {
   }
 }
 
-function forkOf(parent: Sandbox, timeoutMs: number, now: number): NewSandbox {
+function forkOf(
+  parent: Sandbox,
+  { timeoutMs, ownerPersonID }: Omit<ForkRequest, 'count'>,
+  now: number,
+): NewSandbox {
   const {
     state: _state,
     handle: _handle,
     snapshot: _snapshot,
     endedAt: _endedAt,
     endReason: _why,
+    ownerPersonID: _owner,
     ...rest
   } = parent
   const identity = { sandboxID: newSandboxID(), runID: newUUID() }
-  return { ...rest, ...identity, timeoutMs, createdAt: now, startedAt: now, endAt: now + timeoutMs }
+  const owner = ownerPersonID === undefined ? {} : { ownerPersonID }
+  return { ...rest, ...identity, ...owner, timeoutMs, createdAt: now, startedAt: now, endAt: now + timeoutMs }
 }
 
 function snapshotBuild(

@@ -35,6 +35,7 @@ export type CreateRequest = {
   /** Names by which the sandbox's volumes are looked up. */
   volumeMounts?: readonly WantedMount[]
   options: Omit<SandboxOptions, 'volumeMounts'>
+  ownerPersonID?: string | undefined
 }
 
 /** How long to wait, and how often to look, while another node handles the same idempotency key. */
@@ -356,6 +357,7 @@ function newSandbox(
     memoryMB: build.memoryMB,
     diskMB: build.diskMB,
     ...(build.gpuCount && { gpuCount: build.gpuCount }),
+    ...(request.ownerPersonID !== undefined && { ownerPersonID: request.ownerPersonID }),
     envdVersion: build.envdVersion,
     metadata: request.metadata,
     envVars: { ...inherited, ...request.envVars },
