@@ -48,11 +48,12 @@ export const clientBreaks: Break[] = [
     edits: [
       {
         file: 'src/api/auth.ts',
-        from: '    if (key !== undefined) return teams.authenticate(key)\n',
+        from: '    if (key !== undefined) return teams.authenticate(key, address)\n',
         to: `    if (key !== undefined)
-      return teams.authenticate(key).catch(async () => {
+      return teams.authenticate(key, address).catch(async () => {
         const [team] = await teams.listTeams()
-        return { team: team!, credential: { kind: 'admin token', id: null } }
+        const credential = { kind: 'admin token', id: null, expiresAt: null } as const
+        return { team: team!, role: 'owner', person: null, credential }
       })\n`,
       },
     ],
