@@ -12,6 +12,7 @@ const warren = await openApi({
 })
 after(() => warren[Symbol.asyncDispose]())
 const { stores, clock, team } = warren.fixture
+await stores.teams.setLimits(team.teamID, { ...team.limits, maxSandboxes: 20 })
 const roles: Role[] = ['viewer', 'member', 'owner']
 const grant = { personID: null, madeBy: null, expiresAt: null }
 

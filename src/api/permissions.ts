@@ -46,6 +46,8 @@ export const permissions: Record<string, Permission> = {
   'GET /v2/templates': 'viewer',
   'GET /templates/:templateID': 'viewer',
   'GET /templates/:templateID/tags': 'viewer',
+  'GET /templates/:templateID/tags/count': 'viewer',
+  'GET /templates/:templateID/tags/exists': 'viewer',
   'GET /templates/:templateID/tags/groups': 'viewer',
   'GET /templates/:templateID/tags/:tag/assignments': 'viewer',
   'GET /templates/aliases/:alias': 'viewer',
