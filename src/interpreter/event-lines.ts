@@ -47,9 +47,22 @@ export function readEvents(
 
 function parse(line: string): KernelEvent | undefined {
   try {
-    const event = JSON.parse(line) as KernelEvent
+    const event = (hasNumbers(line) ? JSON.parse(line, keepNumber) : JSON.parse(line)) as KernelEvent
     return typeof event?.type === 'string' ? event : undefined
   } catch {
     return undefined
   }
 }
+
+/** Only data behind charts and tables, and JSON, bring numbers to the client. */
+const hasNumbers = (line: string): boolean => line.includes('"e2b/') || line.includes('"application/json"')
+
+/** Python tells 1.0 from 1, and so do its clients. `JSON.stringify` writes what this returns as the text that it was. */
+function keepNumber(_name: string, value: unknown, { source }: { source?: string } = {}): unknown {
+  return typeof value === 'number' && source !== undefined && String(value) !== source
+    ? rawJSON(source)
+    : value
+}
+
+/** Part of V8, but not yet of TypeScript's description of it. */
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown }

@@ -6,6 +6,7 @@ import { Sandbox } from '@e2b/code-interpreter'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import { usualPackages } from '../../src/app/templates/interpreter-packages.ts'
 import { trustSettings } from '../support/host-authorities.ts'
 import { pythonInterpreter } from '../support/prepare-tests.ts'
 import { pythonWith } from '../support/python.ts'
@@ -19,6 +20,8 @@ out = []
 sandbox.run_code('print("hi")', on_stdout=lambda one: out.append(one.line))
 assert out == ['hi\\n'], out
 error = sandbox.run_code('1 / 0').error
+chart = sandbox.run_code('import matplotlib.pyplot as plt; plt.plot([1, 2, 3]); plt.show()').results[0].chart
+assert all(type(tick) is float for tick in chart.x_ticks) and 1.0 in chart.x_ticks, chart.x_ticks
 assert error.name == 'ZeroDivisionError' and 'division by zero' in error.traceback
 context = sandbox.create_code_context(cwd='/root')
 assert sandbox.run_code('import os; os.getcwd()', context=context).text == '/root'
@@ -38,7 +41,7 @@ axes[0][0].plot([1, 2], [3, 4], label='first')
 axes[0][0].set_xlabel('Time (s)')
 axes[0][1].scatter([1, 2], [3, 4])
 axes[1][0].pie([1, 3], labels=['a', 'b'])
-axes[1][1].boxplot([[1, 2, 3, 4, 5]], patch_artist=True)
+axes[1][1].boxplot([[1, 2, 3, 4, 5]], patch_artist=True, labels=['one'])
 plt.show()
 `
 
@@ -159,6 +162,14 @@ function packageTests(sandbox: () => Sandbox): void {
     assert.equal((await sandbox().runCode(compiled)).text, 'True')
   })
 
+  it('has the packages of the list, in its versions', async () => {
+    const names = JSON.stringify(Object.keys(usualPackages))
+    const { text } = await sandbox().runCode(
+      `import importlib.metadata, json; json.dumps({name: importlib.metadata.version(name) for name in ${names}})`,
+    )
+    assert.deepEqual(JSON.parse(text!), usualPackages)
+  })
+
   it('returns the data of tables and charts', async () => {
     const table = await sandbox().runCode('import pandas as pd\npd.DataFrame({"a": [1, 2]})')
     assert.deepEqual(table.results[0]?.data, { a: [1, 2] })
@@ -206,8 +217,8 @@ function packageTests(sandbox: () => Sandbox): void {
         ['b', 270],
       ],
     )
-    const { min, median, max, outliers } = box.elements[0]
-    assert.deepEqual([min, median, max, outliers], [1, 3, 5, []])
+    const { label, min, median, max, outliers } = box.elements[0]
+    assert.deepEqual([label, min, median, max, outliers], ['one', 1, 3, 5, []])
   })
 }
 

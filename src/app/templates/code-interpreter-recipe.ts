@@ -2,29 +2,10 @@
 import type { BuiltInRecipe } from '../../core/template/built-in-templates.ts'
 import { aptInstall } from './apt-install.ts'
 import { writeInterpreter } from './interpreter-files.ts'
+import { furtherPackages, pinned, usualPackages } from './interpreter-packages.ts'
 import { packFiles } from './packed-files.ts'
 
 const folder = '/opt/code-interpreter'
-/** IPython runs the cells; the others are packages that people expect. */
-const usualPackages = [
-  'ipython==9.6.0',
-  'numpy',
-  'pandas',
-  'matplotlib',
-  'pillow',
-  'scipy',
-  'scikit-learn',
-  'requests',
-  'beautifulsoup4',
-  'openpyxl',
-  'sympy',
-  'seaborn',
-]
-const furtherPackages = [
-  ...['scikit-image', 'plotly', 'kaleido', 'bokeh', 'xarray', 'numba', 'joblib', 'opencv-python-headless'],
-  ...['imageio', 'librosa', 'soundfile', 'nltk', 'spacy', 'gensim', 'textblob', 'aiohttp', 'urllib3'],
-  ...['tornado', 'xlrd', 'python-docx', 'pytz', 'pytest', 'orjson'],
-]
 /** R, Java, and Chinese, Japanese and Korean characters in figures. */
 const furtherPrograms = ['r-base-core', 'r-cran-jsonlite', 'default-jdk-headless', 'fonts-noto-cjk']
 const readyWithinSeconds = 60
@@ -38,7 +19,7 @@ export function codeInterpreterRecipe(diskMB: number): BuiltInRecipe {
     seconds: 120,
     async request({ full }) {
       const files = await packFiles('interpreter', writeInterpreter)
-      const packages = full ? [...usualPackages, ...furtherPackages] : usualPackages
+      const packages = [...pinned(usualPackages), ...(full ? pinned(furtherPackages) : [])]
       const run = (command: string) => ({
         type: 'RUN' as const,
         args: [command, 'root'],
