@@ -55,7 +55,10 @@ describe('creating over the API', () => {
       [{ autoPauseMemory: false }, /together with autoPause/],
       [{ autoPause: true, autoPauseMemory: false, autoResume: { enabled: true } }, /cannot be combined/],
       [{ iam: { tokens: { a: {} } } }, /iam is not available/],
-      [{ secure: false, network: { allowPublicTraffic: false } }, /the token that the 'secure' flag gives/],
+      [
+        { secure: false, network: { allowPublicTraffic: false } },
+        /unless you enable secure envd access via 'secure' flag/,
+      ],
     ]
     for (const [options, says] of refused) {
       const answer = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'base', ...options } })
@@ -81,7 +84,7 @@ describe('creating over the API', () => {
     const body = { templateID: 'base', secure: false, network: { allowPublicTraffic: false } }
     const answer = await warren.ask('POST', '/sandboxes', { body })
     assert.equal(answer.status, 400)
-    assert.match(answer.json().message, /secure: false cannot be combined with allowPublicTraffic: false/)
+    assert.match(answer.json().message, /without public access unless you enable secure/)
   })
 
   it('gives a token also for secure: false, unless the operator allows sandboxes without', async () => {

@@ -24,8 +24,9 @@ const refusals: Refusal[] = [
   },
   {
     when: (body) => body.secure === false && body.network?.allowPublicTraffic === false,
+    // E2B's own words: its test suite compares them.
     message:
-      "secure: false cannot be combined with allowPublicTraffic: false: a sandbox without public traffic needs the token that the 'secure' flag gives. Leave one of them out",
+      "You cannot create a sandbox without public access unless you enable secure envd access via 'secure' flag.",
   },
   { when: (body) => given(body.iam?.tokens), message: notYet('iam', 'pass credentials in envVars') },
 ]
