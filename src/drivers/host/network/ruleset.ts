@@ -196,6 +196,8 @@ table inet ${layout.table} {
   }
   chain refused {
     meta l4proto tcp reject with tcp reset
+    # gVisor tells its programs of this message alone, as "connection refused".
+    meta l4proto udp reject with icmpx port-unreachable
     reject with icmpx admin-prohibited
   }
   chain leaving {
@@ -207,16 +209,16 @@ table inet ${layout.table} {
 }
 
 /**
- * Without a gate, its traffic continues to the chains above and is rejected there. DNS questions that would
- * be rejected are redirected too: not every sandbox notices a rejected datagram, and the gate can answer that
- * there is no such name.
+ * Without a gate, its traffic continues to the chains above and is rejected there. Questions to a name server of
+ * the sandbox that would be rejected are redirected too: not every program notices a rejected datagram, and the
+ * gate can answer that there is no such name. Questions to other servers fail.
  */
 function handOver({ gatePorts, subnet }: RulesetInput, ours: string, question: string): string {
   if (!gatePorts) return ''
   return `chain handing-over {
     type nat hook prerouting priority dstnat; policy accept;
     iifname != ${ours} accept
-    ip saddr . ip daddr @denied ip saddr . ip daddr != @allowed ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
+    ip daddr @dns ip saddr . ip daddr @denied ip saddr . ip daddr != @allowed ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}
     ip saddr != @gated accept
     ip saddr != @tunnelled ip saddr . ip daddr @allowed accept
     ${question} dnat ip to ${subnet.gate}:${gatePorts.dns}

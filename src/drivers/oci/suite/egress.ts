@@ -121,6 +121,19 @@ except OSError: print('none')`
       assert.equal(outside.count('shut'), 0)
     })
 
+    it('tells a program at once that its datagrams are denied, also to a closed address and as DNS', async () => {
+      await limit({ deny: [internet] })
+      const denied = [`${internet} ${port}`, `${internet} 53`, `${closed[0]} ${port}`]
+      const found = await inside(`import socket
+for target in '${denied.join(',')}'.split(','):
+    asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); asking.settimeout(60)
+    host, to = target.split(); asking.connect((host, int(to))); asking.send(b'hello')
+    try: asking.recv(100)
+    except OSError as error: print(type(error).__name__)`)
+      assert.deepEqual(found.trim().split('\n'), denied.fill('ConnectionRefusedError'))
+      assert.equal(outside.count('hello'), 0)
+    })
+
     const inside = (python: string) => bench.run(handle, `python3 - <<'END'\n${python}\nEND`)
 
     it('resets an open connection at once when new rules deny it', async () => {

@@ -92,11 +92,13 @@ except OSError as error: print('none')`
       assert.equal(await inside(ask('quic', internet, 443)), 'none')
     })
 
-    it('is taken by DNS queries that the rules would reject, so that they get an answer', async () => {
+    it('is taken by queries to its name server that the rules would reject, and by none to others', async () => {
       await limit({ deny: ['0.0.0.0/0'] })
       assert.equal(await inside(ask('denied', nameServer, 53)), 'answer')
       assert.deepEqual(asked.splice(0), [`denied ${own()}`])
       assert.deepEqual(await reach(`${nameServer}:53`, `${internet}:80`), [`dns ${own()}`, ''])
+      assert.deepEqual(await reach(`${internet}:53`), [''])
+      assert.deepEqual([await inside(ask('elsewhere', internet, 53)), asked.length], ['none', 0])
       await limit({ deny: ['0.0.0.0/0'], allow: [internet] })
       assert.deepEqual(await reach(`${internet}:53`, `${internet}:80`), [direct, direct])
       await limit({ deny: [elsewhere] })
