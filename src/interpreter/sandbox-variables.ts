@@ -34,7 +34,8 @@ export function readSandboxVariables(
           new AppError(
             'unauthenticated',
             "Send the sandbox's access token in the header X-Access-Token. Clients of the code interpreter before 2.0 send none: " +
-              'update the client, or have the operator allow older clients (`warren team older-clients TEAM yes`) and create ' +
+              'update the client, or have the operator allow older clients (`warren team older-clients TEAM yes`, or ' +
+              'WARREN_OLDER_CLIENTS=yes for all teams) and create ' +
               'another sandbox from a template whose name begins with code-interpreter.',
           ),
         )

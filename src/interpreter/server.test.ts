@@ -82,6 +82,9 @@ suite('the interpreter with kernels that every machine has', { timeout: 900_000 
     const run = (token?: string) => guarded.execute('echo ran', { language: 'bash', ...(token && { token }) })
     assert.equal(guarded.printed(await run('right')), 'ran\n')
     for (const token of [undefined, 'wrong']) await assert.rejects(run(token), /^Error: 401 Send the sandbox/)
+    const body = JSON.stringify({ code: '1', language: 'bash' })
+    const { statusText } = await fetch(`${guarded.url}/execute`, { method: 'POST', body })
+    assert.match(statusText, /WARREN_OLDER_CLIENTS=yes/)
     agent.token = 'of a fork'
     await assert.rejects(run('right'), /^Error: 401/)
     assert.equal(guarded.printed(await run('of a fork')), 'ran\n')

@@ -117,7 +117,11 @@ function answer(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
+/** All that JavaScript clients before 2.0 print of a 401, and they alone send no token. */
+const noToken = 'Unauthorized: update the client, or allow older ones by WARREN_OLDER_CLIENTS=yes'
+
 function answerText(response: ServerResponse, status: number, text: string): void {
+  if (status === 401) response.statusMessage = noToken
   response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
 }
 
