@@ -285,22 +285,23 @@ suite('allowed code passes', () => {
   }
 
   test('only app may import app, and the table lists no folder under itself', () => {
-    const importers = Object.entries(mayImport).filter(([, rooms]) => rooms.includes('app'))
+    const importers = Object.entries(mayImport).filter(([, folders]) => folders.includes('app'))
     assert.deepEqual(
-      importers.map(([room]) => room),
+      importers.map(([topFolder]) => topFolder),
       ['bin'],
     )
-    for (const [room, rooms] of Object.entries(mayImport)) assert.ok(!rooms.includes(room), room)
+    for (const [topFolder, folders] of Object.entries(mayImport))
+      assert.ok(!folders.includes(topFolder), topFolder)
   })
 })
 
 test('every floor is a folder with files, and imports only floors below it', () => {
   const folders = new Set([...sources.keys()].map((path) => dirname(path)))
-  for (const [room, floors] of Object.entries(floorsOf)) {
+  for (const [topFolder, floors] of Object.entries(floorsOf)) {
     const lower = new Set<string>()
     for (const [folder, below] of Object.entries(floors)) {
-      assert.ok(folders.has(join(room, folder)), `${room} has no folder ${folder}`)
-      for (const one of below) assert.ok(lower.has(one), `${folder} of ${room} is not above ${one}`)
+      assert.ok(folders.has(join(topFolder, folder)), `${topFolder} has no folder ${folder}`)
+      for (const one of below) assert.ok(lower.has(one), `${folder} of ${topFolder} is not above ${one}`)
       lower.add(folder)
     }
   }

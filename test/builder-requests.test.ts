@@ -43,7 +43,7 @@ test('every JavaScript release sends the same for templates of images and tools'
     const sizes = { cpuCount: 2, memoryMB: 1024 }
     const client = { apiKey: `e2b_${'0'.repeat(40)}`, apiUrl: recorder.url, ...sizes }
     for (const [name, builder] of builders) await Template.build(builder, name, client)
-    found.push(recorder.take())
+    found.push(recorder.drain())
   }
   const [newest = [], older] = found
   assert.ok(newest.length >= 2 * 20, `${newest.length} requests`)
@@ -65,6 +65,6 @@ test('every Python release sends the same as those of JavaScript', async () => {
       REGISTRY_PASSWORD: registryLogin.password,
     }
     await promisify(execFile)(python, args, { env: { ...process.env, ...environment } })
-    assert.deepEqual(recorder.take(), sent, version)
+    assert.deepEqual(recorder.drain(), sent, version)
   }
 })

@@ -119,16 +119,16 @@ test('jobs with the same lock do not run beside each other while others wait', a
 })
 
 test('jobs beside each other have seats of their own', async () => {
-  const taken = new Set<number>()
+  const usedSeats = new Set<number>()
   const sitting = (name: string): Job => {
     const job: Job = {
       name,
       repeatable: true,
       async run(_, seat) {
-        assert.ok(!taken.has(seat), `${name} has the seat of another`)
-        taken.add(seat)
+        assert.ok(!usedSeats.has(seat), `${name} has the seat of another`)
+        usedSeats.add(seat)
         await new Promise(setImmediate)
-        taken.delete(seat)
+        usedSeats.delete(seat)
         return [{ ...good, job, ms: seat }]
       },
     }

@@ -3,12 +3,12 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { afterEach, describe, it } from 'node:test'
 import { freeNetwork } from './support/leftovers.ts'
 import { names, run } from './support/traces.ts'
-import { place } from './support/warren.ts'
+import { testPlace } from './support/warren.ts'
 
-const instance = `feed0${place}`
+const instance = `feed0${testPlace}`
 const folder = `/run/warren-${instance}`
 const namespace = `warren-${instance}-0`
-const subnet = `10.240.${place}.0/24`
+const subnet = `10.240.${testPlace}.0/24`
 
 /** What a driver whose process was killed leaves of a free slot, and of itself. */
 function leaveSlot(owner: string): void {

@@ -99,9 +99,9 @@ if (countOf({ short: 0, long: 1 }) > 0) {
       '--fetch-timeout=20000',
     ]
     const { stdout } = spawnSync('npm', args, { cwd: repoFolder, encoding: 'utf8' })
-    const told = JSON.parse(stdout || '{}') as { metadata?: { vulnerabilities: Record<string, number> } }
-    if (!told.metadata) return t.diagnostic('The registry answers no audit here, so nothing is known.')
-    const { high, critical } = told.metadata.vulnerabilities
+    const audit = JSON.parse(stdout || '{}') as { metadata?: { vulnerabilities: Record<string, number> } }
+    if (!audit.metadata) return t.diagnostic('The registry answers no audit here, so nothing is known.')
+    const { high, critical } = audit.metadata.vulnerabilities
     assert.deepEqual([high, critical], [0, 0], stdout)
   })
 }

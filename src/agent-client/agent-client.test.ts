@@ -221,7 +221,7 @@ suite('isHealthy and findOtherNetworks', () => {
 
   test('waits for an agent that is too busy to take a connection at once', async () => {
     const agent = await busyAgent()
-    const held = await agent.fillQueue()
+    const queued = await agent.fillQueue()
     try {
       assert.equal(await createAgentClient().isHealthy(agent, { withinMs: 500 }), false)
       const answered = createAgentClient().isHealthy(agent, { withinMs: 120_000 })
@@ -229,7 +229,7 @@ suite('isHealthy and findOtherNetworks', () => {
       agent.goOn()
       assert.equal(await answered, true)
     } finally {
-      for (const socket of held) socket.destroy()
+      for (const socket of queued) socket.destroy()
       agent.end()
     }
   })

@@ -171,14 +171,14 @@ suite('little is read of an endless log line', () => {
 })
 
 /** What is taken of a flood of entries within two seconds, in bytes of messages. */
-async function takenIn2s(head: string, bytes: string, messageBytes: number): Promise<number> {
+async function receivedIn2s(head: string, bytes: string, messageBytes: number): Promise<number> {
   using agent = await flood(head, bytes)
   const clock = new ManualClock()
   const abort = new AbortController()
-  let takenBytes = 0
+  let receivedBytes = 0
   const reading = (async () => {
     const batches = createLogFollower(clock)(agent.endpoint, 't', 0, abort.signal)
-    for await (const batch of batches) takenBytes += batch.length * messageBytes
+    for await (const batch of batches) receivedBytes += batch.length * messageBytes
   })()
   for (let ms = 0; ms < 2000; ms += 10) {
     clock.advance(10)
@@ -186,7 +186,7 @@ async function takenIn2s(head: string, bytes: string, messageBytes: number): Pro
   }
   abort.abort()
   await assert.rejects(reading, /abort/i)
-  return takenBytes
+  return receivedBytes
 }
 
 suite('endless entries are read at the pace of an honest agent', () => {
@@ -194,14 +194,14 @@ suite('endless entries are read at the pace of an honest agent', () => {
   const text = line({ ...entry(1), message: 'x'.repeat(kibibyte) })
 
   test('a burst of 512 KiB is read at once, then 256 KiB a second', async () => {
-    const taken = await takenIn2s('HTTP/1.1 200 OK\r\n\r\n', text, kibibyte)
-    assert.ok(taken > 0 && taken < 1200 * kibibyte, `${taken} bytes were taken`)
+    const received = await receivedIn2s('HTTP/1.1 200 OK\r\n\r\n', text, kibibyte)
+    assert.ok(received > 0 && received < 1200 * kibibyte, `${received} bytes were taken`)
   })
 
   test('far fewer bytes are read in chunks of one byte, because each chunk costs as much as a line', async () => {
     const chunks = [...text].map((letter) => `1\r\n${letter}\r\n`).join('')
     const head = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
-    const taken = await takenIn2s(head, chunks, kibibyte)
-    assert.ok(taken < 20 * kibibyte, `${taken} bytes were taken`)
+    const received = await receivedIn2s(head, chunks, kibibyte)
+    assert.ok(received < 20 * kibibyte, `${received} bytes were taken`)
   })
 })

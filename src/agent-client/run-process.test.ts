@@ -23,12 +23,12 @@ function frame(bytes: Uint8Array, flags = 0): Buffer {
   return Buffer.concat([head, bytes])
 }
 
-const told = (event: EventInit) =>
+const eventOf = (event: EventInit) =>
   frame(Buffer.from(toJsonString(StartResponseSchema, create(StartResponseSchema, { event: { event } }))))
 const data = (output: 'stdout' | 'stderr', text: string) =>
-  told({ case: 'data', value: { output: { case: output, value: Buffer.from(text) } } })
+  eventOf({ case: 'data', value: { output: { case: output, value: Buffer.from(text) } } })
 const endOfStream = (value: unknown) => frame(Buffer.from(JSON.stringify(value)), 2)
-const started = told({ case: 'start', value: { pid: 7 } })
+const started = eventOf({ case: 'start', value: { pid: 7 } })
 
 async function withAgent(
   answer: (request: IncomingMessage, response: ServerResponse, body: Buffer) => void,
@@ -55,9 +55,9 @@ describe('running a command', () => {
     const stream = Buffer.concat([
       started,
       data('stdout', 'ä'),
-      told({ case: 'keepalive', value: {} }),
+      eventOf({ case: 'keepalive', value: {} }),
       data('stderr', 'e'),
-      told({ case: 'end', value: { exitCode: 3, exited: true, status: 'exit status 3' } }),
+      eventOf({ case: 'end', value: { exitCode: 3, exited: true, status: 'exit status 3' } }),
       endOfStream({}),
     ])
     for (const size of [1, 7, stream.length]) {

@@ -37,12 +37,12 @@ export async function runProcess(
   let ended: CommandEnd | undefined
   try {
     for await (const { event } of client.start(startRequestOf(command), call)) {
-      const told = event?.event
+      const message = event?.event
       const waitMs = pace.spend(messageCost)
       if (waitMs > 0) await delay(waitMs, signal)
-      if (told?.case === 'end') ended = { exitCode: told.value.exitCode, status: told.value.status }
-      if (told?.case !== 'data') continue
-      const { case: stream, value } = told.value.output
+      if (message?.case === 'end') ended = { exitCode: message.value.exitCode, status: message.value.status }
+      if (message?.case !== 'data') continue
+      const { case: stream, value } = message.value.output
       if (stream === 'stdout' || stream === 'stderr') onOutput?.({ stream, data: Buffer.from(value) })
     }
   } catch (error) {

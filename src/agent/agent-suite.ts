@@ -109,7 +109,7 @@ export class TestAgent {
     const result = new RunResult()
     const start = { stdin: false, ...more, process: config }
     for await (const frame of this.stream('process.Process/Start', start, { ...auth, ...headers }))
-      result.take(frame)
+      result.accept(frame)
     return result
   }
 }
@@ -124,7 +124,7 @@ class RunResult {
   error: Json | undefined
   kinds: string[] = []
 
-  take({ flags, message }: Frame): void {
+  accept({ flags, message }: Frame): void {
     if (flags === 2) {
       this.error = message.error as Json | undefined
       this.kinds.push('eos')
@@ -152,13 +152,13 @@ export function envelope(message: Json, flags = 0): Buffer {
 }
 
 export async function* frames(response: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
-  let held = Buffer.alloc(0)
+  let buffered = Buffer.alloc(0)
   for await (const chunk of response) {
-    held = Buffer.concat([held, chunk])
-    while (held.length >= 5 && held.length >= 5 + held.readUInt32BE(1)) {
-      const end = 5 + held.readUInt32BE(1)
-      yield { flags: held.readUInt8(0), message: JSON.parse(held.subarray(5, end).toString()) }
-      held = held.subarray(end)
+    buffered = Buffer.concat([buffered, chunk])
+    while (buffered.length >= 5 && buffered.length >= 5 + buffered.readUInt32BE(1)) {
+      const end = 5 + buffered.readUInt32BE(1)
+      yield { flags: buffered.readUInt8(0), message: JSON.parse(buffered.subarray(5, end).toString()) }
+      buffered = buffered.subarray(end)
     }
   }
 }

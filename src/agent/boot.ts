@@ -11,11 +11,11 @@ type Bundle = { startAgent(): void; rehearse(folder: string): Promise<void> }
 
 const folder = dirname(process.argv[1]!)
 const bundlePath = join(folder, 'agent.cjs')
-const keptPath = join(folder, 'agent.cache')
+const cachePath = join(folder, 'agent.cache')
 
-function readKept(): Buffer | undefined {
+function readCache(): Buffer | undefined {
   try {
-    return readFileSync(keptPath)
+    return readFileSync(cachePath)
   } catch {
     return undefined
   }
@@ -24,7 +24,7 @@ function readKept(): Buffer | undefined {
 /** In a function, so that neither the text nor the compiled code stays in memory once V8 has them. */
 function loadBundle(): { script: Script; bundle: Bundle } {
   const source = `(function (module, require) {${readFileSync(bundlePath, 'latin1')}\n})`
-  const cachedData = readKept()
+  const cachedData = readCache()
   const script = new Script(source, { filename: bundlePath, ...(cachedData && { cachedData }) })
   // The bundle needs only Node's own modules.
   const module = {} as { exports: Bundle }
@@ -34,5 +34,5 @@ function loadBundle(): { script: Script; bundle: Bundle } {
 
 if (process.argv[2] === 'rehearse') {
   const { script, bundle } = loadBundle()
-  void bundle.rehearse(process.argv[3]!).then(() => writeFileSync(keptPath, script.createCachedData()))
+  void bundle.rehearse(process.argv[3]!).then(() => writeFileSync(cachePath, script.createCachedData()))
 } else loadBundle().bundle.startAgent()

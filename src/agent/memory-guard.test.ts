@@ -115,9 +115,9 @@ suite('the memory guard', () => {
 
   test('reports which processes it ended, and their memory', () => {
     const { it } = machine(256, 270, { 11: 30, 12: 31, 13: 32, 14: 33, 15: 1 })
-    const told: number[][] = []
-    new MemoryGuard({ machine: it, onKill: (pid, bytes) => told.push([pid, bytes / 1024 / 1024]) }).look()
-    assert.deepEqual(told, [
+    const reports: number[][] = []
+    new MemoryGuard({ machine: it, onKill: (pid, bytes) => reports.push([pid, bytes / 1024 / 1024]) }).look()
+    assert.deepEqual(reports, [
       [14, 33],
       [13, 32],
       [12, 31],

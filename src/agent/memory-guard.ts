@@ -190,7 +190,7 @@ function ownMachine(): SandboxMachine {
         .map(Number)
         .filter((pid) => pid > 1 && pid !== process.pid)
     },
-    residentBytes: showsItHolds,
+    residentBytes: gpuScoreOf,
     // Unreadable for processes of other users, unless the sandbox may trace processes.
     ownBytes(pid) {
       try {
@@ -199,7 +199,7 @@ function ownMachine(): SandboxMachine {
         for (const match of map.matchAll(/^Anonymous:\s+(\d+)/gm)) kibibytes += Number(match[1])
         return kibibytes * 1024
       } catch {
-        return showsItHolds(pid)
+        return gpuScoreOf(pid)
       }
     },
     kill(pid) {
@@ -211,7 +211,7 @@ function ownMachine(): SandboxMachine {
 }
 
 /** The memory in use, but no more than the size of the writable mappings. */
-function showsItHolds(pid: number): number {
+function gpuScoreOf(pid: number): number {
   try {
     const text = readFileSync(`/proc/${pid}/status`, 'latin1')
     const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024

@@ -50,14 +50,14 @@ const end = '# Warren: end\n'
 export function trustAuthorities(pem: string, root = '/'): Record<string, string> {
   const certificates = readCertificates(pem)
   const texts = certificates.map((certificate) => certificate.toString())
-  const place = (path: string) => join(root, path)
-  const bundle = addToBundles(texts.join(''), place)
-  writeOwnFiles(texts, place)
-  if (existsSync(place(hashedFolder))) for (const one of certificates) addByHash(one, place(hashedFolder))
+  const resolve = (path: string) => join(root, path)
+  const bundle = addToBundles(texts.join(''), resolve)
+  writeOwnFiles(texts, resolve)
+  if (existsSync(resolve(hashedFolder))) for (const one of certificates) addByHash(one, resolve(hashedFolder))
   const variables = { NODE_EXTRA_CA_CERTS: ownFile }
   if (bundle === undefined) return variables
-  const all = pemCertificates(readFileSync(place(bundle), 'latin1'))
-  replaceFile(place(javaFile), javaTrustStore(all).toString('latin1'))
+  const all = pemCertificates(readFileSync(resolve(bundle), 'latin1'))
+  replaceFile(resolve(javaFile), javaTrustStore(all).toString('latin1'))
   return {
     ...variables,
     SSL_CERT_FILE: bundle,
@@ -78,23 +78,24 @@ function readCertificates(pem: string): X509Certificate[] {
 }
 
 /** Returns the bundle that programs should use. An image without a bundle gets one with Node's root certificates. */
-function addToBundles(texts: string, place: (path: string) => string): string | undefined {
-  const present = bundles.filter((path) => isBundle(place(path)))
-  for (const path of present) addTo(realpathSync(place(path)), texts)
+function addToBundles(texts: string, resolve: (path: string) => string): string | undefined {
+  const present = bundles.filter((path) => isBundle(resolve(path)))
+  for (const path of present) addTo(realpathSync(resolve(path)), texts)
   const [usual] = bundles
-  if (present.length > 0 || lstatSync(place(usual), { throwIfNoEntry: false })) return present[0]
-  mkdirSync(dirname(place(usual)), { recursive: true })
-  replaceFile(place(usual), `${rootCertificates.join('\n')}\n`)
-  addTo(place(usual), texts)
+  if (present.length > 0 || lstatSync(resolve(usual), { throwIfNoEntry: false })) return present[0]
+  mkdirSync(dirname(resolve(usual)), { recursive: true })
+  replaceFile(resolve(usual), `${rootCertificates.join('\n')}\n`)
+  addTo(resolve(usual), texts)
   return usual
 }
 
 /** Writes one file for each authority, because the tools read one certificate per file, and one file with all. */
-function writeOwnFiles(texts: readonly string[], place: (path: string) => string): void {
-  mkdirSync(place(ownFolder), { recursive: true })
-  replaceFile(place(ownFile), texts.join(''))
-  if (existsSync(place(anchorsFolder))) replaceFile(join(place(anchorsFolder), 'warren.pem'), texts.join(''))
-  const numbered = (index: number) => join(place(ownFolder), `warren-${index + 1}.crt`)
+function writeOwnFiles(texts: readonly string[], resolve: (path: string) => string): void {
+  mkdirSync(resolve(ownFolder), { recursive: true })
+  replaceFile(resolve(ownFile), texts.join(''))
+  if (existsSync(resolve(anchorsFolder)))
+    replaceFile(join(resolve(anchorsFolder), 'warren.pem'), texts.join(''))
+  const numbered = (index: number) => join(resolve(ownFolder), `warren-${index + 1}.crt`)
   for (const [index, text] of texts.entries()) replaceFile(numbered(index), text)
   for (let index = texts.length; existsSync(numbered(index)); index++) rmSync(numbered(index))
 }

@@ -136,12 +136,12 @@ describe('creating over the API', () => {
     assert.deepEqual((await show()).network, { ...network, egressProxy: proxy })
     const put = (update: object) => warren.ask('PUT', `/sandboxes/${sandboxID}/network`, { body: update })
     assert.equal((await put({ allowOut: ['5.6.7.8'], allow_internet_access: false })).status, 204)
-    const kept = { allowPublicTraffic: false, httpsPorts: [8443] }
+    const options = { allowPublicTraffic: false, httpsPorts: [8443] }
     const changed = await show()
-    assert.deepEqual(changed.network, { ...kept, allowOut: ['5.6.7.8'] })
+    assert.deepEqual(changed.network, { ...options, allowOut: ['5.6.7.8'] })
     assert.equal(changed.allowInternetAccess, false)
     assert.equal((await put({})).status, 204)
-    assert.deepEqual((await show()).network, kept)
+    assert.deepEqual((await show()).network, options)
     assert.equal((await warren.ask('PUT', '/sandboxes/nosuchsandbox/network', { body: {} })).status, 404)
   })
 

@@ -13,7 +13,7 @@ import { explainMissing } from './lone-node.ts'
 import { passOnToOwners } from './pass-on.ts'
 import { requirePermissions } from './permissions.ts'
 import { RateLimit } from './rate-limit.ts'
-import { identifyRequests, tellAnswers } from './request-id.ts'
+import { identifyRequests, reportAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
 import { dashboardRoutes } from './routes/dashboard/routes.ts'
 import { docsRoutes } from './routes/docs/routes.ts'
@@ -52,7 +52,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   handleErrors(app, parts.log, (error, request) => explainMissing(context, error, request))
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
-  tellAnswers(app, context.auth, parts.onAnswered)
+  reportAnswers(app, context.auth, parts.onAnswered)
   if (parts.cluster) passOnToOwners(app, parts.cluster.forwarder, context)
   await app.register(swagger, {
     openapi: {

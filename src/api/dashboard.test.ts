@@ -27,9 +27,9 @@ describe('the dashboard over the API', () => {
     for (const weakerIsolation of [weaker, undefined]) {
       await using warren = await openApi({ weakerIsolation })
       const { body } = await warren.ask('GET', '/dashboard')
-      const told = [...body.matchAll(/<meta name="warren-isolation[a-z-]*" content="(.*)">/g)]
+      const isolations = [...body.matchAll(/<meta name="warren-isolation[a-z-]*" content="(.*)">/g)]
       assert.deepEqual(
-        told.map(([, text]) => text),
+        isolations.map(([, text]) => text),
         Object.values(weakerIsolation ?? {}),
       )
     }

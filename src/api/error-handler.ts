@@ -73,8 +73,8 @@ export function errorBody(error: unknown): ErrorBody {
 /** With a `requestID`, the client can tell the operator which log line has the cause. */
 function sendError(reply: FastifyReply, error: AppError, requestID?: string): FastifyReply {
   const status = statusOf[error.code]
-  const isTold = requestID !== undefined && error.cause !== undefined
-  const message = isTold ? `${error.message} (request ${requestID})` : error.message
+  const isReported = requestID !== undefined && error.cause !== undefined
+  const message = isReported ? `${error.message} (request ${requestID})` : error.message
   const body: ErrorBody = { code: status, message }
   if (error.slug) body.error_code = error.slug
   if (error.retry) reply.header(header.shouldRetry, String(error.retry.should))

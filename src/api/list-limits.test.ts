@@ -96,7 +96,7 @@ const lists: List[] = [
       const build = aBuild(template.templateID, { status: 'ready' })
       await stores.templates.insertBuild(build, ['default'], { template, names })
       const tags = Array.from({ length: count - 1 }, (_, number) => `f${number}`)
-      for (let round = 0; round < listLimits.keptAssignmentsPerTag; round++)
+      for (let round = 0; round < listLimits.assignmentsPerTag; round++)
         await stores.templates.assignTags(template.templateID, build.buildID, tags, time + round)
     },
     add: addTag,

@@ -48,8 +48,8 @@ test('each answer is reported with the pattern of its route, never with the valu
   await using api = await openApi({ onAnswered: (one) => answered.push(one) })
   await api.ask('GET', '/sandboxes/inone')
   await api.ask('GET', '/nowhere')
-  const told = answered.map(({ method, route, status }) => ({ method, route, status }))
-  assert.deepEqual(told, [
+  const reported = answered.map(({ method, route, status }) => ({ method, route, status }))
+  assert.deepEqual(reported, [
     { method: 'GET', route: '/sandboxes/:sandboxID', status: 404 },
     { method: 'GET', route: undefined, status: 404 },
   ])

@@ -26,7 +26,7 @@ export function identifyRequests(app: FastifyInstance): void {
   app.addHook('preValidation', (request, _, done) => onBehalfOf(request.id, done))
 }
 
-export function tellAnswers(
+export function reportAnswers(
   app: FastifyInstance,
   auth: Authenticator,
   onAnswered: (answered: AnsweredRequest) => void,

@@ -260,8 +260,8 @@ describe('tags over the API', () => {
       { tag: 'v2', buildID, createdAt },
     ])
     const body = { name: 'alpha/mine', tags: ['v1', 'never'] }
-    const taken = await warren.ask('DELETE', '/templates/tags', { body })
-    assert.deepEqual([taken.status, taken.body], [204, ''])
+    const removed = await warren.ask('DELETE', '/templates/tags', { body })
+    assert.deepEqual([removed.status, removed.body], [204, ''])
     assert.equal((await warren.ask('GET', '/templates/mine/tags')).json().length, 2)
     assert.equal((await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'mine:v2' } })).status, 201)
     const gone = await warren.ask('POST', '/v2/sandboxes', { body: { templateID: 'mine:v1' } })
@@ -274,7 +274,7 @@ describe('tags over the API', () => {
     const other = await another(warren)
     const give = (target: unknown, tags: unknown, more = {}) =>
       warren.ask('POST', '/templates/tags', { body: { target, tags }, ...more })
-    const take = (name: unknown, tags: unknown, more = {}) =>
+    const assign = (name: unknown, tags: unknown, more = {}) =>
       warren.ask('DELETE', '/templates/tags', { body: { name, tags }, ...more })
     const tooMany = Array.from({ length: 101 }, (_, at) => `v${at}`)
     const refused: [ReturnType<typeof give>, number, RegExp][] = [
@@ -282,18 +282,18 @@ describe('tags over the API', () => {
       [give('mine', [':x']), 400, /^Invalid tag: /],
       [give('mine', ['name:']), 400, /^Invalid tag: /],
       [give('mine', tooMany), 400, /body\/tags must NOT have more than 100 items/],
-      [take('mine', tooMany), 400, /body\/tags must NOT have more than 100 items/],
+      [assign('mine', tooMany), 400, /body\/tags must NOT have more than 100 items/],
       [warren.ask('POST', '/v3/templates', { body: { name: 'mine', tags: tooMany } }), 400, /100 items/],
       [give('none', ['x']), 404, /none/],
       [give('mine:none', ['x']), 404, /^tag 'none' does not exist/],
       [give('alpha/mine', ['x'], other), 403, /You don't have access/],
       [give('mine', 'x'), 400, /tags/],
       [give(undefined, ['x']), 400, /target/],
-      [take('mine', []), 400, /^At least one tag is required$/],
-      [take('mine:v1', ['v1']), 400, /without a tag/],
-      [take('mine', ['default']), 400, /cannot be removed/],
-      [take('none', ['v1']), 404, /none/],
-      [take('alpha/mine', ['v1'], other), 403, /You don't have access/],
+      [assign('mine', []), 400, /^At least one tag is required$/],
+      [assign('mine:v1', ['v1']), 400, /without a tag/],
+      [assign('mine', ['default']), 400, /cannot be removed/],
+      [assign('none', ['v1']), 404, /none/],
+      [assign('alpha/mine', ['v1'], other), 403, /You don't have access/],
       [warren.ask('GET', '/templates/none/tags'), 404, /none/],
       [warren.ask('GET', `/templates/${templateID}/tags`, other), 403, /You don't have access/],
     ]

@@ -105,8 +105,8 @@ const commands: readonly Command[] = [
         const folder = projectFolder
         return upgradeToArchive({ archive, folder, version, runningVersion, say: printAside })
       }
-      const place = { folder: projectFolder, dataFolder, isClone }
-      return upgradeCommand(args, { version, upgradeTo, ...place, ...database })
+      const project = { folder: projectFolder, dataFolder, isClone }
+      return upgradeCommand(args, { version, upgradeTo, ...project, ...database })
     },
   },
   {

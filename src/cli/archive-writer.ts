@@ -68,7 +68,7 @@ export class ArchiveWriter implements TarHandler {
     this.#makeFolders(names.slice(0, -1))
     const path = this.#pathOf(names)
     if (entry.kind === 'folder') this.#makeFolder(names, entry.mode)
-    else if (entry.kind === 'symlink') this.#keepLink(names, entry)
+    else if (entry.kind === 'symlink') this.#addLink(names, entry)
     else if (entry.kind === 'hardlink') this.#link(entry, path)
     else if (entry.kind === 'file') {
       this.#removeOld(path, entry.path)
@@ -121,7 +121,7 @@ export class ArchiveWriter implements TarHandler {
     if (this.#entries > entries) throw refusal(`the sandbox sent more than ${entries} files and folders`)
   }
 
-  #keepLink(names: string[], { path, target }: TarEntry): void {
+  #addLink(names: string[], { path, target }: TarEntry): void {
     this.#linkBytes += path.length + target.length
     const { linkBytes } = this.#limits
     if (this.#linkBytes > linkBytes) throw refusal(`the sandbox sent links of more than ${linkBytes} bytes`)

@@ -333,8 +333,8 @@ test('volume lists the volumes that were lost with nodes, and gives one back by 
   assert.match(listed, /data +id-of-data +id-1 +2026-01-02 03:04 +not there; was on node 0a24/)
   assert.match(listed, /models +id-of-models +id-1 +2026-01-02 03:04 +on node 0a24$/)
   for (const word of ['models', 'id-of-models']) {
-    const told = await runVerb(volumeVerbs, ['recover', word, '--name', 'new'], volumeParts)
-    assert.equal(told, 'The volume models is back; it belongs to team id-1.')
+    const answer = await runVerb(volumeVerbs, ['recover', word, '--name', 'new'], volumeParts)
+    assert.equal(answer, 'The volume models is back; it belongs to team id-1.')
     assert.deepEqual(asked.at(-1)?.body, { name: 'new' })
   }
   await assert.rejects(runVerb(volumeVerbs, ['recover'], neverVolumes), UsageError)

@@ -24,7 +24,7 @@ const unlogged = { WARREN_LOG: 'off' }
 const longestComplaint = 2000
 
 export async function copyCommand({ words, values }: Given, parts: RunParts): Promise<string> {
-  const [source, target] = words.map(placeOf)
+  const [source, target] = words.map(targetOf)
   const maxBytes = positiveNumber('max-mb', values['max-mb'] ?? defaultMaxMB, command) * 2 ** 20
   const sandboxID = source?.sandboxID ?? target?.sandboxID
   if (!source || !target || !sandboxID || (source.sandboxID && target.sandboxID))
@@ -39,7 +39,7 @@ export async function copyCommand({ words, values }: Given, parts: RunParts): Pr
 }
 
 /** A word with a colon before any slash names a sandbox. */
-function placeOf(text: string): { sandboxID?: string; path: string } {
+function targetOf(text: string): { sandboxID?: string; path: string } {
   const [, sandboxID, path] = /^([A-Za-z0-9][\w.-]*):(.*)$/s.exec(text) ?? []
   return sandboxID !== undefined && path !== undefined ? { sandboxID, path: path || '.' } : { path: text }
 }

@@ -57,9 +57,9 @@ async function forget({ words, json }: Given, connect: Connect): Promise<string>
     counted(builds, 'build'),
     counted(volumes, 'volume'),
   ].join(', ')
-  const told = `Node ${id} is forgotten; lost with it: ${counts}.`
-  if (volumes === 0) return told
-  return `${told}\nIf its disk comes back, \`warren volume recover\` gives volumes back; \`warren volume lost\` lists them.`
+  const message = `Node ${id} is forgotten; lost with it: ${counts}.`
+  if (volumes === 0) return message
+  return `${message}\nIf its disk comes back, \`warren volume recover\` gives volumes back; \`warren volume lost\` lists them.`
 }
 
 function show(nodes: Node[], json: boolean): string {

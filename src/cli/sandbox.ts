@@ -357,8 +357,8 @@ async function fork(
   const failed = results.find(({ error }) => error !== undefined)
   const made = results.flatMap(({ sandbox }) => sandbox?.sandboxID ?? [])
   if (!failed) return made.join('\n')
-  const told = made.length > 0 ? ` Made: ${made.join(', ')}.` : ''
-  throw new AppError('unavailable', `Not all forks could be made: ${failed.error?.message}${told}`)
+  const madeText = made.length > 0 ? ` Made: ${made.join(', ')}.` : ''
+  throw new AppError('unavailable', `Not all forks could be made: ${failed.error?.message}${madeText}`)
 }
 
 async function kill({ words, flags, json }: Given, { connect }: SandboxCommandParts): Promise<string> {

@@ -35,7 +35,7 @@ function nodeParts(
   const opened = (connections?.teams ?? []).map(({ teamID, count }) => [
     ...[slugOf(teamID), 'connections', String(count), String(connections!.perTeam ?? ''), ''],
   ])
-  const told = acts.slice(0, maxActs).map(({ lastAt, guard, act, count, teamID, sandboxID = '', why }) => {
+  const lines = acts.slice(0, maxActs).map(({ lastAt, guard, act, count, teamID, sandboxID = '', why }) => {
     const times = count > 1 ? `${act} (${count} times)` : act
     return [lastAt.slice(0, 19).replace('T', ' '), guard, times, slugOf(teamID), sandboxID, why]
   })
@@ -54,9 +54,9 @@ function nodeParts(
             ]),
           ),
         ]),
-    told.length === 0
+    lines.length === 0
       ? 'The guards touched nobody since the server started.'
-      : table(['LAST (UTC)', 'GUARD', 'ACT', 'TEAM', 'SANDBOX', 'WHY'], told),
+      : table(['LAST (UTC)', 'GUARD', 'ACT', 'TEAM', 'SANDBOX', 'WHY'], lines),
   ]
 }
 

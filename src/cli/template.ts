@@ -225,20 +225,20 @@ async function send(
 }
 
 const waitLine = `Waiting for template to be ready: ${waitForStart}`
-const tellWaitEveryMs = 5000
+const reportWaitEveryMs = 5000
 
 /** Says how long a build still waits for a start command of which nobody said when it is ready. */
-function tellWait(say: (line: string) => void): () => void {
+function reportWait(say: (line: string) => void): () => void {
   let leftMs = Number(waitForStart.replace('sleep ', '')) * 1000
   say('Nothing says when the start command is ready, so the build waits. --ready-cmd shortens that.')
   let cancel = () => {}
-  const tell = () => {
-    leftMs -= tellWaitEveryMs
+  const report = () => {
+    leftMs -= reportWaitEveryMs
     if (leftMs <= 0) return
     say(`${leftMs / 1000} seconds left.`)
-    cancel = systemClock.after(tellWaitEveryMs, tell)
+    cancel = systemClock.after(reportWaitEveryMs, report)
   }
-  cancel = systemClock.after(tellWaitEveryMs, tell)
+  cancel = systemClock.after(reportWaitEveryMs, report)
   return () => cancel()
 }
 
@@ -256,7 +256,7 @@ async function follow(
       // The error of the command says it.
       if (level === 'error' && message.startsWith('Build failed: ')) continue
       say(message)
-      if (message === waitLine) stopTelling = tellWait(say)
+      if (message === waitLine) stopTelling = reportWait(say)
     }
     const hasEnded = answer.status === 'ready' || answer.status === 'error'
     if (hasEnded) stopTelling()

@@ -29,7 +29,7 @@ export const hopHeaderPrefix = 'warren-'
 export const hopHeader = {
   clientAddress: 'warren-client-address',
   clientProtocol: 'warren-client-protocol',
-  neededRoom: 'warren-needs-room',
+  neededCapacity: 'warren-needs-room',
   refusal: 'warren-refusal',
   made: 'warren-made',
   operation: 'warren-operation',

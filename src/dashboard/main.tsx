@@ -7,6 +7,6 @@ import { App } from './views/app.tsx'
 
 startTheme()
 startRouting()
-const place = document.getElementById('app')!
-place.replaceChildren()
-render(<App />, place)
+const root = document.getElementById('app')!
+root.replaceChildren()
+render(<App />, root)

@@ -45,8 +45,8 @@ ${contentsOf(page.sections)}
 
 /** Pages that have no place in the chapters come last; decisions are reached from the pages that they explain. */
 function menu(titles: ReadonlyMap<string, string>): Chapter[] {
-  const placed = new Set(chapters.flatMap(({ pages }) => pages))
-  const others = [...titles.keys()].filter((name) => !name.includes('/') && !placed.has(name))
+  const listed = new Set(chapters.flatMap(({ pages }) => pages))
+  const others = [...titles.keys()].filter((name) => !name.includes('/') && !listed.has(name))
   return others.length > 0 ? [...chapters, { title: 'More', pages: others }] : [...chapters]
 }
 

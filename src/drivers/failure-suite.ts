@@ -23,15 +23,15 @@ export type FailureBench = DriverBench & {
 export function failureTests({ bench, spec, find }: DriverTools<FailureBench>): void {
   it('reports the exit of a sandbox once, with its run and its reason; the sandbox is then gone, and still listed', async () => {
     const exits = collectExits(bench().driver)
-    const [dies, stays] = await Promise.all([bench().driver.start(spec()), bench().driver.start(spec())])
+    const [dies, survives] = await Promise.all([bench().driver.start(spec()), bench().driver.start(spec())])
     await bench().killProcesses(dies)
     const exit = await exits.next()
     assert.deepEqual([exit.sandboxID, exit.runID, exit.reason], [...idsOf(dies), 'killed'])
     assert.match(exit.detail, /^[A-Z].*\.$/)
     assert.equal(await bench().driver.recover(dies), 'gone')
     assert.ok(await find(bench().driver, exit.sandboxID))
-    assert.equal(await bench().driver.recover(stays), 'running')
-    await Promise.all([bench().driver.stop(dies), bench().driver.stop(stays)])
+    assert.equal(await bench().driver.recover(survives), 'running')
+    await Promise.all([bench().driver.stop(dies), bench().driver.stop(survives)])
     assert.deepEqual(exits.close(), [])
   })
 
@@ -84,21 +84,21 @@ const idsOf = ({ data }: DriverHandle) => [data.sandboxID, data.runID]
 
 /** Collects the exits that a driver reports. */
 export function collectExits(driver: Driver) {
-  const told: SandboxExit[] = []
+  const exits: SandboxExit[] = []
   let wake = () => {}
   const unsubscribe = driver.onExit((exit) => {
-    told.push(exit)
+    exits.push(exit)
     wake()
   })
   return {
     async next(): Promise<SandboxExit> {
-      while (told.length === 0) await new Promise<void>((resolve) => (wake = resolve))
-      return told.shift()!
+      while (exits.length === 0) await new Promise<void>((resolve) => (wake = resolve))
+      return exits.shift()!
     },
     /** Stops listening and returns the exits that no test has asked for. */
     close(): SandboxExit[] {
       unsubscribe()
-      return told
+      return exits
     },
   }
 }

@@ -51,7 +51,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
 
     const fails = (code: ErrorCode) => (error: unknown) => isAppError(error, code)
     const keepsMemory = () => bench.driver.capabilities.snapshotMemory
-    const kept = () => ({ memory: keepsMemory() ? 'in memory' : undefined, file: 'in a file' })
+    const restored = () => ({ memory: keepsMemory() ? 'in memory' : undefined, file: 'in a file' })
 
     async function sandbox(): Promise<DriverHandle> {
       folder = bench.snapshotFolder(`state-${count++}`)
@@ -68,16 +68,16 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       spec: Partial<SandboxSpec> = {},
       signal?: AbortSignal,
     ) {
-      const fromSnapshot = { folder, memory: true, keep: true, ...changes }
+      const fromSnapshot = { folder, memory: true, keepSnapshot: true, ...changes }
       return bench.driver.start(newSpec(bench, { ...spec, fromSnapshot }), signal)
     }
 
     it('boots with the requested size, and restores memory with the size of the snapshot', async () => {
       const { driver } = bench
-      const taken = await save(await sandbox(), 'end')
+      const snapshot = await save(await sandbox(), 'end')
       const asked = { cpuCount: 2, memoryMB: 384, diskMB: 192 }
       const saved = { cpuCount: 1, memoryMB: 256, diskMB: 128 }
-      assert.deepEqual(taken.size, saved)
+      assert.deepEqual(snapshot.size, saved)
       const sizeOf = async (handle: DriverHandle) => {
         const snapshotFolder = `${folder}-size`
         const options = { memory: false, afterwards: 'end', lasting: false } as const
@@ -111,8 +111,8 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       assert.deepEqual([imported?.memory, imported?.imported], [keepsMemory(), true])
       assert.equal((await driver.findSnapshot(folder))?.imported, undefined)
       await driver.removeSnapshot(folder)
-      const handle = await startFrom({ folder: copy, memory: keepsMemory(), keep: false })
-      assert.deepEqual(await bench.recall(handle), kept())
+      const handle = await startFrom({ folder: copy, memory: keepsMemory(), keepSnapshot: false })
+      assert.deepEqual(await bench.recall(handle), restored())
       await driver.stop(handle)
       await driver.removeSnapshot(copy)
     })
@@ -171,9 +171,9 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
         const handle = await sandbox()
         await leavingOnly(handle)
         const sandboxID = String(handle.data.sandboxID)
-        const again = await startFrom({ keep: false }, { sandboxID })
+        const again = await startFrom({ keepSnapshot: false }, { sandboxID })
         await bench.driver.removeSnapshot(folder)
-        assert.deepEqual(await bench.recall(again), kept())
+        assert.deepEqual(await bench.recall(again), restored())
         await bench.driver.stop(again)
       })
     })
@@ -195,9 +195,9 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
         await bench.remember(handle, 'later', 'later')
         const forks = await Promise.all(Array.from({ length: forkCount }, () => startFrom()))
         await bench.driver.removeSnapshot(folder)
-        for (const fork of forks) assert.deepEqual(await bench.recall(fork), kept())
+        for (const fork of forks) assert.deepEqual(await bench.recall(fork), restored())
         await bench.remember(forks[0]!, 'of a fork', 'of a fork')
-        assert.deepEqual(await bench.recall(forks[1]!), kept())
+        assert.deepEqual(await bench.recall(forks[1]!), restored())
         assert.deepEqual(await bench.recall(handle), { memory: 'later', file: 'later' })
         const hosts = new Set([handle, ...forks].map((each) => bench.driver.endpoint(each, 80).host))
         assert.equal(hosts.size, forkCount + 1)
@@ -220,7 +220,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const second = await startFrom()
       await bench.driver.removeSnapshot(folder)
       await save(second, 'end')
-      assert.deepEqual(await bench.recall(await startFrom()), kept())
+      assert.deepEqual(await bench.recall(await startFrom()), restored())
     })
 
     it('has a snapshot of a frozen sandbox’s files until the sandbox is thawed', async () => {
@@ -238,8 +238,8 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       const handle = await sandbox()
       await save(handle, 'stay-frozen')
       await bench.driver.stop(handle)
-      const again = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
-      assert.deepEqual(await bench.recall(again), kept())
+      const again = await startFrom({ keepSnapshot: false }, { sandboxID: String(handle.data.sandboxID) })
+      assert.deepEqual(await bench.recall(again), restored())
     })
 
     it('leaves a snapshot whole when a start from it is aborted at any moment', async () => {
@@ -248,7 +248,7 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await leavingNothing(bench, async () => {
         for (const afterMs of [0, 5, 20, 60]) {
           const abort = new AbortController()
-          const started = startFrom({ keep: true }, {}, abort.signal).then(
+          const started = startFrom({ keepSnapshot: true }, {}, abort.signal).then(
             (fork) => bench.driver.stop(fork),
             (error) => assert.equal(error, abort.signal.reason),
           )
@@ -256,9 +256,11 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
           abort.abort(new Error('not wanted any more'))
           await started
         }
-        await assert.rejects(startFrom({ keep: false }, {}, AbortSignal.abort()), { name: 'AbortError' })
+        await assert.rejects(startFrom({ keepSnapshot: false }, {}, AbortSignal.abort()), {
+          name: 'AbortError',
+        })
       })
-      assert.deepEqual(await bench.recall(await startFrom({ keep: false })), kept())
+      assert.deepEqual(await bench.recall(await startFrom({ keepSnapshot: false })), restored())
     })
 
     it('leaves the sandbox running and nothing else when a snapshot is aborted at any moment', async () => {
@@ -281,23 +283,23 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
     it('does not start a second sandbox from a snapshot that the first one consumed', async () => {
       const handle = await sandbox()
       await save(handle, 'end')
-      await startFrom({ keep: false })
-      await assert.rejects(startFrom({ keep: false }), fails('conflict'))
-      await assert.rejects(startFrom({ keep: true }), fails('conflict'))
+      await startFrom({ keepSnapshot: false })
+      await assert.rejects(startFrom({ keepSnapshot: false }), fails('conflict'))
+      await assert.rejects(startFrom({ keepSnapshot: true }), fails('conflict'))
     })
 
     it('has a consumed snapshot, without its memory, until the snapshot is removed', async () => {
       const handle = await sandbox()
-      const taken = await save(handle, 'end')
-      const first = await startFrom({ keep: false })
+      const snapshot = await save(handle, 'end')
+      const first = await startFrom({ keepSnapshot: false })
       // The sandbox writes to the snapshot's disk, so the size of that disk changes.
       const { bytes, ...found } = (await bench.driver.findSnapshot(folder))!
-      assert.deepEqual({ ...found, bytes: taken.bytes }, { ...taken, memory: false, used: true })
+      assert.deepEqual({ ...found, bytes: snapshot.bytes }, { ...snapshot, memory: false, used: true })
       assert.ok(bytes > 0)
       await bench.remember(first, 'later', 'later')
       await bench.driver.stop(first)
-      if (keepsMemory()) await assert.rejects(startFrom({ keep: false }), fails('conflict'))
-      const second = await startFrom({ memory: false, keep: false })
+      if (keepsMemory()) await assert.rejects(startFrom({ keepSnapshot: false }), fails('conflict'))
+      const second = await startFrom({ memory: false, keepSnapshot: false })
       assert.deepEqual(await bench.recall(second), { memory: undefined, file: 'later' })
       await bench.driver.removeSnapshot(folder)
       assert.equal(await bench.driver.findSnapshot(folder), undefined)
@@ -353,9 +355,9 @@ export function snapshotDriverSuite(name: string, open: () => Promise<SnapshotBe
       await save(handle, 'end')
       await bench.driver.close()
       const other = bench.another()
-      const fromSnapshot = { folder, memory: true, keep: false }
+      const fromSnapshot = { folder, memory: true, keepSnapshot: false }
       const again = await other.start({ ...newSpec(bench), runID: newUUID(), fromSnapshot })
-      assert.deepEqual(await bench.recall(again), kept())
+      assert.deepEqual(await bench.recall(again), restored())
       await other.stop(again)
       await other.close()
     })

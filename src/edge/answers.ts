@@ -61,7 +61,7 @@ const noAnswer = (sandboxId: string, port: number, message: string): EdgeAnswer 
 })
 
 /** `why` is a full sentence for the client. */
-export const standsStill = (sandboxId: string, why: string): EdgeAnswer => ({
+export const sandboxIsFrozen = (sandboxId: string, why: string): EdgeAnswer => ({
   status: 507,
   title: 'This sandbox is frozen',
   json: { sandboxId, message: why, code: 507 },

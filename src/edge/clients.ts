@@ -30,7 +30,7 @@ export class Clients {
   enter(port: number, cut: Cut): (() => void) | null {
     const clients = port === envdPort ? this.#toAgent : this.#toPorts
     if (clients.length >= this.limit) return null
-    const client = { cut, port, since: systemClock.now(), place: clients.length }
+    const client = { cut, port, since: systemClock.now(), index: clients.length }
     clients.push(client)
     return () => remove(clients, client)
   }
@@ -45,16 +45,16 @@ export class Clients {
   }
 }
 
-type Client = { cut: Cut; port: number; since: number; place: number }
+type Client = { cut: Cut; port: number; since: number; index: number }
 
 /**
  * The last client takes the place of the one that leaves. A Set would be simpler, but the tables that a busy
  * Set outgrows keep every client in them alive until a full collection: four times the memory under load.
  */
 function remove(clients: Client[], client: Client): void {
-  if (clients[client.place] !== client) return
+  if (clients[client.index] !== client) return
   const last = clients.pop()!
   if (last === client) return
-  clients[client.place] = last
-  last.place = client.place
+  clients[client.index] = last
+  last.index = client.index
 }

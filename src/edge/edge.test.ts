@@ -232,11 +232,11 @@ describe('the connection limit', () => {
     busy.map(81, quick.port)
     busy.map(envd, quick.port)
     idle.map(80, quick.port)
-    const held = []
+    const unanswered = []
     for (let i = 0; i < 2; i++) {
       const request = http.get({ port: edge.port, headers: to(busy, 80), agent: false })
       const [response] = (await once(request, 'response')) as [http.IncomingMessage]
-      held.push({ request, response })
+      unanswered.push({ request, response })
     }
     const full = await fetchOnce(edge.port, { headers: to(busy, 81) })
     assert.equal(full.status, 429)
@@ -251,13 +251,13 @@ describe('the connection limit', () => {
     assert.equal((await fetchOnce(edge.port, { headers: to(idle, 80) })).body, 'quick')
 
     waiting[0]!.end()
-    held[0]!.response.resume()
-    await once(held[0]!.response, 'close')
+    unanswered[0]!.response.resume()
+    await once(unanswered[0]!.response, 'close')
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
     // The other client breaks its connection; the service sees that when the edge has closed its side.
     const gone = once(waiting[1]!, 'close')
-    held[1]!.response.on('error', () => {})
-    held[1]!.request.destroy()
+    unanswered[1]!.response.on('error', () => {})
+    unanswered[1]!.request.destroy()
     await gone
     assert.equal((await fetchOnce(edge.port, { headers: to(busy, 81) })).body, 'quick')
   })
@@ -348,6 +348,6 @@ it('a sandbox host may set cookies for itself only', async () => {
   sandbox.map(80, service.port)
   const { headers, body } = await fetchOnce(edge.port, { headers: { ...to(sandbox, 80), Cookie: 'mine=1' } })
   assert.equal(body, 'mine=1')
-  const kept = headers['set-cookie']?.map((cookie) => cookie.split('=')[0])
-  assert.deepEqual(kept, ['plain', 'own', 'value'])
+  const cookieNames = headers['set-cookie']?.map((cookie) => cookie.split('=')[0])
+  assert.deepEqual(cookieNames, ['plain', 'own', 'value'])
 })

@@ -23,10 +23,10 @@ import {
   invalidRequest,
   noSandboxOfToken,
   sandboxDeparts,
+  sandboxIsFrozen,
   sandboxNotFound,
   sendAnswer,
   sendPreflight,
-  standsStill,
   tokenOfOtherNode,
   tooManyConnections,
   tooManySignatures,
@@ -313,7 +313,7 @@ class SandboxEdge {
 
   #frozenAnswer(route: Route): EdgeAnswer | undefined {
     const why = this.#routes.whyFrozen(route)
-    return why === undefined ? undefined : standsStill(route.sandboxID, why)
+    return why === undefined ? undefined : sandboxIsFrozen(route.sandboxID, why)
   }
 
   #runOf(route: Route): Run {

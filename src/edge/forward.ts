@@ -50,8 +50,8 @@ function headOf({ request, run, destination, awaitsContinue, upgrade }: SandboxE
   const agentToken = tokenInHost(request, destination, run.route)
   const { route } = run
   const ownTokens = [route.agentToken, route.trafficToken].filter((token) => token !== null)
-  const told = { ownHost, port, maskHost, agentToken, ownTokens, hostToken: route.hostToken }
-  return headForSandbox(request, { ...told, awaitsContinue, upgrade: upgrade !== null })
+  const options = { ownHost, port, maskHost, agentToken, ownTokens, hostToken: route.hostToken }
+  return headForSandbox(request, { ...options, awaitsContinue, upgrade: upgrade !== null })
 }
 
 function startRelay(exchange: SandboxExchange, head: OutgoingHead): HttpRelay {

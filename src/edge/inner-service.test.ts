@@ -11,14 +11,14 @@ import { ingressOf } from '../core/sandbox/network/routes.ts'
 import { issueCertificate, makeAuthority } from '../lib/certificates.ts'
 import { domain, edgeFixture, fetchOnce, rawExchange, to } from './edge-fixture.ts'
 
-const tellHosts: RequestListener = ({ headers }, response) => {
+const showHosts: RequestListener = ({ headers }, response) => {
   response.end(`${headers.host} for ${headers['x-forwarded-host']}`)
 }
 
 describe('a masked host', () => {
   it("is what services see, with their port; the client's host is in another header", async () => {
     await using edge = await edgeFixture()
-    const service = await edge.service(tellHosts)
+    const service = await edge.service(showHosts)
     const sandbox = edge.sandbox({ maskHost: 'localhost:${PORT}' })
     for (const port of [3000, 8080]) {
       sandbox.map(port, service.port)
@@ -32,7 +32,7 @@ describe('a masked host', () => {
 
   it('does not apply to the agent, and applies to upgrades too', async () => {
     await using edge = await edgeFixture()
-    const service = await edge.service(tellHosts)
+    const service = await edge.service(showHosts)
     service.on('upgrade', ({ headers }, socket) => {
       socket.end(`HTTP/1.1 101 OK\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n${headers.host}`)
     })

@@ -11,7 +11,7 @@ const destination = { sandboxID: 'a', port: 8080, path: '/' } as SandboxDestinat
 const demand = { agentToken: null, trafficToken: null, isPaused: true, mayWake: true }
 
 /** Traffic for a paused sandbox of an absent node, which another node takes over first. */
-function takenElsewhere(afterwards: Forwarded) {
+function claimedElsewhere(afterwards: Forwarded) {
   const answers: Forwarded[] = ['absent', afterwards]
   const forwarder = { forward: async () => answers.shift()!, takeOver: async () => false }
   return new PeerTraffic({
@@ -23,11 +23,11 @@ function takenElsewhere(afterwards: Forwarded) {
 }
 
 test('traffic goes to the node that took the sandbox over a moment earlier', async () => {
-  assert.equal(await takenElsewhere('answered').forward(exchange, destination), true)
-  assert.equal(await takenElsewhere('here').forward(exchange, destination), false)
+  assert.equal(await claimedElsewhere('answered').forward(exchange, destination), true)
+  assert.equal(await claimedElsewhere('here').forward(exchange, destination), false)
 })
 
 test('traffic is told to come again if the sandbox has moved once more', async () => {
-  const answer = await takenElsewhere('absent').forward(exchange, destination)
+  const answer = await claimedElsewhere('absent').forward(exchange, destination)
   assert.equal(typeof answer === 'object' && answer.status, 503)
 })

@@ -37,18 +37,18 @@ describe('requests without an answer when the route of their sandbox is removed'
   it('finish before their sandbox goes to another node, and new ones do not reach it meanwhile', async () => {
     await using edge = await edgeFixture({ finishWithinMs: 60_000 })
     const sandbox = edge.sandbox()
-    const held: ServerResponse[] = []
-    const slow = await edge.service((_request, response) => void held.push(response))
+    const unanswered: ServerResponse[] = []
+    const slow = await edge.service((_request, response) => void unanswered.push(response))
     sandbox.map(envd, slow.port)
     const asked = fetchOnce(edge.port, { headers: to(sandbox, envd) })
-    while (held.length < 1) await new Promise(setImmediate)
+    while (unanswered.length < 1) await new Promise(setImmediate)
     let isGone = false
     const departure = sandbox.depart().then(() => {
       isGone = true
     })
     assert.equal((await fetchOnce(edge.port, { headers: to(sandbox, envd) })).status, 502)
     assert.equal(isGone, false)
-    held[0]!.end('done')
+    unanswered[0]!.end('done')
     assert.equal((await asked).body, 'done')
     await departure
   })

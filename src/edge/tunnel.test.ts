@@ -208,16 +208,16 @@ describe('when a sandbox ends', () => {
       await once(response, 'data')
       return response
     }
-    const [lost, kept] = [await stream(dying), await stream(living)]
+    const [lost, unaffected] = [await stream(dying), await stream(living)]
     const [cut, open] = [await openTunnel(edge, dying), await openTunnel(edge, living)]
     const outcomes = Promise.all([once(lost, 'error'), once(cut.socket.resume(), 'error')])
     dying.remove()
     const codes = (await outcomes).map(([error]) => (error as NodeJS.ErrnoException).code)
     assert.deepEqual(codes, ['ECONNRESET', 'ECONNRESET'])
     assert.equal((await fetchOnce(edge.port, { headers: to(dying, 80) })).status, 502)
-    assert.deepEqual([kept.destroyed, open.socket.destroyed], [false, false])
+    assert.deepEqual([unaffected.destroyed, open.socket.destroyed], [false, false])
     open.socket.on('error', () => {})
-    kept.on('error', () => {})
+    unaffected.on('error', () => {})
   })
 
   it('requests without an answer are told that the sandbox is gone, whatever has reached the service', async () => {

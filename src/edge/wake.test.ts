@@ -222,8 +222,12 @@ describe('when a resume fails', () => {
     await using edge = await sleepyEdge()
     const error = new AppError('conflict', 'Resume it with memory: false', { slug: 'guest_unresponsive' })
     const { status, body, sandboxId } = await failing(edge, error)
-    const told = { message: 'Resume it with memory: false', code: 409, error_code: 'guest_unresponsive' }
-    assert.deepEqual([status, JSON.parse(body)], [409, { sandboxId, ...told }])
+    const answerBody = {
+      message: 'Resume it with memory: false',
+      code: 409,
+      error_code: 'guest_unresponsive',
+    }
+    assert.deepEqual([status, JSON.parse(body)], [409, { sandboxId, ...answerBody }])
   })
 
   it('any other error is a routing failure, without details that only the log may have', async () => {

@@ -41,7 +41,7 @@ describe('the authority of the gate', async () => {
     const other = join(base, 'other')
     await createEgressAuthority(other, new ManualClock(Date.now())).certificate()
     const [mine, theirs] = await Promise.all(
-      [folder, other].map((place) => readFile(join(place, 'authority.pem'), 'utf8')),
+      [folder, other].map((parent) => readFile(join(parent, 'authority.pem'), 'utf8')),
     )
     const mixed = mine!.split('-----BEGIN CERT')[0] + theirs!.slice(theirs!.indexOf('-----BEGIN CERT'))
     await chmod(join(folder, 'authority.pem'), 0o600)

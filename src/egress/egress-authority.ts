@@ -49,11 +49,11 @@ export function createEgressAuthority(folder: string, clock: Clock): EgressAutho
 
 async function loadOrMake(folder: string, clock: Clock): Promise<Certificate> {
   const file = join(folder, 'authority.pem')
-  const kept = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const stored = await readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return null
     throw error
   })
-  const pair = kept === null ? null : split(kept)
+  const pair = stored === null ? null : split(stored)
   const needed = clock.now() + leafDays * dayMs
   if (pair && Date.parse(new X509Certificate(pair.certificate).validTo) > needed) return pair
   // The name distinguishes it from the authorities of other machines, and from earlier ones of this machine.

@@ -87,12 +87,12 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
   })
   const servers: Server[] = []
   const sockets = new Set<Socket>()
-  const keep = (socket: Socket) => {
+  const track = (socket: Socket) => {
     sockets.add(socket)
     socket.on('error', () => {}).once('close', () => sockets.delete(socket))
   }
   const serve = async (server: Server, last: number, port: number): Promise<string> => {
-    servers.push(server.on('connection', keep))
+    servers.push(server.on('connection', track))
     await once(server.listen(port, address(last)), 'listening')
     return address(last)
   }
@@ -118,7 +118,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
       dns.zone.set(name, [address(last)])
       const inner = createHttpServer(listener)
       const server = createTlsServer(issue(internetAuthority, name), (socket) => {
-        keep(socket)
+        track(socket)
         inner.emit('connection', socket)
       })
       return await serve(server, last, 443)
@@ -132,7 +132,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
         localAddress: from,
         allowHalfOpen: true,
       })
-      keep(socket)
+      track(socket)
       await once(socket, 'connect')
       const port = socket.localPort!
       wantedBy(from, port).resolve(destination)
@@ -148,7 +148,7 @@ export async function startWorld(options: Partial<GateOptions> = {}): Promise<Wo
       const socket = await world.connect({ address: to, port: 443 })
       const ca = [internetAuthority.certificate]
       const secured = connectTls({ socket, ca, ...(servername !== undefined && { servername }), ...given })
-      keep(secured)
+      track(secured)
       await once(secured, 'secureConnect')
       return secured
     },

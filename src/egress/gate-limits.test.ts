@@ -173,11 +173,11 @@ describe('limits of the gate', within, () => {
     const [first, second] = [world.sandbox, world.address(201)]
     for (const from of [first, second]) world.admit({ allowNames: ['one.example'] }, from)
     const open = async (from: string) => await world.connect({ address: to, port: 443 }, from)
-    const held = [await open(first), await open(first), await open(first)]
+    const opened = [await open(first), await open(first), await open(first)]
     assert.equal(await isRefused(open(first)), true)
     const others = [await open(second), await open(second)]
     assert.equal(await isRefused(open(second)), true)
-    held[0]!.destroy()
+    opened[0]!.destroy()
     others[0]!.destroy()
     await new Promise((resolve) => setTimeout(resolve, 50))
     assert.equal(await isCut(await open(first)), false)

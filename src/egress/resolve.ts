@@ -6,30 +6,30 @@ import type { Clock } from '../lib/clock.ts'
 /** Returns the IPv4 addresses of a name, from the given servers (`address` or `address:port`). */
 export type Resolve = (name: string, servers: readonly string[]) => Promise<string[]>
 
-const longestKeptMs = 60_000
-const maxKept = 2000
+const maxCacheMs = 60_000
+const maxCached = 2000
 
 export function createResolve(clock: Clock): Resolve {
-  const kept = new Map<string, { until: number; addresses: Promise<string[]> }>()
+  const cache = new Map<string, { until: number; addresses: Promise<string[]> }>()
   return (name, servers) => {
     const key = [name, ...servers].join(' ')
-    const known = kept.get(key)
+    const known = cache.get(key)
     if (known && known.until > clock.now()) return known.addresses
     const asked = ask(name, servers)
     const entry = {
-      until: clock.now() + longestKeptMs,
+      until: clock.now() + maxCacheMs,
       addresses: asked.then((records) => records.map(({ address }) => address)),
     }
-    kept.delete(key)
-    kept.set(key, entry)
-    if (kept.size > maxKept) kept.delete(kept.keys().next().value!)
+    cache.delete(key)
+    cache.set(key, entry)
+    if (cache.size > maxCached) cache.delete(cache.keys().next().value!)
     asked.then(
       (records) => {
         const ttlSeconds = Math.min(...records.map(({ ttl }) => ttl))
         entry.until = Math.min(entry.until, clock.now() + ttlSeconds * 1000)
       },
       // A failure is not cached: the next call asks again.
-      () => kept.get(key) === entry && kept.delete(key),
+      () => cache.get(key) === entry && cache.delete(key),
     )
     return entry.addresses
   }

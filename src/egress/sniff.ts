@@ -20,19 +20,19 @@ export function readOpening(socket: Socket, clock: Clock, withinMs: number): Pro
     const done = (opening: Opening | null) => {
       cancel()
       socket.pause()
-      socket.off('data', take).off('end', left).off('close', left)
+      socket.off('data', onChunk).off('end', left).off('close', left)
       const bytes = Buffer.concat(chunks)
       if (opening && bytes.length > 0) socket.unshift(bytes)
       resolve(opening)
     }
-    const take = (chunk: Buffer) => {
+    const onChunk = (chunk: Buffer) => {
       chunks = [Buffer.concat([...chunks, chunk])]
       const opening = readBytes(chunks[0]!)
       if (opening) done(opening)
     }
     const left = () => done(null)
     const cancel = clock.after(withinMs, () => done({ kind: 'silent' }))
-    socket.on('data', take).on('end', left).on('close', left)
+    socket.on('data', onChunk).on('end', left).on('close', left)
     socket.resume()
   })
 }

@@ -42,23 +42,23 @@ export async function startSocks(host: string, tls?: { key: string; cert: string
 
 async function converse(socket: Socket, socks: TestSocks): Promise<void> {
   const reader = new Reader(socket)
-  const [, count] = await reader.take(2)
-  const methods = await reader.take(count!)
+  const [, count] = await reader.read(2)
+  const methods = await reader.read(count!)
   const wanted = socks.login ? 2 : 0
   socket.write(Buffer.from([5, methods.includes(wanted) ? wanted : 255]))
   if (socks.login) {
-    const username = (await reader.take((await reader.take(2))[1]!)).toString()
-    const password = (await reader.take((await reader.take(1))[0]!)).toString()
+    const username = (await reader.read((await reader.read(2))[1]!)).toString()
+    const password = (await reader.read((await reader.read(1))[0]!)).toString()
     const fits = username === socks.login.username && password === socks.login.password
     socket.write(Buffer.from([1, fits ? 0 : 1]))
     if (!fits) return void socket.end()
   }
-  const [, , , type] = await reader.take(4)
+  const [, , , type] = await reader.read(4)
   const host =
     type === 1
-      ? [...(await reader.take(4))].join('.')
-      : (await reader.take((await reader.take(1))[0]!)).toString()
-  const port = (await reader.take(2)).readUInt16BE()
+      ? [...(await reader.read(4))].join('.')
+      : (await reader.read((await reader.read(1))[0]!)).toString()
+  const port = (await reader.read(2)).readUInt16BE()
   socks.asked.push(`${host}:${port}`)
   if (socks.answer) return void socket.end(socks.answer)
   const far = connect({ host: socks.hosts.get(host) ?? host, port })
@@ -78,7 +78,7 @@ class Reader {
     socket.pause()
   }
 
-  async take(length: number): Promise<Buffer> {
+  async read(length: number): Promise<Buffer> {
     for (;;) {
       const bytes = this.#socket.read(length) as Buffer | null
       if (bytes) return bytes

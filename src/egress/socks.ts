@@ -62,10 +62,10 @@ async function negotiate(
 /** The package emits bytes that followed the proxy's answer in the next turn, when nobody may listen yet. */
 async function keepEarlyBytes(socket: Socket): Promise<void> {
   const chunks: Buffer[] = []
-  const keep = (chunk: Buffer) => void chunks.push(chunk)
-  socket.on('data', keep)
+  const collect = (chunk: Buffer) => void chunks.push(chunk)
+  socket.on('data', collect)
   await nextTurn()
-  socket.off('data', keep).pause()
+  socket.off('data', collect).pause()
   if (chunks.length > 0) socket.unshift(Buffer.concat(chunks))
   // As on a new socket: the next listener starts the flow.
   Object.assign(socket, { readableFlowing: null })

@@ -8,10 +8,10 @@ import type {
   PackTarget,
 } from '../core/ports/object-store.ts'
 
-type Kept = { note: PackNote; files: Map<string, Buffer> }
+type FakePack = { note: PackNote; files: Map<string, Buffer> }
 
 export class FakePacks implements PackStore {
-  readonly packs = new Map<string, Kept>()
+  readonly packs = new Map<string, FakePack>()
   /** The keys of the stored packs, in order. */
   readonly saved: string[] = []
   loads = 0
@@ -23,29 +23,29 @@ export class FakePacks implements PackStore {
     files: readonly PackedFile[],
     note: PackNote,
   ): Promise<{ isNew: boolean; checksum: string }> {
-    const kept: Kept = { note, files: new Map() }
+    const stored: FakePack = { note, files: new Map() }
     for (const file of files) {
       if ('path' in file) throw new Error('this fake takes streams only')
       const parts: Uint8Array[] = []
       for await (const part of file.content) parts.push(part)
-      kept.files.set(file.name, Buffer.concat(parts))
+      stored.files.set(file.name, Buffer.concat(parts))
     }
     if (this.packs.has(key)) return { isNew: false, checksum: key }
-    this.packs.set(key, kept)
+    this.packs.set(key, stored)
     this.saved.push(key)
     return { isNew: true, checksum: key }
   }
 
   async open(key: string): Promise<OpenedPack | undefined> {
-    const kept = this.packs.get(key)
-    if (!kept) return undefined
+    const stored = this.packs.get(key)
+    if (!stored) return undefined
     const fetch = async ({ open }: PackTarget) => {
-      for (const [name, bytes] of kept.files) {
-        const place = open(name, bytes.length)
-        if (typeof place === 'function') await place(this.#content(bytes))
+      for (const [name, bytes] of stored.files) {
+        const write = open(name, bytes.length)
+        if (typeof write === 'function') await write(this.#content(bytes))
       }
     }
-    return { note: kept.note, checksum: key, fetch, partsOf: () => undefined }
+    return { note: stored.note, checksum: key, fetch, partsOf: () => undefined }
   }
 
   async fetch(

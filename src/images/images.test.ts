@@ -286,8 +286,13 @@ test('pruning keeps layers that are held, in a folder in use, or handed out a mo
   addImage(registry, 'all', { layers })
   const { pull, images } = await testImages(t, { clock, keepUnusedMs: 60_000 })
   await pull(`${registry.host}/x:all`)
-  const [held, folder, asked, unused] = layers.map(({ diffID }) => diffID) as [string, string, string, string]
-  const release = images.protect([held])
+  const [protectedLayer, folder, asked, unused] = layers.map(({ diffID }) => diffID) as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  const release = images.protect([protectedLayer])
   const folders = images.layerFolders([folder])
   clock.advance(3_600_000)
   images.layerFolders([asked])
@@ -296,11 +301,14 @@ test('pruning keeps layers that are held, in a folder in use, or handed out a mo
   assert.deepEqual([planned.count, planned.bytes >= 5000], [1, true])
   assert.deepEqual(images.missing([unused]), [])
   assert.deepEqual(await images.prune(used, { dryRun: false }), planned)
-  assert.deepEqual(images.missing([held, folder, asked, unused, 'no digest']), [unused, 'no digest'])
+  assert.deepEqual(images.missing([protectedLayer, folder, asked, unused, 'no digest']), [
+    unused,
+    'no digest',
+  ])
   release()
   clock.advance(60_001)
   assert.equal((await images.prune(used, { dryRun: false })).count, 2)
-  assert.deepEqual(images.missing([held, folder, asked]), [held, asked])
+  assert.deepEqual(images.missing([protectedLayer, folder, asked]), [protectedLayer, asked])
 })
 
 test('equal layers are stacked once, and a layer that is hidden completely is not stacked', async (t) => {

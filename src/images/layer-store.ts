@@ -51,7 +51,7 @@ export class LayerStore {
   static async open(options: LayerStoreOptions): Promise<LayerStore> {
     const store = new LayerStore(options)
     mkdirSync(store.#layers, { recursive: true, mode: 0o700 })
-    await Promise.all(readdirSync(store.#layers).map((name) => store.#takeOver(name)))
+    await Promise.all(readdirSync(store.#layers).map((name) => store.#adopt(name)))
     await store.sync()
     return store
   }
@@ -60,7 +60,7 @@ export class LayerStore {
    * Removes incomplete layers after a crash, and continues with layers that were not synced when Warren
    * stopped.
    */
-  async #takeOver(name: string): Promise<void> {
+  async #adopt(name: string): Promise<void> {
     const folder = join(this.#layers, name)
     const record = isLayerName(name) ? this.#readable(name) : undefined
     if (record === 'unreadable') return

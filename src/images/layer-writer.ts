@@ -25,7 +25,7 @@ import type { TarHandler } from '../lib/tar/tar-reader.ts'
 import { badLayer } from './bad-layer.ts'
 import type { FileSystemCalls } from './file-system-calls.ts'
 import { type FolderNode, isWhiteoutNode, joined, LayerTree, namesIn } from './layer-tree.ts'
-import { keptXattrs, opaqueXattr } from './xattrs.ts'
+import { opaqueXattr, storedXattrs } from './xattrs.ts'
 
 export type LayerFacts = {
   entries: number
@@ -215,7 +215,7 @@ export class LayerWriter implements TarHandler {
   }
 
   #setXattrs(path: Buffer, entry: TarEntry): void {
-    for (const [name, value] of keptXattrs(entry.xattrs, this.#options.ownerShift)) {
+    for (const [name, value] of storedXattrs(entry.xattrs, this.#options.ownerShift)) {
       try {
         this.#options.calls.setXattr(path, name, value)
       } catch (error) {

@@ -5,39 +5,39 @@ import type { Descriptor } from './manifest.ts'
 const stepPercent = 10
 
 export class PullProgress {
-  readonly #tell: (line: string) => void
+  readonly #report: (line: string) => void
   readonly #layers: number
   downloadedBytes = 0
   newLayers = 0
 
-  constructor(tell: (line: string) => void, layers: number) {
-    this.#tell = tell
+  constructor(report: (line: string) => void, layers: number) {
+    this.#report = report
     this.#layers = layers
   }
 
   say(line: string): void {
-    this.#tell(line)
+    this.#report(line)
   }
 
   layer(index: number, { digest, size }: Descriptor) {
     const name = `Layer ${index + 1}/${this.#layers} (${shortDigest(digest)})`
-    let told = 0
+    let reported = 0
     return {
-      reused: () => this.#tell(`${name}: already here`),
-      waiting: () => this.#tell(`${name}: is being fetched for another build`),
-      started: () => this.#tell(`${name}: ${megabytes(size)}`),
+      reused: () => this.#report(`${name}: already here`),
+      waiting: () => this.#report(`${name}: is being fetched for another build`),
+      started: () => this.#report(`${name}: ${megabytes(size)}`),
       advanced: (bytes: number) => {
         const percent = size === 0 ? 100 : Math.floor((bytes * 100) / size / stepPercent) * stepPercent
-        if (percent <= told || percent >= 100) return
-        told = percent
-        this.#tell(`${name}: ${percent} %`)
+        if (percent <= reported || percent >= 100) return
+        reported = percent
+        this.#report(`${name}: ${percent} %`)
       },
       done: (devicesLeftOut: number) => {
         this.newLayers++
         this.downloadedBytes += size
-        this.#tell(`${name}: unpacked`)
+        this.#report(`${name}: unpacked`)
         if (devicesLeftOut > 0) {
-          this.#tell(`${name}: ${devicesLeftOut} device nodes left out; a sandbox has its own /dev`)
+          this.#report(`${name}: ${devicesLeftOut} device nodes left out; a sandbox has its own /dev`)
         }
       },
     }

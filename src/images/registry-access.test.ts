@@ -34,9 +34,9 @@ function requireToken(registry: FakeRegistry, realm: string, token: () => string
 const authorizations = (registry: FakeRegistry) =>
   registry.requests.map(({ headers }) => headers.authorization)
 const nothingSecret = (error: unknown, lines: string[]) => {
-  const told = [String(error), (error as Error).message, ...lines].join('\n')
+  const output = [String(error), (error as Error).message, ...lines].join('\n')
   for (const hidden of [secret, Buffer.from(`me:${secret}`).toString('base64')])
-    assert.ok(!told.includes(hidden), told)
+    assert.ok(!output.includes(hidden), output)
 }
 
 test('a registry gets the password if it asks for it, and only then', async (t) => {

@@ -54,7 +54,7 @@ export class UnpackPool {
       signal.throwIfAborted()
       worker = this.#takeIdle() ?? startWorker()
       const result = await work(worker)
-      this.#keep(worker)
+      this.#recycle(worker)
       return result
     } catch (error) {
       // The worker may still be writing this layer, and must not continue with the next one.
@@ -86,20 +86,20 @@ export class UnpackPool {
   }
 
   #takeIdle(): Worker | undefined {
-    const kept = this.#idle.pop()
-    clearTimeout(kept?.timer)
-    kept?.worker.ref()
-    return kept?.worker
+    const idle = this.#idle.pop()
+    clearTimeout(idle?.timer)
+    idle?.worker.ref()
+    return idle?.worker
   }
 
-  #keep(worker: Worker): void {
+  #recycle(worker: Worker): void {
     if (this.#closed) {
       void endWorker(worker)
       return
     }
     worker.unref()
     const timer = setTimeout(() => {
-      this.#idle = this.#idle.filter((kept) => kept.worker !== worker)
+      this.#idle = this.#idle.filter((idle) => idle.worker !== worker)
       void endWorker(worker)
     }, idleForMs)
     timer.unref()

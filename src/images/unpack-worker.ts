@@ -13,7 +13,7 @@ import { openFileSystemCalls } from './file-system-calls.ts'
 import { type LayerFacts, LayerWriter } from './layer-writer.ts'
 import type { FromWorker, ToWorker, UnpackJob } from './unpack-protocol.ts'
 
-const tell = (message: FromWorker): void => parentPort!.postMessage(message)
+const send = (message: FromWorker): void => parentPort!.postMessage(message)
 
 let input: Readable | undefined
 
@@ -27,8 +27,8 @@ hearMessages((message: ToWorker) => {
 
 function answer(work: Promise<LayerFacts>): void {
   work.then(
-    (facts) => tell({ type: 'done', facts }),
-    (error) => tell({ type: 'failed', ...describe(error), cause: String((error as Error)?.stack ?? error) }),
+    (facts) => send({ type: 'done', facts }),
+    (error) => send({ type: 'failed', ...describe(error), cause: String((error as Error)?.stack ?? error) }),
   )
 }
 
@@ -70,7 +70,7 @@ async function* verified(
   for await (const chunk of source as AsyncIterable<Buffer>) {
     hasher.update(chunk)
     yield chunk
-    tell({ type: 'consumed', bytes: chunk.length, ...progress() })
+    send({ type: 'consumed', bytes: chunk.length, ...progress() })
   }
   if (`${digest.split(':')[0]}:${hasher.digest('hex')}` !== digest) throw wrongDigest('A layer', digest)
 }

@@ -12,14 +12,14 @@ const revision2 = 0x02000000
 const revision3 = 0x03000000
 const sizeOfRevision2 = 20
 
-export function keptXattrs(
+export function storedXattrs(
   given: readonly [string, Buffer][],
   ownerShift: number,
 ): [name: string, value: Buffer][] {
   return given.flatMap(([name, value]): [string, Buffer][] => {
     if (name === capability) {
-      const kept = shiftedCapability(value, ownerShift)
-      return kept ? [[name, kept]] : []
+      const shifted = shiftedCapability(value, ownerShift)
+      return shifted ? [[name, shifted]] : []
     }
     const isPlain = name.startsWith('user.') && !name.startsWith('user.overlay.') && !name.includes('\0')
     return isPlain ? [[name, value]] : []
@@ -35,9 +35,9 @@ function shiftedCapability(value: Buffer, ownerShift: number): Buffer | undefine
   const head = value.readUInt32LE()
   const revision = (head & revisionMask) >>> 0
   if (revision !== revision2 && revision !== revision3) return undefined
-  const kept = Buffer.alloc(ownerShift === 0 ? sizeOfRevision2 : sizeOfRevision2 + 4)
-  value.copy(kept, 0, 0, sizeOfRevision2)
-  kept.writeUInt32LE(((head & ~revisionMask) | (ownerShift === 0 ? revision2 : revision3)) >>> 0)
-  if (ownerShift > 0) kept.writeUInt32LE(ownerShift, sizeOfRevision2)
-  return kept
+  const stored = Buffer.alloc(ownerShift === 0 ? sizeOfRevision2 : sizeOfRevision2 + 4)
+  value.copy(stored, 0, 0, sizeOfRevision2)
+  stored.writeUInt32LE(((head & ~revisionMask) | (ownerShift === 0 ? revision2 : revision3)) >>> 0)
+  if (ownerShift > 0) stored.writeUInt32LE(ownerShift, sizeOfRevision2)
+  return stored
 }

@@ -42,10 +42,10 @@ export class ZstdFrames {
 
   #advance(chunk: Buffer, at: number): number {
     if (this.#expecting === 'bytes') {
-      const taken = Math.min(this.#bytesLeft, chunk.length - at)
-      this.#bytesLeft -= taken
+      const used = Math.min(this.#bytesLeft, chunk.length - at)
+      this.#bytesLeft -= used
       if (this.#bytesLeft === 0) this.#expecting = this.#afterBytes
-      return taken
+      return used
     }
     const size = { magic: 4, 'skippable size': 4, descriptor: 1, 'block header': 3 }[this.#expecting]
     const part = chunk.subarray(at, at + size - this.#field.length)

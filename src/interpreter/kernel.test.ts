@@ -19,16 +19,16 @@ test('a kernel keeps no listener of a cell that has ended', async () => {
   const kernel = new Kernel(kernelKind('bash')!, folder, '/tmp')
   try {
     await kernel.ready()
-    const held: WeakRef<CellListener>[] = []
+    const weakRefs: WeakRef<CellListener>[] = []
     for (let cell = 0; cell < 200; cell++) {
       const listener: CellListener = { onOutput: () => void listener, onEvent: () => void listener }
-      held.push(new WeakRef(listener))
+      weakRefs.push(new WeakRef(listener))
       assert.ok(await kernel.run({ code: ':', set: {}, restore: {} }, listener))
     }
     // What a cell wrote may come a moment after its end, so for that long its listener is needed.
     await eventually(() => {
       collectGarbage()
-      const left = held.filter((one) => one.deref() !== undefined).length
+      const left = weakRefs.filter((one) => one.deref() !== undefined).length
       assert.ok(left <= 2, `${left} are held`)
     })
   } finally {

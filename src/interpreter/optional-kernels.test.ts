@@ -10,9 +10,9 @@ type Opened = Awaited<ReturnType<typeof openInterpreter>>
 type Sample = {
   /** Prints `é` and a line end, and to standard error `oh`. */
   print: string
-  keep: string
-  /** Its value is that of `keep`, 7. */
-  kept: string
+  remember: string
+  /** Its value is that of `remember`, 7. */
+  remembered: string
   /** How 7 is shown. */
   seven: string
   /** Fails in a function that another one calls. */
@@ -32,8 +32,8 @@ type Sample = {
 const samples: Record<string, Sample> = {
   r: {
     print: 'cat("é\\n"); message("oh")',
-    keep: 'kept <- 7',
-    kept: 'kept',
+    remember: 'kept <- 7',
+    remembered: 'kept',
     seven: '[1] 7',
     fail: 'f <- function(n) g(n)\ng <- function(n) stop("bad ", n)\nf(3)',
     failure: {
@@ -50,8 +50,8 @@ const samples: Record<string, Sample> = {
   },
   java: {
     print: 'System.out.println("é"); System.err.println("oh");',
-    keep: 'int kept = 7;',
-    kept: 'kept',
+    remember: 'int kept = 7;',
+    remembered: 'kept',
     seven: '7',
     fail: 'int f(int n) { return g(n); }\nint g(int n) { throw new IllegalStateException("bad " + n); }\nf(3)',
     failure: {
@@ -81,11 +81,11 @@ for (const [language, sample] of Object.entries(samples)) {
     const found = (lines: Line[], type: string) => lines.filter((line) => line.type === type)
 
     test('returns what a cell prints, and keeps its declarations', async () => {
-      const lines = await run(`${sample.print}\n${sample.keep}`)
+      const lines = await run(`${sample.print}\n${sample.remember}`)
       assert.deepEqual(lines[0], { type: 'number_of_executions', execution_count: 1 })
       assert.deepEqual([opened.printed(lines), opened.printed(lines, 'stderr')], ['é\n', 'oh\n'])
       assert.deepEqual(found(lines, 'result'), [])
-      const [value] = found(await run(sample.kept), 'result')
+      const [value] = found(await run(sample.remembered), 'result')
       assert.deepEqual(value, { type: 'result', text: sample.seven, is_main_result: true })
     })
 
@@ -94,7 +94,7 @@ for (const [language, sample] of Object.entries(samples)) {
       assert.deepEqual([error?.name, error?.value], [sample.failure.name, sample.failure.value])
       assert.match(String(error?.traceback), sample.failure.traceback)
       assert.equal(found(await run(sample.invalid), 'error').length, 1)
-      assert.equal(found(await run(sample.kept), 'result')[0]?.text, sample.seven)
+      assert.equal(found(await run(sample.remembered), 'result')[0]?.text, sample.seven)
     })
 
     test('sets variables for one cell, with any content', async () => {
@@ -107,7 +107,7 @@ for (const [language, sample] of Object.entries(samples)) {
     test('interrupts a cell whose client has left, and keeps the state of the context', async () => {
       for (const code of [sample.sleep, sample.loop]) {
         await assert.rejects(run(code, { language, signal: AbortSignal.timeout(1000) }), /abort/i)
-        assert.equal(found(await run(sample.kept), 'result')[0]?.text, sample.seven, code)
+        assert.equal(found(await run(sample.remembered), 'result')[0]?.text, sample.seven, code)
       }
     })
 

@@ -4,13 +4,13 @@ import { allDone } from './all-done.ts'
 
 test('a failure is reported only after all other work has ended', async () => {
   const slow = Promise.withResolvers<void>()
-  let told = false
+  let isDone = false
   const all = allDone([undefined, Promise.reject(new Error('first')), slow.promise]).catch((error: Error) => {
-    told = true
+    isDone = true
     return error.message
   })
   await new Promise(setImmediate)
-  assert.equal(told, false)
+  assert.equal(isDone, false)
   slow.resolve()
   assert.equal(await all, 'first')
 })

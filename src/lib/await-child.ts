@@ -43,11 +43,11 @@ function listenForEnds(): CFunction {
 
 /** Checks all children, because one signal may stand for the ends of several. */
 function look(): void {
-  for (const [pid, tell] of listeners) {
+  for (const [pid, listener] of listeners) {
     const found = waitpid!(pid, status, withoutWaiting)
     if (found === 0) continue
     listeners.delete(pid)
-    tell(found === pid ? exitCodeOf(status.readInt32LE()) : null)
+    listener(found === pid ? exitCodeOf(status.readInt32LE()) : null)
   }
   if (listeners.size > 0) return
   clearInterval(awake)

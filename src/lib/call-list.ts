@@ -112,7 +112,7 @@ export function openCallMemory(libc: CLibrary, addFirst: (list: CallList) => voi
     const memory = map(bytes)
     const list = new CallList(numbers, memory.address, memory.bytes, () => release(list))
     addFirst(list)
-    list.keep()
+    list.keepAsPrefix()
     return list
   }
   const openUsual = () => open(usualBytes, letGo)
@@ -155,7 +155,7 @@ export class CallList {
   #halves: Int32Array
   #calls: { call: CallName; mayFail: boolean }[] = []
   #dataEnd = stackEnd
-  #kept = { calls: 0, dataEnd: stackEnd }
+  #prefix = { calls: 0, dataEnd: stackEnd }
 
   constructor(numbers: Record<CallName, number>, address: Address, bytes: Buffer, release: () => void) {
     this.#numbers = numbers
@@ -171,13 +171,13 @@ export class CallList {
   }
 
   /** Marks the calls added so far as the beginning, which `reset` does not remove. */
-  keep(): void {
-    this.#kept = { calls: this.#calls.length, dataEnd: this.#dataEnd }
+  keepAsPrefix(): void {
+    this.#prefix = { calls: this.#calls.length, dataEnd: this.#dataEnd }
   }
 
   reset(): void {
-    this.#calls.length = this.#kept.calls
-    this.#dataEnd = this.#kept.dataEnd
+    this.#calls.length = this.#prefix.calls
+    this.#dataEnd = this.#prefix.dataEnd
   }
 
   add(call: CallName, ...values: (number | Address)[]): void {

@@ -4,15 +4,15 @@ import type { TLSSocket } from 'node:tls'
 
 type ClientOrigin = { address: string; protocol: 'http' | 'https' }
 
-const told = new WeakMap<IncomingMessage, ClientOrigin>()
+const origins = new WeakMap<IncomingMessage, ClientOrigin>()
 
 /** Call it for requests of peers only, never with a value that a client sent. */
-export function tellOrigin(request: IncomingMessage, origin: ClientOrigin): void {
-  told.set(request, origin)
+export function setOrigin(request: IncomingMessage, origin: ClientOrigin): void {
+  origins.set(request, origin)
 }
 
 export function originOf(request: IncomingMessage): ClientOrigin {
-  const known = told.get(request)
+  const known = origins.get(request)
   if (known) return known
   const { socket } = request
   const protocol = (socket as Partial<TLSSocket>).encrypted === true ? 'https' : 'http'

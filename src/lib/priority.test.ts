@@ -21,8 +21,8 @@ describe('the thread of the event loop', () => {
   it('has a higher priority than the threads that it starts', async () => {
     const ask = `require('node:worker_threads').parentPort.postMessage(require('node:os').getPriority())`
     const worker = atUsualPriority(() => new Worker(ask, { eval: true }))
-    const told = await new Promise((resolve) => worker.once('message', resolve))
-    assert.equal(told, usual)
+    const priorities = await new Promise((resolve) => worker.once('message', resolve))
+    assert.equal(priorities, usual)
     await worker.terminate()
   })
 

@@ -36,13 +36,13 @@ describe('turns', () => {
 
   it('are refused to a caller that takes only a free one', async () => {
     const turns = new Turns(async (id) => id)
-    const held = Promise.withResolvers<void>()
-    const holder = turns.begin('a', () => held.promise)
+    const blocked = Promise.withResolvers<void>()
+    const holder = turns.begin('a', () => blocked.promise)
     assert.equal(
       turns.acquireIfFree('a', async () => 'mine'),
       undefined,
     )
-    held.resolve()
+    blocked.resolve()
     await holder
     assert.equal(await turns.acquireIfFree('a', async () => 'mine'), 'mine')
   })

@@ -39,7 +39,7 @@ export class Turns<Row> {
     return this.#queue(id, async (signal) => work({ row: await this.read(id), signal }))
   }
 
-  /** Like `take`, for work on another view of the row, which `read` reads in the turn. */
+  /** Like `acquire`, for work on another view of the row, which `read` reads in the turn. */
   acquireView<View, T>(
     id: string,
     read: (id: string) => Promise<View | undefined>,
@@ -51,7 +51,7 @@ export class Turns<Row> {
     })
   }
 
-  /** Like `take`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
+  /** Like `acquire`, but only if the turn is free. Undefined: another holder has the turn and leaves the row correct. */
   acquireIfFree<T>(id: string, work: (turn: Turn<Row>) => Promise<T>): Promise<T> | undefined {
     return this.has(id) ? undefined : this.acquire(id, work)
   }

@@ -29,41 +29,41 @@ const messages = (entries: { message: string }[]) => entries.map(({ message }) =
 
 describe('logs on disk', () => {
   it('are returned oldest first or newest first, up to the limit', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(1), entry(2)])
-    await place.logs.append('ia', [entry(3)])
-    assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
-    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'backward', limit: 2 })), [
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(1), entry(2)])
+    await opened.logs.append('ia', [entry(3)])
+    assert.deepEqual(messages(await opened.logs.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
+    assert.deepEqual(messages(await opened.logs.read('ia', { direction: 'backward', limit: 2 })), [
       'line 3',
       'line 2',
     ])
-    assert.deepEqual(messages(await place.logs.read('ia', { direction: 'forward', limit: 2 })), [
+    assert.deepEqual(messages(await opened.logs.read('ia', { direction: 'forward', limit: 2 })), [
       'line 1',
       'line 2',
     ])
-    assert.deepEqual(await place.logs.read('ia', { direction: 'backward', limit: 1 }), [
+    assert.deepEqual(await opened.logs.read('ia', { direction: 'backward', limit: 1 }), [
       { at: time + 3, level: 'info', message: 'line 3', fields: {} },
     ])
   })
 
   it('return their newest entries within a number of bytes, with their numbers', async () => {
-    using place = openFolder()
+    using opened = openFolder()
     const entries = [entry(1), entry(2), entry(3)]
-    await place.logs.append('ia', entries)
+    await opened.logs.append('ia', entries)
     const bytes = Buffer.byteLength(JSON.stringify(entry(1))) + 1
-    assert.deepEqual(await place.logs.newest('ia', 3 * bytes), entries)
-    assert.deepEqual(await place.logs.newest('ia', 3 * bytes - 1), entries.slice(1))
-    assert.deepEqual(await place.logs.newest('ib', 3 * bytes), [])
+    assert.deepEqual(await opened.logs.newest('ia', 3 * bytes), entries)
+    assert.deepEqual(await opened.logs.newest('ia', 3 * bytes - 1), entries.slice(1))
+    assert.deepEqual(await opened.logs.newest('ib', 3 * bytes), [])
   })
 
   it('are filtered by time, level and text', async () => {
-    using place = openFolder()
+    using opened = openFolder()
     const levels: LogLevel[] = ['debug', 'info', 'warn', 'error']
-    await place.logs.append(
+    await opened.logs.append(
       'ia',
       levels.map((level, at) => entry(at, { level, message: `A ${level}` })),
     )
-    const read = async (query: object) => messages(await place.logs.read('ia', { ...forward, ...query }))
+    const read = async (query: object) => messages(await opened.logs.read('ia', { ...forward, ...query }))
     assert.deepEqual(await read({ level: 'warn' }), ['A warn', 'A error'])
     assert.deepEqual(await read({ from: time + 1, before: time + 3 }), ['A info', 'A warn'])
     assert.deepEqual(await read({ search: 'bug' }), ['A debug'])
@@ -71,114 +71,114 @@ describe('logs on disk', () => {
   })
 
   it('of an unknown sandbox are empty', async () => {
-    using place = openFolder()
-    assert.deepEqual(await place.logs.read('inone', forward), [])
-    assert.equal(await place.logs.lastSequence('inone'), 0)
+    using opened = openFolder()
+    assert.deepEqual(await opened.logs.read('inone', forward), [])
+    assert.equal(await opened.logs.lastSequence('inone'), 0)
   })
 
   it('survive a restart, with their last number, even after a line that a crash cut off', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(1), entry(41)])
-    appendFileSync(join(place.folder, 'ia.jsonl'), '{"sequence":42,"at":17')
-    assert.equal(await place.again().lastSequence('ia'), 41)
-    assert.deepEqual(messages(await place.again().read('ia', forward)), ['line 1', 'line 41'])
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(1), entry(41)])
+    appendFileSync(join(opened.folder, 'ia.jsonl'), '{"sequence":42,"at":17')
+    assert.equal(await opened.again().lastSequence('ia'), 41)
+    assert.deepEqual(messages(await opened.again().read('ia', forward)), ['line 1', 'line 41'])
   })
 
   it('of a chatty sandbox lose their oldest part, never more than half of the limit', async () => {
-    using place = openFolder({ perSandbox: 20_000 })
-    for (let at = 0; at < 1000; at++) await place.logs.append('ia', [entry(at)])
-    const kept = await place.logs.read('ia', { direction: 'forward', limit: 10_000 })
-    assert.equal(kept.at(-1)?.message, 'line 999')
-    assert.ok(kept.length > 50 && kept.length < 1000)
-    const total = readdirSync(place.folder).reduce(
-      (sum, name) => sum + statSync(join(place.folder, name)).size,
+    using opened = openFolder({ perSandbox: 20_000 })
+    for (let at = 0; at < 1000; at++) await opened.logs.append('ia', [entry(at)])
+    const remaining = await opened.logs.read('ia', { direction: 'forward', limit: 10_000 })
+    assert.equal(remaining.at(-1)?.message, 'line 999')
+    assert.ok(remaining.length > 50 && remaining.length < 1000)
+    const total = readdirSync(opened.folder).reduce(
+      (sum, name) => sum + statSync(join(opened.folder, name)).size,
       0,
     )
     assert.ok(total <= 20_000 + 200)
   })
 
   it('of the longest silent sandboxes are removed first if there are too many', async () => {
-    using place = openFolder({ perSandbox: 4000, total: 2300 })
+    using opened = openFolder({ perSandbox: 4000, total: 2300 })
     for (const id of ['iold', 'inew']) {
-      for (let at = 0; at < 30; at++) await place.logs.append(id, [entry(at)])
+      for (let at = 0; at < 30; at++) await opened.logs.append(id, [entry(at)])
     }
-    for (const name of readdirSync(place.folder).filter((file) => file.startsWith('iold'))) {
-      utimesSync(join(place.folder, name), 1, 1)
+    for (const name of readdirSync(opened.folder).filter((file) => file.startsWith('iold'))) {
+      utimesSync(join(opened.folder, name), 1, 1)
     }
-    for (let at = 0; at < 100; at++) await place.logs.append('inew', [entry(at)])
-    assert.deepEqual(await place.logs.read('iold', forward), [])
-    assert.notDeepEqual(await place.logs.read('inew', forward), [])
+    for (let at = 0; at < 100; at++) await opened.logs.append('inew', [entry(at)])
+    assert.deepEqual(await opened.logs.read('iold', forward), [])
+    assert.notDeepEqual(await opened.logs.read('inew', forward), [])
   })
 
   it('older than the given time are removed', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(1)])
-    utimesSync(join(place.folder, 'ia.jsonl'), 1, 1)
-    await place.logs.append('ib', [entry(1)])
-    await place.logs.prune(time)
-    assert.deepEqual(readdirSync(place.folder), ['ib.jsonl'])
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(1)])
+    utimesSync(join(opened.folder, 'ia.jsonl'), 1, 1)
+    await opened.logs.append('ib', [entry(1)])
+    await opened.logs.prune(time)
+    assert.deepEqual(readdirSync(opened.folder), ['ib.jsonl'])
   })
 
   it('are returned whole with lines longer than a read, and with characters of several bytes', async () => {
-    using place = openFolder()
+    using opened = openFolder()
     const long = 'ä'.repeat(100_000)
-    await place.logs.append('ia', [entry(1), entry(2, { message: long }), entry(3)])
-    assert.deepEqual(messages(await place.logs.read('ia', forward)), ['line 1', long, 'line 3'])
+    await opened.logs.append('ia', [entry(1), entry(2, { message: long }), entry(3)])
+    assert.deepEqual(messages(await opened.logs.read('ia', forward)), ['line 1', long, 'line 3'])
   })
 
   it('are readable by their owner only', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(1)])
-    assert.equal(statSync(join(place.folder, 'ia.jsonl')).mode & 0o077, 0)
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(1)])
+    assert.equal(statSync(join(opened.folder, 'ia.jsonl')).mode & 0o077, 0)
   })
 
   it('are found again after a crash that left half a line', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(1)])
-    appendFileSync(join(place.folder, 'ia.jsonl'), '{"sequence":2,"at":1')
-    const again = place.again()
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(1)])
+    appendFileSync(join(opened.folder, 'ia.jsonl'), '{"sequence":2,"at":1')
+    const again = opened.again()
     assert.equal(await again.lastSequence('ia'), 1)
     await again.append('ia', [entry(2), entry(3)])
     assert.deepEqual(messages(await again.read('ia', forward)), ['line 1', 'line 2', 'line 3'])
   })
 
   it('distinguish entries of the control plane from those of the agent', async () => {
-    using place = openFolder()
-    await place.logs.append('ia', [entry(0, { message: 'created' })])
-    assert.equal(await place.logs.lastSequence('ia'), 0)
-    await place.logs.append('ia', [entry(7), entry(0, { message: 'ended' })])
-    assert.equal(await place.logs.lastSequence('ia'), 7)
+    using opened = openFolder()
+    await opened.logs.append('ia', [entry(0, { message: 'created' })])
+    assert.equal(await opened.logs.lastSequence('ia'), 0)
+    await opened.logs.append('ia', [entry(7), entry(0, { message: 'ended' })])
+    assert.equal(await opened.logs.lastSequence('ia'), 7)
   })
 
   it('stay within the total even if no single sandbox writes much', async () => {
-    using place = openFolder({ perSandbox: 1e6, total: 20_000 })
+    using opened = openFolder({ perSandbox: 1e6, total: 20_000 })
     for (let sandbox = 0; sandbox < 60; sandbox++) {
-      await place.logs.append(`i${sandbox}`, [entry(1, { message: 'x'.repeat(1000) })])
+      await opened.logs.append(`i${sandbox}`, [entry(1, { message: 'x'.repeat(1000) })])
     }
-    const sizes = readdirSync(place.folder).map((name) => statSync(join(place.folder, name)).size)
+    const sizes = readdirSync(opened.folder).map((name) => statSync(join(opened.folder, name)).size)
     const total = sizes.reduce((sum, size) => sum + size, 0)
     assert.ok(total < 22_000, `${total} bytes`)
   })
 
   it('of a sandbox that writes again are not removed for its long silence', async () => {
-    using place = openFolder()
+    using opened = openFolder()
     for (let round = 0; round < 100; round++) {
       const id = `i${round}`
-      await place.logs.append(id, [entry(1)])
-      utimesSync(join(place.folder, `${id}.jsonl`), 1, 1)
-      const pruned = place.logs.prune(time)
+      await opened.logs.append(id, [entry(1)])
+      utimesSync(join(opened.folder, `${id}.jsonl`), 1, 1)
+      const pruned = opened.logs.prune(time)
       for (let turns = 0; turns < round % 10; turns++) await turn()
-      await Promise.all([pruned, place.logs.append(id, [entry(2)])])
-      assert.equal(messages(await place.logs.read(id, forward)).at(-1), 'line 2')
-      assert.equal(await place.again().lastSequence(id), 2)
+      await Promise.all([pruned, opened.logs.append(id, [entry(2)])])
+      assert.equal(messages(await opened.logs.read(id, forward)).at(-1), 'line 2')
+      assert.equal(await opened.again().lastSequence(id), 2)
     }
   })
 
   it('do not count as absent if the disk fails', async () => {
-    using place = openFolder()
+    using opened = openFolder()
     // A folder in the place of the file can be opened and not be read.
-    mkdirSync(join(place.folder, 'ia.jsonl'))
-    await assert.rejects(place.logs.lastSequence('ia'), { code: 'EISDIR' })
-    await assert.rejects(place.logs.append('ia', [entry(1)]), { code: 'EISDIR' })
+    mkdirSync(join(opened.folder, 'ia.jsonl'))
+    await assert.rejects(opened.logs.lastSequence('ia'), { code: 'EISDIR' })
+    await assert.rejects(opened.logs.append('ia', [entry(1)]), { code: 'EISDIR' })
   })
 })

@@ -89,7 +89,7 @@ async function outcomeIn(response: IncomingMessage, buffered: BufferedAnswers): 
     let from = 0
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', from)) {
       const line = rest + chunk.slice(from, end)
-      if (line !== '') take(JSON.parse(line) as CellEvent, outcome)
+      if (line !== '') addEvent(JSON.parse(line) as CellEvent, outcome)
       rest = ''
       from = end + 1
     }
@@ -101,7 +101,7 @@ async function outcomeIn(response: IncomingMessage, buffered: BufferedAnswers): 
 
 const imageBytes = ({ images }: CodeOutcome) => images.reduce((sum, { length }) => sum + length, 0)
 
-function take({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcome): void {
+function addEvent({ type, text = '', png, ...error }: CellEvent, outcome: CodeOutcome): void {
   if (type === 'stdout' || type === 'stderr') outcome.printed.add(text)
   if (type === 'result') {
     if (text !== '') outcome.results.add(`${text}\n`)

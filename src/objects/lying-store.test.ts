@@ -97,15 +97,15 @@ const odd: unknown[] = [
 
 test('an index whose checksum matches cannot lead outside of the folder, of its files or of the pack', async (t) => {
   const { folder, whole, load, put, target } = await world(t)
-  const place = readTrailer(whole, whole.length)
-  const honest = await readIndex(whole.subarray(place.at, place.at + place.bytes), place)
+  const trailer = readTrailer(whole, whole.length)
+  const honest = await readIndex(whole.subarray(trailer.at, trailer.at + trailer.bytes), trailer)
   const before = readdirSync(folder).sort()
   let refused = 0
   await fuzz(32, async (random) => {
     const index = structuredClone(honest)
     for (let changes = 1 + random.below(3); changes > 0; changes--) change(random, index)
-    const { bytes } = await packEnd(index, place.at)
-    put(Buffer.concat([whole.subarray(0, place.at), bytes]))
+    const { bytes } = await packEnd(index, trailer.at)
+    put(Buffer.concat([whole.subarray(0, trailer.at), bytes]))
     await load().catch((error) => {
       assert.ok(isAppError(error), `${JSON.stringify(index).slice(0, 300)}: ${error}`)
       refused++

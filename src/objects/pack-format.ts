@@ -74,16 +74,16 @@ export async function packEnd(
   offset: number,
 ): Promise<{ bytes: Buffer; checksum: string }> {
   const packed = await compress(Buffer.from(JSON.stringify(index)))
-  const place = Buffer.alloc(16)
-  place.writeBigUInt64BE(BigInt(offset), 0)
-  place.writeBigUInt64BE(BigInt(packed.length), 8)
+  const trailer = Buffer.alloc(16)
+  trailer.writeBigUInt64BE(BigInt(offset), 0)
+  trailer.writeBigUInt64BE(BigInt(packed.length), 8)
   const checksum = await hashOf(packed)
-  return { bytes: Buffer.concat([packed, magic, place, Buffer.from(checksum, 'hex')]), checksum }
+  return { bytes: Buffer.concat([packed, magic, trailer, Buffer.from(checksum, 'hex')]), checksum }
 }
 
-type IndexPlace = { at: number; bytes: number; sha256: string }
+type IndexLocation = { at: number; bytes: number; sha256: string }
 
-export function readTrailer(end: Uint8Array, size: number): IndexPlace {
+export function readTrailer(end: Uint8Array, size: number): IndexLocation {
   const trailer = Buffer.from(end.subarray(end.length - trailerBytes))
   if (trailer.length !== trailerBytes || !trailer.subarray(0, magic.length).equals(magic)) {
     throw damaged('it does not end as a pack of this version of Warren does')
@@ -95,7 +95,10 @@ export function readTrailer(end: Uint8Array, size: number): IndexPlace {
   return { at, bytes, sha256: trailer.subarray(magic.length + 16).toString('hex') }
 }
 
-export async function readIndex(packed: Uint8Array, { sha256, at: dataEnd }: IndexPlace): Promise<PackIndex> {
+export async function readIndex(
+  packed: Uint8Array,
+  { sha256, at: dataEnd }: IndexLocation,
+): Promise<PackIndex> {
   if ((await hashOf(packed)) !== sha256) throw damaged('its index does not match its checksum')
   const text = await decompressed(packed, { maxOutputLength: largestIndexText }).catch((cause) => {
     throw damaged(`its index cannot be unpacked: ${errorText(cause)}`)

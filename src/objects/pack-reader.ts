@@ -101,21 +101,21 @@ async function fetchIndex(
   { bytes: end, size }: ObjectEnd,
 ): Promise<PackIndex & { checksum: string }> {
   if (size < trailerBytes) throw damaged('it is too short')
-  const place = readTrailer(end, size)
-  const missing = place.bytes + trailerBytes - end.length
+  const trailer = readTrailer(end, size)
+  const missing = trailer.bytes + trailerBytes - end.length
   const packed =
     missing <= 0
-      ? end.subarray(-missing, -missing + place.bytes)
-      : await store.read(key, place.at, place.bytes, signal)
-  return { ...(await readIndex(packed, place)), checksum: place.sha256 }
+      ? end.subarray(-missing, -missing + trailer.bytes)
+      : await store.read(key, trailer.at, trailer.bytes, signal)
+  return { ...(await readIndex(packed, trailer)), checksum: trailer.sha256 }
 }
 
 async function fetchFile(reader: Reader, entry: PackEntry, target: PackTarget): Promise<void> {
-  const place = target.open(entry.name, entry.bytes)
-  if (place === undefined) return
-  if (typeof place === 'function') return place(inOrder(reader, rangesOf(entry.parts)))
+  const write = target.open(entry.name, entry.bytes)
+  if (write === undefined) return
+  if (typeof write === 'function') return write(inOrder(reader, rangesOf(entry.parts)))
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL
-  await using file = await open(place, flags, 0o600)
+  await using file = await open(write, flags, 0o600)
   await file.truncate(entry.bytes)
   await fillFile(reader, entry, file)
   if (!target.isTemporary) await file.datasync()

@@ -76,7 +76,7 @@ test('an abort ends a request, and only then may the file be closed', async (t) 
   const { packs, files, at } = world(t, { endpoint: gate.endpoint })
   await packs.store('a', files, {})
   const opened = (await packs.open('a'))!
-  gate.hold()
+  gate.block()
   const abort = new AbortController()
   const file = await open(at('aborted'), 'w')
   const written = opened.partsOf('memory')!.write(0, file.fd, abort.signal)
@@ -93,16 +93,16 @@ test('requests of a thread that ends fail, and later ones get a new thread', asy
   const { packs, thread, files, at } = world(t, { endpoint: gate.endpoint })
   await packs.store('a', files, {})
   const opened = (await packs.open('a'))!
-  gate.hold()
+  gate.block()
   const fetched = opened.fetch({ open: () => at('first') })
-  const isTold = assert.rejects(
+  const rejected = assert.rejects(
     fetched,
     (error) => isAppError(error, 'unavailable') && /thread .* has ended/.test(error.message),
   )
   // Until then the thread may not have begun, and closing it would end nothing.
-  await eventually(() => assert.ok(gate.isHolding()))
+  await eventually(() => assert.ok(gate.isBlocking()))
   await thread.close()
-  await isTold
+  await rejected
   gate.release()
   await opened.fetch({ open: () => at('second') })
   assert.deepEqual(readFileSync(at('second')), content)

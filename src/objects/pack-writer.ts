@@ -66,9 +66,9 @@ async function* cutParts(content: AsyncIterable<Uint8Array>, entry: PackEntry): 
   }
   for await (let chunk of content) {
     while (length + chunk.length >= partBytes) {
-      const taken = partBytes - length
-      waiting.push(chunk.subarray(0, taken))
-      chunk = chunk.subarray(taken)
+      const used = partBytes - length
+      waiting.push(chunk.subarray(0, used))
+      chunk = chunk.subarray(used)
       length = partBytes
       yield cut()
     }

@@ -64,10 +64,10 @@ test('a stream of any length comes back in order', async (t) => {
   }
   await packs.store('layers/a', [{ name: 'layer.tar', content: content() }], {})
   const got: Uint8Array[] = []
-  const take = async (parts: AsyncIterable<Uint8Array>) => {
+  const read = async (parts: AsyncIterable<Uint8Array>) => {
     for await (const part of parts) got.push(part)
   }
-  await packs.fetch('layers/a', () => ({ open: () => take }))
+  await packs.fetch('layers/a', () => ({ open: () => read }))
   assert.ok(Buffer.concat(got).equals(bytes))
 })
 

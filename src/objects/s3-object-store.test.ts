@@ -42,9 +42,9 @@ test('wrong credentials, a missing bucket and an unreachable server are unavaila
       () => listed(store, 'x'),
     ]
     for (const fail of failures) {
-      const isTold = (error: unknown) =>
+      const isClear = (error: unknown) =>
         isAppError(error, 'unavailable') && (error.retry?.afterSeconds ?? 0) > 0
-      await assert.rejects(fail(), isTold, JSON.stringify(changes))
+      await assert.rejects(fail(), isClear, JSON.stringify(changes))
     }
     await store.close()
   }

@@ -66,7 +66,7 @@ test("a client's hop headers are removed, and the owner learns the client's addr
   await fetch(`${one.publicURL}/sandboxes/a`, { headers: { ...forged, 'x-mine': 'kept' } })
   const [request] = other.answered
   assert.deepEqual(originOf(request!), { address: '127.0.0.1', protocol: 'http' })
-  assert.equal(other.forwarder.roomNeeded(request!), undefined)
+  assert.equal(other.forwarder.capacityNeeded(request!), undefined)
   assert.equal(other.forwarder.isFromPeer(request!), true)
   assert.equal(request!.headers['x-mine'], 'kept')
   for (const name of Object.values(hopHeader)) assert.equal(request!.headers[name], undefined, name)
@@ -81,7 +81,7 @@ test('a client that forges the hop headers at a public door is no peer', async (
   await fetch(`${one.publicURL}/sandboxes/a`, { headers: forged })
   const [request] = one.answered
   assert.equal(one.forwarder.isFromPeer(request!), false)
-  assert.equal(one.forwarder.roomNeeded(request!), undefined)
+  assert.equal(one.forwarder.capacityNeeded(request!), undefined)
 })
 
 test('the inner door accepts certificates of the cluster only', async (t) => {
@@ -215,7 +215,7 @@ test('a request for a sandbox of an absent node gets 503 with a time to retry, o
   assert.deepEqual([refused.status, refused.headers.get('retry-after')], [503, '5'])
   assert.match(await refused.text(), /sandbox a is on node other, which has given no sign of life lately/)
   assert.equal(await (await fetch(`${one.publicURL}/sandboxes/b`)).text(), 'one')
-  assert.deepEqual(peers.taken, ['b'])
+  assert.deepEqual(peers.claimed, ['b'])
   other.inner.server.close().closeAllConnections()
   peers.unreachable.delete('other')
   const gone = await fetch(`${one.publicURL}/sandboxes/a`)
@@ -261,7 +261,7 @@ test('memory of an absent node that does not fit here stays there, until its own
   peers.unreachable.add('other')
   peers.unfit.add('a')
   assert.match(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), /memory does not fit/)
-  assert.deepEqual(peers.taken, [])
+  assert.deepEqual(peers.claimed, [])
   await one!.forwarder.takeOver('a', { memory: false })
   assert.equal(await (await fetch(`${one!.publicURL}/sandboxes/a`)).text(), 'one')
 })

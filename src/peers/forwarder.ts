@@ -1,7 +1,13 @@
 /** Forwards requests between the nodes of a cluster, each at most once. */
 import type { ClientRequestArgs, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import type { Forwarded, Forwarder, NeededRoom, SendOutcome, SentBody } from '../core/cluster/forwarder.ts'
+import type {
+  Forwarded,
+  Forwarder,
+  NeededCapacity,
+  SendOutcome,
+  SentBody,
+} from '../core/cluster/forwarder.ts'
 import type { Membership } from '../core/cluster/membership.ts'
 import { type ClusterNode, isUnreachable } from '../core/cluster/node.ts'
 import type { Owned } from '../core/cluster/owner-store.ts'
@@ -20,12 +26,12 @@ import {
   madeIn,
   type Refusal,
   refusalOf,
-  tellMade,
+  reportMade,
   trailersOfHop,
 } from './hop.ts'
 import { type PeerConnections, PeerNotReached } from './peer-connections.ts'
 import type { QueuedRequests } from './queued-requests.ts'
-import { type KeptBody, keepSmallBody } from './small-body.ts'
+import { type ReadBody, readSmallBody } from './small-body.ts'
 
 const retryAfterSeconds = 1
 /** How often a request is sent again that its node may have seen. The request may be the reason why the node breaks off. */
@@ -41,11 +47,11 @@ type ForwarderParts = {
 }
 
 /** The body of a request, once it was read. */
-type Asked = { body?: KeptBody }
+type Asked = { body?: ReadBody }
 
 type Attempt = {
   body?: Buffer | undefined
-  needs: NeededRoom | undefined
+  needs: NeededCapacity | undefined
   attemptID?: string | undefined
 }
 
@@ -101,7 +107,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
       await this.#carryAgain(what, exchange, asked.body)
       return 'answered'
     }
-    asked.body ??= await keepSmallBody(exchange)
+    asked.body ??= await readSmallBody(exchange)
     const { body } = asked
     // A stream cannot be sent again, so its owner is looked up before.
     const answerer = body === 'stream' ? await router.routeByRow(what, remembered) : remembered
@@ -133,7 +139,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     }
   }
 
-  roomNeeded(request: IncomingMessage): NeededRoom | undefined {
+  capacityNeeded(request: IncomingMessage): NeededCapacity | undefined {
     return hopOf(request)?.needs
   }
 
@@ -145,19 +151,19 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
     answerRefusal(exchange, 421, 'not the owner')
   }
 
-  refuseForRoom(exchange: HttpExchange): void {
+  refuseForCapacity(exchange: HttpExchange): void {
     answerRefusal(exchange, 503, 'no room')
   }
 
-  tellMade(exchange: HttpExchange, sandboxIDs: readonly string[]): void {
-    if (this.isFromPeer(exchange.request)) tellMade(exchange, sandboxIDs)
+  reportMade(exchange: HttpExchange, sandboxIDs: readonly string[]): void {
+    if (this.isFromPeer(exchange.request)) reportMade(exchange, sandboxIDs)
   }
 
   /**
    * Sends the request to the present owner after a peer reported that it is not; if that is this node,
    * through its own inner door.
    */
-  async #carryAgain(what: Owned, exchange: HttpExchange, body: KeptBody): Promise<void> {
+  async #carryAgain(what: Owned, exchange: HttpExchange, body: ReadBody): Promise<void> {
     const node = await this.#parts.router.routeAgain(what)
     const isAnswered =
       body !== 'stream' && (await this.#carry(node, exchange, attemptWith(body))) === undefined
@@ -239,7 +245,7 @@ export class ClusterForwarder implements Forwarder<HttpExchange> {
   }
 }
 
-const attemptWith = (body: KeptBody): Attempt => ({
+const attemptWith = (body: ReadBody): Attempt => ({
   body: typeof body === 'string' ? undefined : body,
   needs: undefined,
 })

@@ -4,8 +4,8 @@
  */
 import type { IncomingMessage } from 'node:http'
 import { hopHeader, hopHeaderPrefix } from '../contract/constants.ts'
-import type { NeededRoom } from '../core/cluster/forwarder.ts'
-import { originOf, tellOrigin } from '../lib/client-origin.ts'
+import type { NeededCapacity } from '../core/cluster/forwarder.ts'
+import { originOf, setOrigin } from '../lib/client-origin.ts'
 import { discardBody } from '../lib/http-relay/discard-body.ts'
 import {
   answerHeaders,
@@ -20,7 +20,7 @@ import { requestIDHeader, requestIDOf } from '../lib/request-id.ts'
 const {
   clientAddress: address,
   clientProtocol: protocol,
-  neededRoom: room,
+  neededCapacity,
   refusal,
   made,
   operation,
@@ -36,7 +36,7 @@ const ofHop: HeaderNames = { has: (name) => name.startsWith(hopHeaderPrefix) }
 export type Refusal = 'not the owner' | 'no room'
 
 type Hop = {
-  needs: NeededRoom | undefined
+  needs: NeededCapacity | undefined
   /** Names one attempt of a door to have a create carried out. */
   attemptID: string | undefined
   /** Set if the peer itself sends the request, not a client. */
@@ -56,18 +56,18 @@ export function takeHop(request: IncomingMessage): void {
     rawHeaders.splice(i, 2)
     delete headers[name]
   }
-  tellOrigin(request, {
+  setOrigin(request, {
     address: found.get(address) ?? 'unknown',
     protocol: found.get(protocol) === 'https' ? 'https' : 'http',
   })
   hops.set(request, {
-    needs: parseRoom(found.get(room)),
+    needs: parseCapacity(found.get(neededCapacity)),
     attemptID: found.get(attempt),
     operation: found.get(operation),
   })
 }
 
-function parseRoom(text = ''): NeededRoom | undefined {
+function parseCapacity(text = ''): NeededCapacity | undefined {
   // A newer node may add further numbers.
   const [, cpuCount, memoryMB, gpuCount = 0] = /^(\d+) (\d+)(?: (\d+))?(?: |$)/.exec(text) ?? []
   if (memoryMB === undefined) return undefined
@@ -75,7 +75,7 @@ function parseRoom(text = ''): NeededRoom | undefined {
 }
 
 /** A node of an earlier version does not know of GPUs, and gets no sandbox that needs one. */
-const roomText = ({ cpuCount, memoryMB, gpuCount = 0 }: NeededRoom): string =>
+const capacityText = ({ cpuCount, memoryMB, gpuCount = 0 }: NeededCapacity): string =>
   [cpuCount, memoryMB, ...(gpuCount > 0 ? [gpuCount] : [])].join(' ')
 
 /** Undefined: a client made the request. */
@@ -84,7 +84,7 @@ export const hopOf = (request: IncomingMessage): Hop | undefined => hops.get(req
 type HopOptions = {
   awaitsContinue: boolean
   upgrade: boolean
-  needs: NeededRoom | undefined
+  needs: NeededCapacity | undefined
   attemptID?: string | undefined
   /** The length of the body, if it was read already. */
   bodyLength?: number | undefined
@@ -100,7 +100,7 @@ export function headForPeer(request: IncomingMessage, options: HopOptions): Outg
   // Lets both nodes log the request under one ID. A client's own ID is passed on unchanged.
   if (request.headers[requestIDHeader] === undefined) headers.push(requestIDHeader, requestIDOf(request))
   const { needs, attemptID } = options
-  if (needs) headers.push(room, roomText(needs))
+  if (needs) headers.push(neededCapacity, capacityText(needs))
   if (attemptID !== undefined) headers.push(attempt, attemptID)
   if (bodyLength === undefined) return head
   const framed = withoutFraming(headers)
@@ -138,7 +138,7 @@ export function refusalOf({ headers }: IncomingMessage): Refusal | undefined {
 }
 
 /** Tells a peer which sandboxes this node created for the request. */
-export function tellMade({ response }: HttpExchange, sandboxIDs: readonly string[]): void {
+export function reportMade({ response }: HttpExchange, sandboxIDs: readonly string[]): void {
   if (sandboxIDs.length > 0) response.setHeader(made, sandboxIDs.join(' '))
 }
 

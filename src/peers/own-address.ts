@@ -16,18 +16,18 @@ export async function requireOwnAddress(
   self: PeerAddress,
 ): Promise<void> {
   const other = (await nodes.list()).find((node) => isOtherAt(node, self))
-  if (other) throw isTaken(self, `Node ${other.nodeID} has the same address`)
+  if (other) throw addressInUse(self, `Node ${other.nodeID} has the same address`)
   const problem = await openConnection(identity, self, answerWithinMs).then(
     (socket) => void socket.destroy(),
     (error: unknown) => (error instanceof ForeignPeer ? error : undefined),
   )
-  if (problem) throw isTaken(self, `At that address answers ${problem.who}`)
+  if (problem) throw addressInUse(self, `At that address answers ${problem.who}`)
 }
 
 const isOtherAt = (node: ClusterNode, { nodeID, address }: PeerAddress): boolean =>
   node.nodeID !== nodeID && node.address === address && !isUnreachable(node)
 
-const isTaken = ({ address }: PeerAddress, why: string): AppError =>
+const addressInUse = ({ address }: PeerAddress, why: string): AppError =>
   new AppError(
     'conflict',
     `This node cannot join the cluster with WARREN_PEER_ADDRESS=${address}. ${why}. Set WARREN_PEER_ADDRESS to the ` +

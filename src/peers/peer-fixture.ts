@@ -37,7 +37,7 @@ export class TestPeers {
   /** The owner of the sandbox in the path, according to its row. */
   readonly owners = new Map<string, Owner>()
   readonly unreachable = new Set<string>()
-  readonly taken: string[] = []
+  readonly claimed: string[] = []
   /** Sandboxes whose memory no other node can use. */
   readonly unfit = new Set<string>()
   /** How long nodes that are started from now on hold requests for others that are away. */
@@ -74,7 +74,7 @@ export class TestPeers {
       owners: new Owners({ ownerOf: ({ id }) => this.#read(id) }, nodeID),
       takeOver: async (id, { memory }) => {
         if (memory && this.unfit.has(id)) throw new AppError('unprocessable', 'The memory does not fit.')
-        this.taken.push(id)
+        this.claimed.push(id)
         this.owners.set(id, { nodeID, isMovable: false })
         return true
       },
@@ -86,8 +86,8 @@ export class TestPeers {
       connections,
       reachability,
     })
-    const held = new QueuedRequests({ look: (id) => watch.look(id), clock: systemClock, withinMs })
-    const forwarder = new ClusterForwarder({ membership, router, connections, queued: held, log: silentLog })
+    const queue = new QueuedRequests({ look: (id) => watch.look(id), clock: systemClock, withinMs })
+    const forwarder = new ClusterForwarder({ membership, router, connections, queued: queue, log: silentLog })
     const answered: IncomingMessage[] = []
     const serve = async (exchange: HttpExchange): Promise<void> => {
       const { request, response } = exchange

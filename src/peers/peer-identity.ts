@@ -4,14 +4,14 @@
  */
 import { createHash } from 'node:crypto'
 import type { NodeStore } from '../core/cluster/node-store.ts'
-import type { Place, SealedValue, SecretVault } from '../core/secret/vault.ts'
+import type { SealedValue, SecretOwner, SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
 import { type Authority, type Certificate, issueCertificate, makeAuthority } from '../lib/certificates.ts'
 
 const daysOfAuthority = 7300
 const daysOfCertificate = 3650
 
-const placeOfAuthority: Place = {
+const authorityOwner: SecretOwner = {
   identity: ['peer authority'],
   name: 'The key of the authority for peers',
   remedy: "delete the row 'peer authority' of shared_values and restart all nodes",
@@ -56,9 +56,9 @@ export async function openPeerIdentity(
   vault: SecretVault,
   nodeID: string,
 ): Promise<PeerIdentity> {
-  const sealed = JSON.stringify(vault.seal(placeOfAuthority, JSON.stringify(freshAuthority())))
+  const sealed = JSON.stringify(vault.seal(authorityOwner, JSON.stringify(freshAuthority())))
   const shared = JSON.parse(await nodes.share('peer authority', sealed)) as SealedValue
-  const authority = JSON.parse(vault.open(placeOfAuthority, shared)) as Authority
+  const authority = JSON.parse(vault.open(authorityOwner, shared)) as Authority
   const leaf = { names: [peerName(nodeID)], days: daysOfCertificate, isClient: true }
   return { ...issueCertificate(authority, leaf), authority: authority.certificate }
 }

@@ -12,12 +12,12 @@ import { answerOperation, createAskWhyUnfit, createHandOver, type PeerOperations
 const offered: OfferedSandbox = { sandboxID: 'a', runID: 'r', nodeID: 'one' }
 const { signal } = new AbortController()
 
-async function open(t: test.TestContext, take: (offered: OfferedSandbox) => Promise<void>) {
+async function open(t: test.TestContext, claim: (offered: OfferedSandbox) => Promise<void>) {
   const peers = new TestPeers(t)
   const one = await peers.start('one')
   const other = await peers.start('other', (request, response) => {
     const operations = {
-      'take offered sandbox': take,
+      'take offered sandbox': claim,
       'find signed file': async () => undefined,
       'say why memory is unfit': async ({ needs }: { needs: MemoryNeeds }) => needs.cpu,
     }

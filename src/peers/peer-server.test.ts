@@ -7,26 +7,26 @@ import { TestPeers } from './peer-fixture.ts'
 
 /** The network in front of a port. While it is slow, it keeps what is sent to the port. */
 async function startSlowNetwork(t: TestContext, port: number) {
-  const network = { port: 0, isSlow: false, keptBytes: 0, connections: 0, closed: 0, release: () => {} }
+  const network = { port: 0, isSlow: false, bufferedBytes: 0, connections: 0, closed: 0, release: () => {} }
   const server = createServer({ allowHalfOpen: true }, (from) => {
     const to = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-    let kept: Buffer[] = []
+    let buffered: Buffer[] = []
     network.connections++
     from.on('data', (bytes) => {
       if (!network.isSlow) return void to.write(bytes)
-      kept.push(bytes)
-      network.keptBytes += bytes.length
+      buffered.push(bytes)
+      network.bufferedBytes += bytes.length
     })
     to.pipe(from)
-    from.on('end', () => kept.length > 0 || to.end())
-    from.on('close', () => kept.length > 0 || to.destroy()).on('error', () => {})
+    from.on('end', () => buffered.length > 0 || to.end())
+    from.on('close', () => buffered.length > 0 || to.destroy()).on('error', () => {})
     to.on('close', () => network.closed++).on('error', () => {})
     const { release } = network
     network.release = () => {
       network.isSlow = false
       release()
-      for (const bytes of kept) to.write(bytes)
-      kept = []
+      for (const bytes of buffered) to.write(bytes)
+      buffered = []
       if (from.destroyed) to.end()
     }
     t.after(() => from.destroy())
@@ -54,7 +54,7 @@ test('a request that meets the end of its idle connection is carried out once, o
 
   network.isSlow = true
   const asked = post('late')
-  await until(async () => network.keptBytes > 0)
+  await until(async () => network.bufferedBytes > 0)
   other.inner.rejectIdle()
   await until(async () => network.connections === 2)
   network.release()

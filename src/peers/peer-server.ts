@@ -40,7 +40,7 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
     idle.add(socket)
     socket.once('close', () => idle.delete(socket))
   })
-  const take = (request: IncomingMessage, answer: ServerResponse | Socket) => {
+  const serve = (request: IncomingMessage, answer: ServerResponse | Socket) => {
     const { socket } = request
     takeHop(request)
     idle.delete(socket)
@@ -54,7 +54,7 @@ export function createPeerServer(options: ServerOptions, identity: PeerIdentity)
   for (const event of ['request', 'checkContinue', 'upgrade'])
     server.on(event, (request: IncomingMessage, answer: ServerResponse | Socket, ...rest: unknown[]) => {
       if (rejectedIdle.has(request.socket)) return
-      take(request, answer)
+      serve(request, answer)
       requests.emit(event, request, answer, ...rest)
     })
   return {

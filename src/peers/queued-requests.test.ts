@@ -6,7 +6,7 @@ import { type NodeCondition, type QueuedRequest, QueuedRequests } from './queued
 function open() {
   const clock = new ManualClock()
   const state = { condition: 'unreachable' as NodeCondition, looks: 0 }
-  const held = new QueuedRequests({
+  const queue = new QueuedRequests({
     clock,
     look: async () => {
       state.looks++
@@ -14,7 +14,7 @@ function open() {
     },
   })
   const wait = (nodeID = 'a', changes: Partial<QueuedRequest> = {}) =>
-    held.untilBack({
+    queue.untilBack({
       nodeID,
       unreachableForMs: 0,
       isKnownUnreachable: false,
@@ -29,7 +29,7 @@ function open() {
       for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
     }
   }
-  return { clock, state, held, wait, advance }
+  return { clock, state, queue, wait, advance }
 }
 
 test('all requests for a node share one look, and go on when it is back', async () => {

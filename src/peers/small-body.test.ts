@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import test from 'node:test'
-import { keepSmallBody } from './small-body.ts'
+import { readSmallBody } from './small-body.ts'
 
 test('the body of a client that has disconnected by now is not waited for', {
   timeout: 10_000,
@@ -18,5 +18,5 @@ test('the body of a client that has disconnected by now is not waited for', {
   client.destroy()
   await closed
   const exchange = { request, response, awaitsContinue: false, upgrade: null }
-  await assert.rejects(keepSmallBody(exchange), { code: 'invalid_argument', message: /client disconnected/ })
+  await assert.rejects(readSmallBody(exchange), { code: 'invalid_argument', message: /client disconnected/ })
 })

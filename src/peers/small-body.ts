@@ -12,10 +12,10 @@ const maxBytes = 64 * 1024
 const wholeWithinMs = 100
 
 /** `none`: the request has no body. `stream`: the body is long, or not whole in time, and can be sent once only. */
-export type KeptBody = Buffer | 'none' | 'stream'
+export type ReadBody = Buffer | 'none' | 'stream'
 
 /** Reads the body if it is small. Leaves the body of a stream unread. Rejects if the client disconnects. */
-export async function keepSmallBody(exchange: HttpExchange): Promise<KeptBody> {
+export async function readSmallBody(exchange: HttpExchange): Promise<ReadBody> {
   const { request, awaitsContinue, upgrade } = exchange
   if (upgrade || !hasBody(request)) return 'none'
   const length = request.headers['content-length']
@@ -26,14 +26,14 @@ export async function keepSmallBody(exchange: HttpExchange): Promise<KeptBody> {
 const hasBody = ({ headers }: IncomingMessage): boolean =>
   headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
 
-async function read(request: IncomingMessage, withinMs: number | undefined): Promise<KeptBody> {
+async function read(request: IncomingMessage, withinMs: number | undefined): Promise<ReadBody> {
   const pieces: Buffer[] = []
-  const { promise, resolve, reject } = Promise.withResolvers<KeptBody>()
+  const { promise, resolve, reject } = Promise.withResolvers<ReadBody>()
   // Not an error of this server, which would be logged: any client can disconnect at will.
   const gone = new AppError('invalid_argument', 'The client disconnected before it had sent its request.')
   // Nothing more comes of it, not even the event that it is closed.
   if (request.destroyed) throw gone
-  const take = () => {
+  const onReadable = () => {
     for (let piece = request.read() as Buffer | null; piece; piece = request.read()) pieces.push(piece)
     if (sizeOf(pieces) > maxBytes) giveBack()
   }
@@ -54,9 +54,9 @@ async function read(request: IncomingMessage, withinMs: number | undefined): Pro
   const cancel = withinMs === undefined ? () => {} : systemClock.after(withinMs, giveBack)
   const leave = () => {
     cancel()
-    request.off('readable', take).off('end', end).off('close', fail)
+    request.off('readable', onReadable).off('end', end).off('close', fail)
   }
-  request.on('readable', take).on('end', end).on('close', fail)
+  request.on('readable', onReadable).on('end', end).on('close', fail)
   return promise
 }
 

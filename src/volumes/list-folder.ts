@@ -33,24 +33,31 @@ async function* listBelow(
   const above = path === '/' ? '' : path
   const part: VolumeEntry[] = []
   for await (const dirent of dirents) {
-    const place = Buffer.concat([Buffer.from(`${openedPath(folder)}/`), dirent.name as unknown as Buffer])
-    const entry = await describe(place, `${above}/${dirent.name}`, owners)
+    const entryPathBytes = Buffer.concat([
+      Buffer.from(`${openedPath(folder)}/`),
+      dirent.name as unknown as Buffer,
+    ])
+    const entry = await describe(entryPathBytes, `${above}/${dirent.name}`, owners)
     if (!entry) continue
     part.push(entry)
     if (entry.type === 'directory' && depth > 1) {
       yield part.splice(0)
-      yield* enterAndList(place, entry.path, depth - 1, owners)
+      yield* enterAndList(entryPathBytes, entry.path, depth - 1, owners)
     } else if (part.length >= entriesPerPart) yield part.splice(0)
   }
   if (part.length > 0) yield part
 }
 
 /** Undefined if the entry was removed or replaced since its name was read. */
-async function describe(place: Buffer, path: string, owners: EntryOwners): Promise<VolumeEntry | undefined> {
+async function describe(
+  entryPathBytes: Buffer,
+  path: string,
+  owners: EntryOwners,
+): Promise<VolumeEntry | undefined> {
   try {
-    const found = await lstat(place)
+    const found = await lstat(entryPathBytes)
     const entry = entryOf(found, path, owners)
-    return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
+    return found.isSymbolicLink() ? { ...entry, target: await readlink(entryPathBytes) } : entry
   } catch (error) {
     if (isMissing(error) || (error as NodeJS.ErrnoException).code === 'EINVAL') return undefined
     throw error
@@ -58,12 +65,12 @@ async function describe(place: Buffer, path: string, owners: EntryOwners): Promi
 }
 
 async function* enterAndList(
-  place: Buffer,
+  entryPathBytes: Buffer,
   path: string,
   depth: number,
   owners: EntryOwners,
 ): AsyncGenerator<VolumeEntry[]> {
-  const folder = await openFolder(place).catch((error: NodeJS.ErrnoException) => {
+  const folder = await openFolder(entryPathBytes).catch((error: NodeJS.ErrnoException) => {
     // The entry was replaced meanwhile.
     if (error.code !== 'ENOENT' && error.code !== 'ENOTDIR') throw error
   })

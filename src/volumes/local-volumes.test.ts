@@ -16,8 +16,8 @@ async function openVolumes() {
   const folder = mkdtempSync(join(tmpdir(), 'warren-volumes-'))
   const clock = new ManualClock()
   const disk = { free: Number.POSITIVE_INFINITY }
-  const told: string[] = []
-  const log = { ...silentLog, warn: (_values: object, message: string) => void told.push(message) }
+  const warnings: string[] = []
+  const log = { ...silentLog, warn: (_values: object, message: string) => void warnings.push(message) }
   const hasSpaceFor = async (bytes: number) => bytes <= disk.free
   const open = async () => {
     const volumes = new LocalVolumes({ folder, firstOwner: 200_000, hasSpaceFor, clock, log })
@@ -31,7 +31,7 @@ async function openVolumes() {
     volumes,
     open,
     disk,
-    told,
+    warnings,
     devices: async () => {
       const { stdout } = await runCommand('losetup', ['--list', '--noheadings', '--output', 'NAME,BACK-FILE'])
       return stdout.split('\n').filter((line) => line.includes(`${folder}/`))
@@ -73,14 +73,14 @@ describe('stored volumes', () => {
     await using stored = await openVolumes()
     const { volumes, devices } = stored
     await volumes.create('one', 16)
-    const held = await Promise.all([
+    const acquired = await Promise.all([
       ...Array.from({ length: 8 }, () => volumes.acquire('one')),
       volumes.useFiles('one', async () => ({ disk: undefined, release: async () => {} })),
     ])
     assert.equal((await devices()).length, 1)
     const [device] = (await devices())[0]!.split(' ')
-    for (const { disk } of held) if (disk) assert.equal(disk.device, device)
-    for (const { release } of held) await release()
+    for (const { disk } of acquired) if (disk) assert.equal(disk.device, device)
+    for (const { release } of acquired) await release()
   })
 
   it('reject with no_space when they are full, keep their content, and leave no half-written file', async () => {
@@ -129,7 +129,7 @@ describe('stored volumes', () => {
 
   it('of an earlier version get their blocks when they are opened, or report that there are too few', async () => {
     await using stored = await openVolumes()
-    const { volumes, folder, disk, told } = stored
+    const { volumes, folder, disk, warnings } = stored
     await volumes.create('one', 64)
     const image = join(folder, 'one.ext4')
     await runCommand('cp', ['--sparse=always', image, `${image}.sparse`])
@@ -140,8 +140,8 @@ describe('stored volumes', () => {
       await volumes.useFiles('one', (files) => files.write(`/${time}`, pieces('kept'), {}, false))
       await volumes.close()
     }
-    assert.equal(told.length, 1)
-    assert.match(told[0]!, /too little space to allocate/)
+    assert.equal(warnings.length, 1)
+    assert.match(warnings[0]!, /too little space to allocate/)
     disk.free = Number.POSITIVE_INFINITY
     const read = await volumes.useFiles('one', async (files) => text((await files.read('/1', whole)).stream))
     assert.equal(read, 'kept')

@@ -16,10 +16,10 @@ const maxFolders = 128
 const longestPath = 4096
 
 /** An entry, given by its folder and name. An empty name is the folder itself. */
-export type EntryPlace = { folder: FileHandle; name: string }
+export type EntryLocation = { folder: FileHandle; name: string }
 
 /** The path of an entry of an open folder; the name must be a single one. */
-export const entryPath = ({ folder, name }: EntryPlace): string => `/proc/self/fd/${folder.fd}/${name}`
+export const entryPath = ({ folder, name }: EntryLocation): string => `/proc/self/fd/${folder.fd}/${name}`
 
 /** The path of an open entry. */
 export const openedPath = ({ fd }: FileHandle): string => `/proc/self/fd/${fd}`
@@ -42,7 +42,7 @@ export function namesOf(path: string): string[] {
 
 type WalkOptions = {
   /** Creates a missing folder on the way. */
-  makeFolder?: (at: EntryPlace) => Promise<void>
+  makeFolder?: (at: EntryLocation) => Promise<void>
 }
 
 export class PathWalk {
@@ -57,15 +57,15 @@ export class PathWalk {
   }
 
   /** Calls the work with the place of the path's last name; a link there is not followed. */
-  static async toPlace<T>(
+  static async toLocation<T>(
     root: FileHandle,
     path: string,
-    work: (at: EntryPlace) => Promise<T>,
+    work: (at: EntryLocation) => Promise<T>,
     options?: WalkOptions,
   ): Promise<T> {
     const walk = new PathWalk(root, options)
     try {
-      return await work(await walk.#findPlace(namesOf(path)))
+      return await work(await walk.#findLocation(namesOf(path)))
     } finally {
       await walk.#close()
     }
@@ -90,7 +90,7 @@ export class PathWalk {
     return this.#folders.at(-1)!
   }
 
-  async #findPlace(names: string[]): Promise<EntryPlace> {
+  async #findLocation(names: string[]): Promise<EntryLocation> {
     const last = names.pop()
     await this.#enter(names)
     if (last === '..') await this.#leave()
@@ -136,7 +136,7 @@ export class PathWalk {
     return namesOf(target)
   }
 
-  async #open(at: EntryPlace): Promise<FileHandle> {
+  async #open(at: EntryLocation): Promise<FileHandle> {
     try {
       return await openEntry(entryPath(at))
     } catch (error) {

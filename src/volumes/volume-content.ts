@@ -28,7 +28,7 @@ import { asVolumeError } from './errors.ts'
 import { FileStream } from './file-stream.ts'
 import { listFolder } from './list-folder.ts'
 import {
-  type EntryPlace,
+  type EntryLocation,
   entryPath,
   namesOf,
   openEntry,
@@ -57,7 +57,7 @@ export class VolumeContent implements VolumeFiles {
   }
 
   stat(path: string): Promise<VolumeEntry> {
-    return this.#atPlace(path, (at) => this.#describe(at, path))
+    return this.#atLocation(path, (at) => this.#describe(at, path))
   }
 
   change(path: string, owner: EntryOwner): Promise<VolumeEntry> {
@@ -79,7 +79,7 @@ export class VolumeContent implements VolumeFiles {
   }
 
   makeFolder(path: string, owner: EntryOwner, parents: boolean): Promise<VolumeEntry> {
-    const make = async (at: EntryPlace) => {
+    const make = async (at: EntryLocation) => {
       await mkdir(entryPath(at), { mode: 0o700 })
       const made = await openFolder(entryPath(at))
       try {
@@ -88,13 +88,13 @@ export class VolumeContent implements VolumeFiles {
         await made.close()
       }
     }
-    const work = async (at: EntryPlace) => {
+    const work = async (at: EntryLocation) => {
       if (at.name === '' && !parents) throw exists(path)
       const isThere = at.name === '' || (parents && (await this.#isFolder(at)))
       if (!isThere) await make(at)
       return this.#describe(at, path)
     }
-    return this.#atPlace(path, work, parents ? make : undefined)
+    return this.#atLocation(path, work, parents ? make : undefined)
   }
 
   read(path: string, choose: ChooseRange): Promise<FileContent> {
@@ -124,7 +124,7 @@ export class VolumeContent implements VolumeFiles {
     owner: EntryOwner,
     replace: boolean,
   ): Promise<VolumeEntry> {
-    return this.#atPlace(path, async (at) => {
+    return this.#atLocation(path, async (at) => {
       // Checked early, before all of the content has arrived; the last step detects changes made until then.
       await this.#assertWritable(at, path, replace)
       const whole = { folder: this.#folders.incoming, name: newUUID() }
@@ -144,20 +144,20 @@ export class VolumeContent implements VolumeFiles {
   }
 
   remove(path: string): Promise<void> {
-    return this.#atPlace(path, async (at) => {
+    return this.#atLocation(path, async (at) => {
       if (at.name === '') throw new AppError('invalid_argument', 'The root of a volume cannot be removed')
       if (await this.#isFolder(at)) await removeTree(entryPath(at), this.#folders.incoming)
       else await unlink(entryPath(at))
     })
   }
 
-  #atPlace<T>(
+  #atLocation<T>(
     path: string,
-    work: (at: EntryPlace) => Promise<T>,
-    makeFolder?: (at: EntryPlace) => Promise<void>,
+    work: (at: EntryLocation) => Promise<T>,
+    makeFolder?: (at: EntryLocation) => Promise<void>,
   ): Promise<T> {
     const options = makeFolder ? { makeFolder } : {}
-    return this.#failing(path, () => PathWalk.toPlace(this.#folders.files, path, work, options))
+    return this.#failing(path, () => PathWalk.toLocation(this.#folders.files, path, work, options))
   }
 
   async #failing<T>(path: string, work: () => Promise<T>): Promise<T> {
@@ -168,15 +168,15 @@ export class VolumeContent implements VolumeFiles {
     }
   }
 
-  async #describe(at: EntryPlace, path: string): Promise<VolumeEntry> {
-    const place = entryPath(at)
-    const found = at.name === '' ? await at.folder.stat() : await lstat(place)
+  async #describe(at: EntryLocation, path: string): Promise<VolumeEntry> {
+    const target = entryPath(at)
+    const found = at.name === '' ? await at.folder.stat() : await lstat(target)
     const entry = entryOf(found, shownPath(path), this.#owners)
-    return found.isSymbolicLink() ? { ...entry, target: await readlink(place) } : entry
+    return found.isSymbolicLink() ? { ...entry, target: await readlink(target) } : entry
   }
 
   /** False for a link to a folder. */
-  async #isFolder(at: EntryPlace): Promise<boolean> {
+  async #isFolder(at: EntryLocation): Promise<boolean> {
     try {
       return (await lstat(entryPath(at))).isDirectory()
     } catch (error) {
@@ -185,7 +185,7 @@ export class VolumeContent implements VolumeFiles {
     }
   }
 
-  async #assertWritable(at: EntryPlace, path: string, replace: boolean): Promise<void> {
+  async #assertWritable(at: EntryLocation, path: string, replace: boolean): Promise<void> {
     if (at.name === '' || (await this.#isFolder(at))) {
       throw new AppError('already_exists', `${JSON.stringify(path)} is a folder; choose another path`)
     }

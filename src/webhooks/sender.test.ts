@@ -94,8 +94,8 @@ describe('a request to a receiver', () => {
     await using receiver = await receive((_, response) => {
       response.writeHead(200)
       const write = () => {
-        let isTaken = true
-        for (; isTaken && sent < max; sent += 65_536) isTaken = response.write('x'.repeat(65_536))
+        let isAccepted = true
+        for (; isAccepted && sent < max; sent += 65_536) isAccepted = response.write('x'.repeat(65_536))
         if (sent >= max) response.end()
       }
       response.on('drain', write).on('close', closed.resolve)

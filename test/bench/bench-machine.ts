@@ -8,7 +8,7 @@ import { basename, join } from 'node:path'
 import { errorText } from '../../src/lib/app-error.ts'
 import { withDeadline } from '../../src/lib/deadline.ts'
 import { trustSettings } from '../support/host-authorities.ts'
-import { type Isolation, noWarmPool, place, startWarren, type Warren } from '../support/warren.ts'
+import { type Isolation, noWarmPool, startWarren, testPlace, type Warren } from '../support/warren.ts'
 import type { ContainerEngine } from './contenders/container-engine.ts'
 import { startDocker } from './contenders/docker.ts'
 import { type NetworkNamespace, openNetworkNamespace } from './contenders/network-namespace.ts'
@@ -50,7 +50,7 @@ export type BenchMachineOptions = { isolations: readonly Isolation[]; docker: bo
 
 /** Apart from those of the tests, and in each place others, so that all may run at once: a half for each isolation. */
 const subnetOf = (isolation: Isolation, number: number): string =>
-  `10.${number - 10 * place}.${isolation === 'gvisor' ? 128 : 0}.0/17`
+  `10.${number - 10 * testPlace}.${isolation === 'gvisor' ? 128 : 0}.0/17`
 
 /** A server of its own for each mode, which starts with nothing in its database. */
 const modes: Record<

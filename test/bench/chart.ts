@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { percentile } from './measure.ts'
-import { type KeptReport, machineText, medianOf, previousReport } from './report.ts'
+import { machineText, medianOf, previousReport, type SavedReport } from './report.ts'
 
 type Kind = 'container' | 'gvisor' | 'other'
 type Bar = { label: string; row: string; kind: Kind }
@@ -113,11 +113,11 @@ text { font: 12px system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif; fill
   .container { fill: #4493f8 } .gvisor { fill: #3fb68b } .other { fill: #59636e }
 }`
 
-export function chartSvg(reportOf: (name: string) => KeptReport | undefined): string {
+export function chartSvg(reportOf: (name: string) => SavedReport | undefined): string {
   const drawn = panels.flatMap((panel) => {
-    const kept = reportOf(panel.report)
-    const bars = kept ? foundBars(panel, kept) : []
-    return kept && bars.length > 1 ? [{ panel, kept, bars }] : []
+    const saved = reportOf(panel.report)
+    const bars = saved ? foundBars(panel, saved) : []
+    return saved && bars.length > 1 ? [{ panel, saved, bars }] : []
   })
   const parts: string[] = []
   let top = headHeight
@@ -129,7 +129,7 @@ export function chartSvg(reportOf: (name: string) => KeptReport | undefined): st
     top += titleHeight + Math.max(...line.map(({ bars }) => bars.length)) * (barHeight + barGap) + panelGap
   }
   const height = top + 4
-  const used = drawn.map(({ kept }) => kept)
+  const used = drawn.map(({ saved }) => saved)
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img" aria-label="How long Warren takes, beside Docker, podman and the bare runtimes">
 <style>${style}</style>
 <rect class="card" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="8"/>
@@ -144,7 +144,7 @@ ${text(margin, height - 16, footnote, 'quiet')}
 const footnote =
   'Medians, less is better; the thin line reaches the 95th percentile. Bars begin at zero, each panel has its own scale. Cold: without the warm pool.'
 
-function captionOf(used: readonly KeptReport[]): string {
+function captionOf(used: readonly SavedReport[]): string {
   const dates = used.map(({ date }) => date.slice(0, 10)).sort()
   const [first, last] = [dates[0]!, dates.at(-1)!]
   const peers = used.flatMap(({ report }) => report.peers ?? [])
@@ -153,7 +153,7 @@ function captionOf(used: readonly KeptReport[]): string {
 
 type FoundBar = Bar & { ms: number; p95: number }
 
-function foundBars({ bars }: Panel, { report }: KeptReport): FoundBar[] {
+function foundBars({ bars }: Panel, { report }: SavedReport): FoundBar[] {
   return bars.flatMap((bar) => {
     const ms = medianOf(report, bar.row)
     const samples = report.rows.find(({ name }) => name === bar.row)?.samples ?? []

@@ -11,7 +11,7 @@ import type { Kysely, KyselyPlugin, RawBuilder } from 'kysely'
 import { joinClusterDomain } from '../../src/app/cluster/cluster-domain.ts'
 import { joinDomain } from '../../src/app/domain/domain.ts'
 import { repeat } from '../../src/app/domain/repeat.ts'
-import type { Forwarder, NeededRoom } from '../../src/core/cluster/forwarder.ts'
+import type { Forwarder, NeededCapacity } from '../../src/core/cluster/forwarder.ts'
 import { Membership } from '../../src/core/cluster/membership.ts'
 import { type NodeFacts, type NodeLoad, renewEveryMs } from '../../src/core/cluster/node.ts'
 import { Placer } from '../../src/core/cluster/placer.ts'
@@ -147,7 +147,7 @@ export class FakeNodes {
 /** A create on its way. `sandboxID` is set by the node that has answered it. */
 export type AskedCreate = {
   team: Team
-  needs?: NeededRoom | undefined
+  needs?: NeededCapacity | undefined
   attemptID?: string | undefined
   isFromPeer: boolean
   sandboxID?: string
@@ -168,7 +168,7 @@ function joinNode(stores: Stores, nodeID: string, all: FakeNodes) {
       log,
       machine,
       agent: createFakeAgent(driver),
-      snapshotFolders: { folder: (name) => name, names: async () => [], roomOf: async () => 0 },
+      snapshotFolders: { folder: (name) => name, names: async () => [], bytesOf: async () => 0 },
       volumeDisks: new FakeVolumeDisks(),
       agentProgram: noAgent,
       rootsOf: () => ['/root'],
@@ -254,10 +254,10 @@ function forwarderIn(all: FakeNodes): Forwarder<HttpExchange> {
     takeOver: unused,
     whyMissing: unused,
     isFromPeer: (asked) => createOf(asked).isFromPeer,
-    roomNeeded: (asked) => createOf(asked).needs,
+    capacityNeeded: (asked) => createOf(asked).needs,
     attemptIDOf: (asked) => createOf(asked).attemptID,
-    refuseForRoom: () => {},
-    tellMade: () => {},
+    refuseForCapacity: () => {},
+    reportMade: () => {},
     refuseAsMisdirected: () => {},
     async send(nodeID, exchange, { needs, attemptID }) {
       const asked = createOf(exchange.request)

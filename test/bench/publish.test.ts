@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { repoFolder } from '../support/warren.ts'
 import { withFigures, withWork } from './publish.ts'
-import type { KeptReport } from './report.ts'
+import type { SavedReport } from './report.ts'
 
 const readme = readFileSync(join(repoFolder, 'README.md'), 'utf8')
 const last = 'burst of 100, until the last has answered'
 
-function measured(ms: Record<string, number>): KeptReport {
+function measured(ms: Record<string, number>): SavedReport {
   const rows = Object.entries(ms).map(([name, value]) => ({
     name,
     unit: 'ms' as const,

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { repoFolder } from '../support/warren.ts'
 import { workJobs } from './benchmarks/work.ts'
 import { chartSvg } from './chart.ts'
-import { type KeptReport, medianOf, previousReport } from './report.ts'
+import { medianOf, previousReport, type SavedReport } from './report.ts'
 
 /** A line of the table, by what its first cell begins with, and what its first and last column say. */
 type Line = {
@@ -38,7 +38,7 @@ const lines: Line[] = [
   },
 ]
 
-export function withFigures(page: string, { report }: KeptReport): string {
+export function withFigures(page: string, { report }: SavedReport): string {
   return page
     .split('\n')
     .map((text) => {
@@ -57,26 +57,26 @@ function filled(text: string, { ours, docker }: Line, msOf: (contender: string) 
 }
 
 /** The tables of work inside a sandbox, whose lines begin with the names of jobs, and the sentence that says when. */
-export function withWork(page: string, kept: KeptReport): string {
+export function withWork(page: string, saved: SavedReport): string {
   return page
     .split('\n')
     .map((text) => {
-      if (text.startsWith(measuredOn)) return whenText(kept)
+      if (text.startsWith(measuredOn)) return whenText(saved)
       const job = Object.keys(workJobs).find((name) => text.startsWith(`| ${name} | `))
-      return job === undefined ? text : (workLine(job, kept.report) ?? text)
+      return job === undefined ? text : (workLine(job, saved.report) ?? text)
     })
     .join('\n')
 }
 
 const measuredOn = 'The work of agents was measured on '
 
-function whenText({ date, machine: { load, cpus }, report }: KeptReport): string {
+function whenText({ date, machine: { load, cpus }, report }: SavedReport): string {
   const tries = Math.max(...report.rows.map(({ samples }) => samples.length))
   const busy = load > cpus ? ' The machine was busy with other work, so the ratios are rough.' : ''
   return `${measuredOn}${date.slice(0, 10)}: ${cpus} cores, load ${load.toFixed(1)}, medians of ${tries}.${busy}`
 }
 
-function workLine(job: string, report: KeptReport['report']): string | undefined {
+function workLine(job: string, report: SavedReport['report']): string | undefined {
   const [container, gvisor, docker] = ['warren container', 'warren gvisor', 'docker'].map((contender) =>
     medianOf(report, `${contender} · ${job}`),
   ) as [number, number, number]

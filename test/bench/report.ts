@@ -44,10 +44,10 @@ export function saveRun(run: Run): string {
 export const machineText = ({ cpus: count, kernel }: Run['machine']): string =>
   `${count} cores, Linux ${kernel.split('.').slice(0, 2).join('.')}`
 
-export type KeptReport = Pick<Run, 'date' | 'machine'> & { report: Report }
+export type SavedReport = Pick<Run, 'date' | 'machine'> & { report: Report }
 
 /** That of the newest run which has this benchmark. */
-export function previousReport(name: string): KeptReport | undefined {
+export function previousReport(name: string): SavedReport | undefined {
   mkdirSync(folder, { recursive: true })
   const files = readdirSync(folder).filter((file) => file.endsWith('.json'))
   for (const file of files.sort().reverse()) {

@@ -118,7 +118,7 @@ async function main(): Promise<number> {
     signal: interrupt.signal,
   })
   const run = newRun(new Date())
-  let kept = ''
+  let tail = ''
   if (run.machine.load > run.machine.cpus) machine.say('This machine is busy: trust only the ratios.')
   try {
     for (const name of names) {
@@ -128,11 +128,11 @@ async function main(): Promise<number> {
       run.reports[name] = report
       process.stdout.write(`${reportText(report, before)}\n`)
       // Written after each benchmark, so that a run that fails or is interrupted later keeps its results.
-      kept = saveRun(run)
-      writeFileSync(`${kept}.svg`, chartSvg(previousReport))
+      tail = saveRun(run)
+      writeFileSync(`${tail}.svg`, chartSvg(previousReport))
     }
     process.stdout.write(`${targetsText(Object.values(run.reports))}\n`)
-    process.stdout.write(`\nKept in ${kept}.json and, as a chart, ${kept}.svg\n`)
+    process.stdout.write(`\nKept in ${tail}.json and, as a chart, ${tail}.svg\n`)
     return 0
   } finally {
     await machine.close()

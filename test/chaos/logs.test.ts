@@ -22,19 +22,19 @@ describe('logs through restarts', () => {
     await delay(1000)
     await warren.stop()
     await delay(500)
-    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: noWarmPool })
     await delay(1000)
     await warren.crash()
-    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: noWarmPool })
     await eventually(async () => {
       const last = messages(await readLog(warren, own.sandboxId)).at(-1)
       assert.equal(last, 'Process ended: exit status 0')
     })
-    const told = (await readLog(warren, own.sandboxId))
+    const ownMessages = (await readLog(warren, own.sandboxId))
       .filter(({ fields }) => fields.event_type === 'stdout')
       .flatMap(({ message }) => message.split('\n'))
     assert.deepEqual(
-      told,
+      ownMessages,
       Array.from({ length: 400 }, (_, i) => `number ${i + 1}`),
     )
     const again = await Sandbox.connect(own.sandboxId, warren.client)

@@ -28,7 +28,7 @@ for (const isolation of isolations) {
       await delay(300)
       await warren.crash()
       await broken
-      warren = await startWarren(isolation, { keep: true, settings })
+      warren = await startWarren(isolation, { keepData: true, settings })
       assert.match(
         readFileSync(warren.logFile, 'utf8'),
         /process \d+\) ended without closing\. The kernel says/,
@@ -38,7 +38,7 @@ for (const isolation of isolations) {
       assert.equal(alive.stdout, 'alive\n')
       await again.setTimeout(2000)
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true, settings })
+      warren = await startWarren(isolation, { keepData: true, settings })
       await eventually(async () => assert.equal(await again.isRunning(), false))
       const listed = await Sandbox.list(warren.client).nextItems()
       assert.deepEqual(listed, [])
@@ -49,7 +49,7 @@ for (const isolation of isolations) {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await warren.stop(), 0)
       assert.match(readFileSync(warren.logFile, 'utf8'), /"signal":"SIGINT","msg":"closing".*"msg":"closed"/s)
-      warren = await startWarren(isolation, { keep: true, settings })
+      warren = await startWarren(isolation, { keepData: true, settings })
       assert.equal((await sandbox.commands.run('echo still here')).stdout, 'still here\n')
       await sandbox.kill()
     })
@@ -63,7 +63,7 @@ for (const isolation of isolations) {
         await delay(afterMs)
         await warren.crash()
         await creating
-        warren = await startWarren(isolation, { keep: true, settings })
+        warren = await startWarren(isolation, { keepData: true, settings })
         for (const left of await Sandbox.list(warren.client).nextItems()) {
           await Sandbox.kill(left.sandboxId, warren.client)
         }

@@ -36,13 +36,13 @@ for (const isolation of isolations) {
       await soak(warren, lives)
       assert.deepEqual(await settledTraces(warren.dataFolder), traces)
       await eventually(() => {
-        const last = heldBy(warren.pid)
-        const told = JSON.stringify({ first, last })
+        const last = resourcesOf(warren.pid)
+        const figures = JSON.stringify({ first, last })
         for (const kind of ['pipes', 'files', 'other', 'threads'] as const) {
-          assert.ok(last[kind] <= first[kind], `more ${kind}: ${told}`)
+          assert.ok(last[kind] <= first[kind], `more ${kind}: ${figures}`)
         }
-        assert.ok(last.sockets <= first.sockets + maxIdle, `more sockets: ${told}`)
-        assert.ok(last.memoryMB - first.memoryMB < maxGrowthMB, `more memory: ${told}`)
+        assert.ok(last.sockets <= first.sockets + maxIdle, `more sockets: ${figures}`)
+        assert.ok(last.memoryMB - first.memoryMB < maxGrowthMB, `more memory: ${figures}`)
       })
     })
   })
@@ -69,9 +69,9 @@ async function liveOnce(warren: Warren, { pauses }: { pauses: boolean }): Promis
   assert.equal(await again.kill(), true)
 }
 
-type Held = Record<'sockets' | 'pipes' | 'files' | 'other' | 'threads' | 'memoryMB', number>
+type OpenResources = Record<'sockets' | 'pipes' | 'files' | 'other' | 'threads' | 'memoryMB', number>
 
-function heldBy(pid: number): Held {
+function resourcesOf(pid: number): OpenResources {
   const targets = readdirSync(`/proc/${pid}/fd`).map((fd) => {
     try {
       return readlinkSync(`/proc/${pid}/fd/${fd}`)
@@ -88,15 +88,15 @@ function heldBy(pid: number): Held {
 }
 
 /** Waits until unused connections are closed: the counts have not changed for three seconds. */
-async function settledServer({ pid }: Warren): Promise<Held> {
-  let before = heldBy(pid)
+async function settledServer({ pid }: Warren): Promise<OpenResources> {
+  let before = resourcesOf(pid)
   for (let same = 0; same < 10; ) {
     await delay(300)
-    const now = heldBy(pid)
-    const still = (['sockets', 'pipes', 'files', 'other'] as const).every(
+    const now = resourcesOf(pid)
+    const isSteady = (['sockets', 'pipes', 'files', 'other'] as const).every(
       (kind) => now[kind] === before[kind],
     )
-    same = still ? same + 1 : 0
+    same = isSteady ? same + 1 : 0
     before = now
   }
   return before

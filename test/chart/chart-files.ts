@@ -96,12 +96,12 @@ export async function makeSchemas(): Promise<{ version: string; definitions: Def
 function withoutTexts(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutTexts)
   if (typeof value !== 'object' || value === null) return value
-  const kept = Object.entries(value).filter(
+  const remaining = Object.entries(value).filter(
     ([key, inner]) =>
       (key !== 'description' || typeof inner !== 'string') &&
       (!key.startsWith('x-kubernetes-') || key === 'x-kubernetes-group-version-kind'),
   )
-  return Object.fromEntries(kept.map(([key, inner]) => [key, withoutTexts(inner)]))
+  return Object.fromEntries(remaining.map(([key, inner]) => [key, withoutTexts(inner)]))
 }
 
 async function runGo(args: string[], environment: Record<string, string> = {}) {

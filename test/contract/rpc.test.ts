@@ -29,14 +29,14 @@ for (const [service, file] of Object.entries(files)) {
         found!.methods.map(({ name, methodKind, input, output }) => [
           name,
           {
-            takes: `${methodKind === 'client_streaming' ? 'stream ' : ''}${shortName(input.typeName)}`,
+            accepts: `${methodKind === 'client_streaming' ? 'stream ' : ''}${shortName(input.typeName)}`,
             gives: `${methodKind === 'server_streaming' ? 'stream ' : ''}${shortName(output.typeName)}`,
           },
         ]),
       )
-      const wanted = Object.entries(calls[service]!).map(([name, { takes, gives }]) => [
+      const wanted = Object.entries(calls[service]!).map(([name, { accepts, gives }]) => [
         name,
-        { takes, gives },
+        { accepts, gives },
       ])
       assert.deepEqual(kinds, Object.fromEntries(wanted))
     })

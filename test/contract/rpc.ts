@@ -2,45 +2,49 @@
  * The remote calls of the agent (Connect over HTTP) that clients make, in our own words: what each takes and gives, and
  * the number of every field. `rpc.test.ts` holds it against the code that is generated from `proto/`.
  */
-export type Calls = Record<string, { takes: string; gives: string; does: string }>
+export type Calls = Record<string, { accepts: string; gives: string; does: string }>
 
 export const calls: Record<string, Calls> = {
   'process.Process': {
-    List: { takes: 'ListRequest', gives: 'ListResponse', does: 'list processes' },
-    Start: { takes: 'StartRequest', gives: 'stream StartResponse', does: 'start a process and follow it' },
-    Connect: { takes: 'ConnectRequest', gives: 'stream ConnectResponse', does: 'follow a running process' },
-    Update: { takes: 'UpdateRequest', gives: 'UpdateResponse', does: 'resize a terminal' },
+    List: { accepts: 'ListRequest', gives: 'ListResponse', does: 'list processes' },
+    Start: { accepts: 'StartRequest', gives: 'stream StartResponse', does: 'start a process and follow it' },
+    Connect: { accepts: 'ConnectRequest', gives: 'stream ConnectResponse', does: 'follow a running process' },
+    Update: { accepts: 'UpdateRequest', gives: 'UpdateResponse', does: 'resize a terminal' },
     StreamInput: {
-      takes: 'stream StreamInputRequest',
+      accepts: 'stream StreamInputRequest',
       gives: 'StreamInputResponse',
       does: 'write as it comes',
     },
-    SendInput: { takes: 'SendInputRequest', gives: 'SendInputResponse', does: 'write to a process' },
-    SendSignal: { takes: 'SendSignalRequest', gives: 'SendSignalResponse', does: 'signal a process' },
+    SendInput: { accepts: 'SendInputRequest', gives: 'SendInputResponse', does: 'write to a process' },
+    SendSignal: { accepts: 'SendSignalRequest', gives: 'SendSignalResponse', does: 'signal a process' },
     CloseStdin: {
-      takes: 'CloseStdinRequest',
+      accepts: 'CloseStdinRequest',
       gives: 'CloseStdinResponse',
       does: 'end the input of a process',
     },
   },
   'filesystem.Filesystem': {
-    Stat: { takes: 'StatRequest', gives: 'StatResponse', does: 'read about one path' },
-    MakeDir: { takes: 'MakeDirRequest', gives: 'MakeDirResponse', does: 'make a folder' },
-    Move: { takes: 'MoveRequest', gives: 'MoveResponse', does: 'move or rename' },
-    ListDir: { takes: 'ListDirRequest', gives: 'ListDirResponse', does: 'list a folder' },
-    Remove: { takes: 'RemoveRequest', gives: 'RemoveResponse', does: 'remove a path and all below it' },
+    Stat: { accepts: 'StatRequest', gives: 'StatResponse', does: 'read about one path' },
+    MakeDir: { accepts: 'MakeDirRequest', gives: 'MakeDirResponse', does: 'make a folder' },
+    Move: { accepts: 'MoveRequest', gives: 'MoveResponse', does: 'move or rename' },
+    ListDir: { accepts: 'ListDirRequest', gives: 'ListDirResponse', does: 'list a folder' },
+    Remove: { accepts: 'RemoveRequest', gives: 'RemoveResponse', does: 'remove a path and all below it' },
     WatchDir: {
-      takes: 'WatchDirRequest',
+      accepts: 'WatchDirRequest',
       gives: 'stream WatchDirResponse',
       does: 'follow changes in a folder',
     },
-    CreateWatcher: { takes: 'CreateWatcherRequest', gives: 'CreateWatcherResponse', does: 'begin to watch' },
+    CreateWatcher: {
+      accepts: 'CreateWatcherRequest',
+      gives: 'CreateWatcherResponse',
+      does: 'begin to watch',
+    },
     GetWatcherEvents: {
-      takes: 'GetWatcherEventsRequest',
+      accepts: 'GetWatcherEventsRequest',
       gives: 'GetWatcherEventsResponse',
       does: 'take what a watcher saw',
     },
-    RemoveWatcher: { takes: 'RemoveWatcherRequest', gives: 'RemoveWatcherResponse', does: 'stop to watch' },
+    RemoveWatcher: { accepts: 'RemoveWatcherRequest', gives: 'RemoveWatcherResponse', does: 'stop to watch' },
   },
 }
 

@@ -112,13 +112,13 @@ export function readableSuite(dashboard: DashboardFixture): void {
         ...(await findingsOf(page, within, themes[colorScheme])),
         ...(await cutOff(page, width)),
       ]
-      const place = `${path} ${within} ${size} ${colorScheme}`
-      const picture = join(pictures, `${place.replaceAll(/[^\w]+/g, '-')}.png`)
+      const view = `${path} ${within} ${size} ${colorScheme}`
+      const picture = join(pictures, `${view.replaceAll(/[^\w]+/g, '-')}.png`)
       if (wanted !== undefined || findings.length > 0) {
         mkdirSync(pictures, { recursive: true })
         await page.screenshot({ path: picture })
       }
-      all.push(...findings.map((finding) => `${place}, as in ${picture}: ${finding}`))
+      all.push(...findings.map((finding) => `${view}, as in ${picture}: ${finding}`))
     }
     return all
   }

@@ -32,7 +32,7 @@ type View = {
   prepare?: (page: Page) => Promise<unknown>
 }
 
-async function take(page: Page, name: string): Promise<void> {
+async function capture(page: Page, name: string): Promise<void> {
   if (values.png !== undefined) await page.screenshot({ path: join(values.png, `${name}.png`) })
   const session = await page.context().newCDPSession(page)
   const { data } = await session.send('Page.captureScreenshot', { format: 'webp', quality })
@@ -46,7 +46,13 @@ const withoutOwnMachine = (page: Page) =>
     if (isOfMachine || row.textContent.includes(${JSON.stringify(repoFolder)})) row.remove()
   }`)
 
-async function takeAll(browser: Browser, warren: Warren, views: readonly View[], dark: boolean, size: Size) {
+async function captureAll(
+  browser: Browser,
+  warren: Warren,
+  views: readonly View[],
+  dark: boolean,
+  size: Size,
+) {
   for (const asAdmin of [false, true]) {
     const wanted = views.filter(
       (view) => Boolean(view.asAdmin) === asAdmin && (size === 'desktop' || view.phone),
@@ -66,7 +72,7 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
     if (!asAdmin && size === 'desktop' && !values.only) {
       await goTo(page, `${warren.url}/dashboard`)
       await page.getByLabel('API key or admin token').waitFor()
-      await take(page, `login${suffix}`)
+      await capture(page, `login${suffix}`)
     }
     await logIn(page, warren.url, asAdmin ? warren.adminToken : warren.apiKey)
     for (const { name, path, prepare } of wanted) {
@@ -77,7 +83,7 @@ async function takeAll(browser: Browser, warren: Warren, views: readonly View[],
       await page.waitForLoadState('networkidle').catch(() => {})
       await prepare?.(page)
       await delay(700)
-      await take(page, name + suffix)
+      await capture(page, name + suffix)
       process.stderr.write('.')
     }
     await context.close()
@@ -167,8 +173,8 @@ try {
   const views = allViews.filter(({ name }) => !values.only || values.only.split(',').includes(name))
   const browser = await openBrowser()
   for (const dark of [false, true]) {
-    await takeAll(browser, warren, views, dark, 'desktop')
-    await takeAll(browser, warren, views, dark, 'phone')
+    await captureAll(browser, warren, views, dark, 'desktop')
+    await captureAll(browser, warren, views, dark, 'phone')
   }
   await browser.close()
 } finally {

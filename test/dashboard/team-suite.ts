@@ -95,8 +95,8 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await delivery.getByText('The name receiver.invalid could not be looked up').waitFor()
     await page.getByRole('button', { name: 'Turn off' }).click()
     await page.getByRole('button', { name: 'Turn on' }).waitFor()
-    const kept = (await (await warren.api(`/events/webhooks/${webhookID}`)).json()) as Webhook
-    assert.equal(kept.enabled, false)
+    const stored = (await (await warren.api(`/events/webhooks/${webhookID}`)).json()) as Webhook
+    assert.equal(stored.enabled, false)
     await delivery.getByRole('link', { name: scene.busy.sandboxId }).click()
     await page.getByRole('heading', { name: scene.busy.sandboxId }).waitFor()
     await page.goBack()

@@ -46,7 +46,7 @@ describe('the base template', () => {
       const change = 'update template_builds set layers = null, root_folder = ?'
       database.prepare(change).run(`templates/${root.split('/').at(-1)}`)
     }
-    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: noWarmPool })
     const [old, upgraded, ...others] = baseBuilds(warren)
     assert.deepEqual([others, old!.id, old!.layers], [[], first!.id, null])
     assert.deepEqual(JSON.parse(upgraded!.layers!), [layer])
@@ -60,9 +60,9 @@ describe('the base template', () => {
     // Both live on over a restart that makes nothing anew.
     await warren.stop()
     const made = statSync(root)
-    warren = await startWarren(anyIsolation, { keep: true, settings: noWarmPool })
-    const kept = statSync(root)
-    assert.deepEqual([kept.ino, kept.ctimeMs], [made.ino, made.ctimeMs])
+    warren = await startWarren(anyIsolation, { keepData: true, settings: noWarmPool })
+    const before = statSync(root)
+    assert.deepEqual([before.ino, before.ctimeMs], [made.ino, made.ctimeMs])
     assert.equal(baseBuilds(warren).length, 2)
     const resumed = await Sandbox.connect(sandbox.sandboxId, warren.client)
     assert.equal((await resumed.commands.run('cat note; whoami')).stdout, 'mineuser\n')

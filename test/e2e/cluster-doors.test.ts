@@ -75,14 +75,14 @@ suite('three Warrens of which one is out of reach', () => {
       (error: Error) => `${error.constructor.name}: ${error.message}`,
     )
     const since = Date.now()
-    const told = (what: string) => context.diagnostic(`${what} after ${(Date.now() - since) / 1000} s`)
+    const report = (what: string) => context.diagnostic(`${what} after ${(Date.now() - since) / 1000} s`)
     await member(0).machine.cutFrom(member(1).machine)
     try {
       const asked = door(0).api(`/sandboxes/${sandboxId}/timeout`, { body: { timeout: 300 } })
-      told(`the stream broke with "${await broken}"`)
+      report(`the stream broke with "${await broken}"`)
       assert.equal((await far!.commands.run('echo on')).stdout, 'on\n')
       const refused = await asked
-      told(`the request got ${refused.status}`)
+      report(`the request got ${refused.status}`)
       assert.equal(refused.status, 503)
       assert.ok(Number(refused.headers.get('retry-after')) > 0)
       assert.match(await refused.text(), /lives|Nothing is lost|again/)

@@ -38,9 +38,9 @@ describe('the command line by habit', () => {
   it('runs commands without --, under a name, with the words of Docker', async () => {
     assert.equal(await out('run', '--rm', '-e', 'A=1', 'sh', '-c', 'echo "$A"; echo --help'), '1\n--help')
     const sandboxID = await out('sandbox', 'create', '--name', 'web')
-    const taken = await run('run', '--name', 'web', 'true')
-    assert.equal(taken.code, 125)
-    assert.match(taken.error, new RegExp(`The sandbox ${sandboxID} has the name 'web'`))
+    const refused = await run('run', '--name', 'web', 'true')
+    assert.equal(refused.code, 125)
+    assert.match(refused.error, new RegExp(`The sandbox ${sandboxID} has the name 'web'`))
     assert.equal(await out('exec', 'web', 'ls', '-d', '/usr'), '/usr')
     assert.match(await out('ps'), new RegExp(`^SANDBOX .*\n${sandboxID} .* name=web$`))
     for (const words of [['sandbox', 'ls'], ['ls']])

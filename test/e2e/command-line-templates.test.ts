@@ -21,12 +21,12 @@ describe('templates of the command line', () => {
       'e2b.Dockerfile': 'FROM e2bdev/base\nWORKDIR /srv\nCOPY app app\nRUN cat app/main.txt > copied\n',
       'app/main.txt': 'main\n',
     })
-    const told = await e2b(
+    const printed = await e2b(
       warren,
       ...['template', 'create', 'by-cli', '--path', context.folder, '--cpu-count', '1', '--memory-mb', '512'],
       ...['--cmd', 'python3 -m http.server 8000', '--ready-cmd', 'curl -sf localhost:8000'],
     )
-    assert.match(told, /\[builder \d+\/\d+\] RUN cat app\/main\.txt > copied/)
+    assert.match(printed, /\[builder \d+\/\d+\] RUN cat app\/main\.txt > copied/)
     const sandbox = await Sandbox.create('by-cli', { ...warren.client, timeoutMs: 3_600_000 })
     const answer = await sandbox.commands.run('cat copied; curl -s localhost:8000/copied')
     assert.equal(answer.stdout, 'main\nmain\n')

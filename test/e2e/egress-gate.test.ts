@@ -130,9 +130,9 @@ for (const isolation of isolations) {
         egressProxy: { address: `proxy.test:${socksPort}`, username: 'me', password },
         rules: { 'allowed.test': [rule] },
       })
-      const told = () => [outside.count(`login me ${password}`), outside.count(`key ${value}`)]
+      const counts = () => [outside.count(`login me ${password}`), outside.count(`key ${value}`)]
       assert.ok(await visit(sandbox, 'http://allowed.test/quiet'))
-      await eventually(async () => assert.deepEqual(told(), [1, 1]))
+      await eventually(async () => assert.deepEqual(counts(), [1, 1]))
       const paths = [`/sandboxes/${sandbox.sandboxId}`, '/v2/sandboxes', '/sandboxes']
       const nowhere = async () => {
         for (const path of paths) assert.ok(!(await (await warren.api(path)).text()).includes(password), path)
@@ -148,10 +148,10 @@ for (const isolation of isolations) {
       assert.equal(await sandbox.pause(), true)
       await nowhere()
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true, settings })
+      warren = await startWarren(isolation, { keepData: true, settings })
       const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
       assert.ok(await visit(again, 'http://allowed.test/quiet'))
-      await eventually(async () => assert.deepEqual(told(), [2, 2]))
+      await eventually(async () => assert.deepEqual(counts(), [2, 2]))
       await again.kill()
       await nowhere()
     })
@@ -164,7 +164,7 @@ for (const isolation of isolations) {
       await sandbox.commands.run(loop, { background: true, timeoutMs: 0 })
       await warren.crash()
       await new Promise((resolve) => setTimeout(resolve, 3000))
-      warren = await startWarren(isolation, { keep: true, settings })
+      warren = await startWarren(isolation, { keepData: true, settings })
       await eventually(async () => {
         assert.equal((await visit(sandbox, 'http://allowed.test/'))?.at, internet)
       })

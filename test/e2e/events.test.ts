@@ -68,7 +68,7 @@ describe('events and webhooks', () => {
     await received(/"status": 503/)
     await warren.crash()
     await sandbox.kill().catch(() => {})
-    warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
+    warren = await startWarren(anyIsolation, { settings: noWarmPool, keepData: true })
     assert.equal((await fetch(`${receiver}/open`)).status, 204)
     await Sandbox.kill(sandbox.sandboxId, warren.client)
     const all = await received(/"status": 200.*lifecycle\.killed/)
@@ -83,14 +83,14 @@ describe('events and webhooks', () => {
       assert.deepEqual([headers['e2b-webhook-id'], JSON.parse(body).sandbox_id], [id, sandbox.sandboxId])
     }
     const listed = await warren.api(`/events/sandboxes/${sandbox.sandboxId}?orderAsc=true&limit=100`)
-    const told = (await listed.json()) as { type: string; id: string }[]
+    const listedEvents = (await listed.json()) as { type: string; id: string }[]
     assert.deepEqual(
-      told.map(({ type }) => type),
+      listedEvents.map(({ type }) => type),
       events,
     )
     assert.deepEqual(
       [...new Set(arrived.map(({ body }) => JSON.parse(body).id))],
-      told.map((event) => event.id),
+      listedEvents.map((event) => event.id),
     )
     assert.deepEqual(filesWith(warren.dataFolder, secret), [])
   })

@@ -63,6 +63,6 @@ sys.stdin.read()`
   context.after(() => parent.kill('SIGKILL'))
   const pid = Number((await once(parent.stdout, 'data'))[0])
   writeOwner(pid, readFileSync(`/proc/${pid}/stat`, 'utf8').split(' ')[21]!)
-  const warren = await startWarren(anyIsolation, { name, keep: true, settings: noWarmPool })
+  const warren = await startWarren(anyIsolation, { name, keepData: true, settings: noWarmPool })
   assert.equal(await warren.stop(), 0)
 })

@@ -34,7 +34,7 @@ for (const isolation of isolations) {
         const options = { ...warren.client, timeoutMs: 3_600_000, envs: { GIVEN: 'at create' } }
         const origin = await client.Sandbox.create('base', { ...options, metadata: { of: 'origin' } })
         await origin.files.write('/home/user/kept', 'kept')
-        const holder = `python3 -c "import hashlib, os, signal
+        const hashing = `python3 -c "import hashlib, os, signal
 held = os.urandom(20_000_000)
 def write(name):
     open('/tmp/new', 'w').write(hashlib.md5(held).hexdigest()); os.rename('/tmp/new', name)
@@ -42,7 +42,7 @@ signal.signal(signal.SIGUSR1, lambda *_: write('/tmp/sum-now'))
 open('/tmp/holder', 'w').write(str(os.getpid()))
 write('/tmp/sum')
 while True: signal.pause()"`
-        const held = await origin.commands.run(holder, { background: true, timeoutMs: 0 })
+        const inherited = await origin.commands.run(hashing, { background: true, timeoutMs: 0 })
         await origin.commands.run('while ! [ -s /tmp/sum ]; do sleep 0.1; done; echo origin > /tmp/who')
         const results = await origin.fork({ count: version === '2.51' ? 10 : 2, timeoutMs: 3_600_000 })
         const forks = results.map((result) => (result instanceof Error ? assert.fail(result) : result))
@@ -66,11 +66,11 @@ while True: signal.pause()"`
           assert.equal(new Set(seen.map((line) => line[column])).size, seen.length, `line ${column}: ${seen}`)
         }
         for (const fork of forks) {
-          const isHeld = (await fork.commands.list()).some(({ pid }) => pid === held.pid)
-          assert.equal(isHeld, memory)
+          const isInherited = (await fork.commands.list()).some(({ pid }) => pid === inherited.pid)
+          assert.equal(isInherited, memory)
           if (memory) {
-            const tell = 'kill -USR1 $(cat /tmp/holder); while ! [ -s /tmp/sum-now ]; do sleep 0.1; done'
-            await fork.commands.run(tell)
+            const askForSum = 'kill -USR1 $(cat /tmp/holder); while ! [ -s /tmp/sum-now ]; do sleep 0.1; done'
+            await fork.commands.run(askForSum)
             assert.equal(await fork.files.read('/tmp/sum-now'), await fork.files.read('/tmp/sum'))
           }
           assert.deepEqual((await fork.getInfo()).metadata, { of: 'origin' })

@@ -51,7 +51,7 @@ describe('a network that inspects TLS', () => {
       WARREN_EXTRA_CA: 'host',
       NODE_EXTRA_CA_CERTS: world.authorityFile,
     }
-    warren = await startWarren(anyIsolation, { settings: trusting, keep: true })
+    warren = await startWarren(anyIsolation, { settings: trusting, keepData: true })
     const built = await build('fetches', 'echo first', fetches)
     assert.equal(built.code, 0, built.error)
     assert.equal((await run('run', '--template', 'fetches', '--', 'cat', 'file')).out, 'from the origin\n')

@@ -126,8 +126,8 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       await own.commands.run('echo last words')
       await own.kill()
       await eventually(async () => {
-        const told = messages(await readLog(warren, own.sandboxId))
-        assert.deepEqual(told.slice(-3), [
+        const lines = messages(await readLog(warren, own.sandboxId))
+        assert.deepEqual(lines.slice(-3), [
           ...['last words', 'Process ended: exit status 0', 'Sandbox ended: killed'],
         ])
       })
@@ -162,14 +162,14 @@ except urllib.error.HTTPError as error: print(error.code)"`,
       const entries = await readLog(warren, own.sandboxId)
       const leftOut = entries.filter(({ fields }) => fields.event_type === 'left_out')
       const missing = leftOut.reduce((sum, { fields }) => sum + Number(fields.bytes), 0)
-      const kept = entries.filter(({ fields }) => fields.event_type === 'stdout')
-      const keptBytes = kept.reduce((sum, { message }) => sum + message.length + 1, 0)
+      const lines = entries.filter(({ fields }) => fields.event_type === 'stdout')
+      const lineBytes = lines.reduce((sum, { message }) => sum + message.length + 1, 0)
       // On a very busy machine the log is not read in time, and the log reports dropped entries.
       const dropped = entries.filter(({ fields }) => fields.event_type === 'dropped')
       const droppedPieces = dropped.reduce((sum, { fields }) => sum + Number(fields.entries), 0)
       // The last newline of each piece is not kept.
-      const lost = Math.abs(missing + keptBytes - run.stdout.length)
-      assert.ok(lost <= kept.length + droppedPieces * 4096, `${missing} ${keptBytes} ${droppedPieces}`)
+      const lost = Math.abs(missing + lineBytes - run.stdout.length)
+      assert.ok(lost <= lines.length + droppedPieces * 4096, `${missing} ${lineBytes} ${droppedPieces}`)
       await own.kill()
     })
 

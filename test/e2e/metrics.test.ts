@@ -61,16 +61,16 @@ for (const isolation of isolations) {
 
     it('follow memory that is allocated and freed', async () => {
       const [idle] = (await sandbox.getMetrics()).slice(-1)
-      const hold = `python3 -c "
+      const useMemory = `python3 -c "
 import time
 held = bytearray(200 * 1024 * 1024)
 for at in range(0, len(held), 4096): held[at] = 1
 time.sleep(1000)"`
-      const holder = await sandbox.commands.run(hold, { background: true, timeoutMs: 0 })
+      const holder = await sandbox.commands.run(useMemory, { background: true, timeoutMs: 0 })
       await eventually(async () => {
-        const [held] = (await sandbox.getMetrics()).slice(-1)
-        near(held!.memUsed - idle!.memUsed, 200 * mebibyte, 0.15, 'held')
-        near((await inside()).mem_used!, held!.memUsed, 0.15, 'from inside')
+        const [metric] = (await sandbox.getMetrics()).slice(-1)
+        near(metric!.memUsed - idle!.memUsed, 200 * mebibyte, 0.15, 'held')
+        near((await inside()).mem_used!, metric!.memUsed, 0.15, 'from inside')
       })
       await holder.kill()
       await eventually(async () => {

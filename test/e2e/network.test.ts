@@ -94,7 +94,7 @@ while peer.recv(100): pass"`,
       const again = await Sandbox.connect(sandbox.sandboxId, warren.client)
       assert.deepEqual(await reached(again), [internet])
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true, settings: noWarmPool })
+      warren = await startWarren(isolation, { keepData: true, settings: noWarmPool })
       assert.deepEqual(await reached(again), [internet])
       await again.updateNetwork({ denyOut: [internet] })
       assert.deepEqual(await reached(again), [elsewhere])

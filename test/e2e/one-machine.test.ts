@@ -85,7 +85,12 @@ describe('one machine', () => {
       try {
         const sandbox = await Sandbox.create('base', { ...warren.client, metadata: { on: 'postgres' } })
         await warren.crash()
-        warren = await startWarren('container', { settings, name: 'postgres', portOffset: 10, keep: true })
+        warren = await startWarren('container', {
+          settings,
+          name: 'postgres',
+          portOffset: 10,
+          keepData: true,
+        })
         assert.equal((await sandbox.commands.run('echo kept')).stdout, 'kept\n')
         const rows = ['-tAc', 'select id from sandboxes', settings.WARREN_DATABASE_URL]
         assert.equal(execFileSync('psql', rows, { encoding: 'utf8' }).trim(), sandbox.sandboxId)
@@ -110,8 +115,8 @@ describe('one machine', () => {
   }, async () => {
     const postgres = await startPostgres()
     const settings = { WARREN_DATABASE_URL: await postgres.createDatabase() }
-    const start = (isolation: Isolation, keep = false) =>
-      startWarren(isolation, { settings, name: 'shared', keep })
+    const start = (isolation: Isolation, keepData = false) =>
+      startWarren(isolation, { settings, name: 'shared', keepData })
     let [one, two] = await Promise.all([start('container'), start('gvisor')])
     try {
       const build = () =>

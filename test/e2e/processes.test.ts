@@ -152,8 +152,8 @@ for (const isolation of isolations) {
           assert.deepEqual([result.stdout, result.exitCode], ['second\n', 9])
           for (let i = 0; i < 2; i++) {
             const late = await sandbox.commands.connect(started.pid)
-            const told = await late.wait().catch((error: current.CommandExitError) => error)
-            assert.deepEqual([told.stdout, told.exitCode], ['first\nsecond\n', 9])
+            const outcome = await late.wait().catch((error: current.CommandExitError) => error)
+            assert.deepEqual([outcome.stdout, outcome.exitCode], ['first\nsecond\n', 9])
           }
           await assert.rejects(sandbox.commands.connect(999_999), client.NotFoundError)
         })

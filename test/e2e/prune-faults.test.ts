@@ -35,13 +35,13 @@ describe('pruning', () => {
       assert.equal((await warren.api('/templates/gone', { method: 'DELETE' })).status, 204)
       // A layer that was asked for a moment ago is not pruned; after a start, nobody has asked.
       await warren.stop()
-      warren = await startWarren(anyIsolation, { keep: true, settings: images.settings })
+      warren = await startWarren(anyIsolation, { keepData: true, settings: images.settings })
       const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
       const cutOff = warren.api('/admin/prune', { ...asOperator, body: {} }).catch(() => {})
       await delay(waitMs)
       await warren.crash()
       await cutOff
-      warren = await startWarren(anyIsolation, { keep: true, settings: images.settings })
+      warren = await startWarren(anyIsolation, { keepData: true, settings: images.settings })
       assert.deepEqual(
         layersOf(warren).filter((name) => !/^[0-9a-f]{64}$/.test(name)),
         [],
@@ -67,7 +67,7 @@ describe('pruning', () => {
     const own = layersOf(warren).filter((name) => existsSync(join(images.layout, 'blobs/sha256', name)))
     const robbed = own.find((name) => isOne(join(layers, name)))!
     rmSync(join(layers, robbed), { recursive: true })
-    warren = await startWarren(anyIsolation, { keep: true, settings: images.settings })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: images.settings })
     assert.match(readFileSync(warren.logFile, 'utf8'), /1 image layers that templates stand on are not on/)
     const refused = Sandbox.create('robbed', warren.client)
     await assert.rejects(refused, /layer \S+ is not on this machine\. Build the template again/)
@@ -85,7 +85,7 @@ describe('pruning', () => {
     const before = savedOf(warren).length
     await warren.stop()
     const short = { ...images.settings, WARREN_MIN_FREE_DISK_MB: '1073741824' }
-    warren = await startWarren(anyIsolation, { keep: true, settings: short })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: short })
     const refused = Template.build(template, 'more', warren.client)
     await assert.rejects(refused, /too little disk space.*WARREN_MIN_FREE_DISK_MB/s)
     assert.equal(before - savedOf(warren).length, 2)
@@ -94,7 +94,7 @@ describe('pruning', () => {
     assert.match(log, /pruning does not help: new builds are rejected/)
     assert.equal(await sayIn(warren, 'kept', 'cat a b'), 'a\nb\n')
     await warren.stop()
-    warren = await startWarren(anyIsolation, { keep: true, settings: images.settings })
+    warren = await startWarren(anyIsolation, { keepData: true, settings: images.settings })
     await Template.build(template, 'more', warren.client)
   })
 })

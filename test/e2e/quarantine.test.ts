@@ -34,11 +34,11 @@ describe('a paused sandbox whose database is older than its pause', () => {
     const marked = await createMarked(warren, 'kept')
     await warren.stop()
     copyDatabase(warren.dataFolder, backup)
-    warren = await startWarren('gvisor', { keep: true, settings })
+    warren = await startWarren('gvisor', { keepData: true, settings })
     await Sandbox.pause(marked.sandboxID, warren.client)
     await warren.crash()
     copyDatabase(backup, warren.dataFolder)
-    warren = await startWarren('gvisor', { keep: true, settings })
+    warren = await startWarren('gvisor', { keepData: true, settings })
 
     const asOperator = { headers: { 'X-Admin-Token': warren.adminToken }, key: null }
     const listed = await (await warren.api('/admin/quarantine', asOperator)).json()

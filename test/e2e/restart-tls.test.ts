@@ -9,9 +9,9 @@ import { after, before, test } from 'node:test'
 import { issueCertificate, makeAuthority } from '../../src/lib/certificates.ts'
 import { countOf } from '../support/count-of.ts'
 import { eventually } from '../support/eventually.ts'
-import { type KeptPort, keepBusy, keepPort } from '../support/kept-port.ts'
 import { pythonCommand } from '../support/python.ts'
 import { pythonReleases } from '../support/releases.ts'
+import { type ReservedPort, reservePort, spinUntilEnd } from '../support/reserved-port.ts'
 import { anyIsolation, noWarmPool, portOf, seat, startWarren, type Warren } from '../support/warren.ts'
 
 const restarts = countOf({ short: 1, long: 4 })
@@ -19,7 +19,7 @@ const port = portOf(anyIsolation, seat)
 const [[version] = []] = pythonReleases(anyIsolation, 'same')
 const folder = mkdtempSync(join(tmpdir(), 'warren-tls-'))
 const inFolder = (name: string) => join(folder, name)
-let kept: KeptPort
+let reserved: ReservedPort
 let warren: Warren
 
 before(async () => {
@@ -28,20 +28,20 @@ before(async () => {
   writeFileSync(inFolder('ca.pem'), authority.certificate)
   writeFileSync(inFolder('cert.pem'), leaf.certificate)
   writeFileSync(inFolder('key.pem'), leaf.key)
-  kept = await keepPort(port)
+  reserved = await reservePort(port)
   warren = await start(false)
 })
 after(async () => {
   await warren?.stop()
-  kept?.close()
+  reserved?.close()
   rmSync(folder, { recursive: true, force: true })
 })
 
-const start = (keep: boolean) =>
+const start = (keepData: boolean) =>
   startWarren(anyIsolation, {
-    keep,
+    keepData,
     name: 'restarting',
-    program: kept.launcher,
+    program: reserved.launcher,
     settings: {
       ...noWarmPool,
       WARREN_DOMAIN: 'warren.localhost',
@@ -69,7 +69,7 @@ test('clients of HTTP/2 that go on while Warren restarts on a busy machine see n
   })
   const ended = once(child, 'close')
   const count = () => printed.split('done\n').length - 1
-  keepBusy(context)
+  spinUntilEnd(context)
   await eventually(() => assert.ok(count() > 12))
   for (let restart = 0; restart < restarts; restart++) {
     assert.equal(await warren.stop(), 0)

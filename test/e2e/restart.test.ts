@@ -6,27 +6,27 @@ import { Agent, get, type IncomingMessage } from 'node:http'
 import { after, before, test } from 'node:test'
 import { Sandbox } from 'e2b'
 import { eventually } from '../support/eventually.ts'
-import { type KeptPort, keepBusy, keepPort } from '../support/kept-port.ts'
+import { type ReservedPort, reservePort, spinUntilEnd } from '../support/reserved-port.ts'
 import { anyIsolation, noWarmPool, portOf, seat, startWarren, type Warren } from '../support/warren.ts'
 
 const port = portOf(anyIsolation, seat)
-let kept: KeptPort
+let reserved: ReservedPort
 let warren: Warren
 
 before(async () => {
-  kept = await keepPort(port)
+  reserved = await reservePort(port)
   warren = await start(false, 0)
 })
 after(async () => {
   await warren?.stop()
-  kept?.close()
+  reserved?.close()
 })
 
-const start = (keep: boolean, stopDelaySeconds: number) =>
+const start = (keepData: boolean, stopDelaySeconds: number) =>
   startWarren(anyIsolation, {
-    keep,
+    keepData,
     name: 'restarting',
-    program: kept.launcher,
+    program: reserved.launcher,
     settings: { ...noWarmPool, WARREN_STOP_DELAY_SECONDS: String(stopDelaySeconds) },
   })
 
@@ -50,7 +50,7 @@ test('clients that go on while Warren restarts on a busy machine see slow reques
       count++
     }
   }
-  keepBusy(context)
+  spinUntilEnd(context)
   const clients = [0, 1, 2, 3, 4, 5].map(load)
   await eventually(async () => assert.ok(count > 12))
   for (const nextDelaySeconds of [1, 0]) {
@@ -71,7 +71,7 @@ test('no program that Warren starts has the port', async () => {
   const own = readlinkSync(`/proc/${warren.pid}/fd/3`)
   assert.match(own, /^socket:/)
   const holders = readdirSync('/proc').filter((pid) => /^\d+$/.test(pid) && has(pid, own))
-  assert.deepEqual(new Set(holders), new Set([String(warren.pid), String(kept.pid)]))
+  assert.deepEqual(new Set(holders), new Set([String(warren.pid), String(reserved.pid)]))
   await sandbox.kill()
 })
 

@@ -28,8 +28,8 @@ describe('secrets', () => {
     assert.deepEqual([made.name, made.version, made.metadata], ['js-key', 1, { team: 'é' }])
     assert.deepEqual(await Secret.getInfo('JS-KEY', client), made)
     assert.deepEqual(await Secret.getInfo(made.secretId, client), made)
-    const kept = await Secret.update('js-key', `${value} 2`, client)
-    assert.deepEqual([kept.version, kept.metadata], [2, { team: 'é' }])
+    const updated = await Secret.update('js-key', `${value} 2`, client)
+    assert.deepEqual([updated.version, updated.metadata], [2, { team: 'é' }])
     const emptied = await Secret.update(made.secretId, `${value} 3`, { ...client, metadata: {} })
     assert.deepEqual([emptied.version, emptied.metadata], [3, {}])
     for (const name of ['two', 'three']) await Secret.create(name, value, client)
@@ -47,7 +47,7 @@ describe('secrets', () => {
     const { client } = warren
     await assert.rejects(Secret.getInfo('nothing', client), SecretNotFoundError)
     await assert.rejects(Secret.update('nothing', value, client), SecretNotFoundError)
-    const told = async (work: Promise<unknown>) => {
+    const problemOf = async (work: Promise<unknown>) => {
       const error = await work.then(
         () => assert.fail('it succeeded'),
         (failure: Error) => failure,
@@ -61,7 +61,7 @@ describe('secrets', () => {
       ['a', `${value}\n`, /^400: Invalid secrets request: the value has a line break/],
     ]
     for (const [name, text, says] of refused) {
-      const error = await told(Secret.create(name, text, client))
+      const error = await problemOf(Secret.create(name, text, client))
       assert.ok(error instanceof SecretError)
       assert.match(error.message, says)
     }
@@ -97,7 +97,7 @@ describe('secrets', () => {
     assert.deepEqual(leftBy(text), [])
     await warren.crash()
     assert.deepEqual(leftBy(text), [])
-    warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
+    warren = await startWarren(anyIsolation, { settings: noWarmPool, keepData: true })
     assert.equal(await Secret.exists('in-no-file', warren.client), true)
     await Secret.destroy('in-no-file', warren.client)
   })
@@ -105,7 +105,7 @@ describe('secrets', () => {
   it('exist after a crash, and are still nowhere in plain text', async () => {
     const key = readFileSync(keyFile(), 'utf8')
     await warren.crash()
-    warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
+    warren = await startWarren(anyIsolation, { settings: noWarmPool, keepData: true })
     const shown = await Secret.getInfo('js-key', warren.client)
     assert.equal(shown.version, 3)
     assert.equal(readFileSync(keyFile(), 'utf8'), key)
@@ -118,7 +118,7 @@ describe('secrets', () => {
     const away = `${keyFile()}.away`
     renameSync(keyFile(), away)
     try {
-      warren = await startWarren(anyIsolation, { settings: noWarmPool, keep: true })
+      warren = await startWarren(anyIsolation, { settings: noWarmPool, keepData: true })
       assert.ok(existsSync(keyFile()))
       assert.match(readFileSync(warren.logFile, 'utf8'), /secrets were sealed with another key/)
       assert.equal((await Secret.update('js-key', value, warren.client)).version, 4)

@@ -52,16 +52,16 @@ suite('a Warren that stands still', () => {
     // So that the door has open connections to the node, which the next requests use.
     await Promise.all(Array.from({ length: 10 }, readLog))
     const since = Date.now()
-    const told = <T>(what: string, answer: Promise<T>): Promise<T> =>
+    const timed = <T>(what: string, answer: Promise<T>): Promise<T> =>
       answer.finally(() => context.diagnostic(`${what} answered after ${(Date.now() - since) / 1000} s`))
     process.kill(door(1).pid, 'SIGSTOP')
     try {
-      const creates = Array.from({ length: 6 }, (_, index) => told(`create ${index}`, createAt(door(0))))
-      const command = told('a command', same.commands.run('echo on', { requestTimeoutMs: 120_000 }))
-      const read = told('a read', readLog())
-      const list = await told('a list', ask(door(0), '/v2/sandboxes'))
+      const creates = Array.from({ length: 6 }, (_, index) => timed(`create ${index}`, createAt(door(0))))
+      const command = timed('a command', same.commands.run('echo on', { requestTimeoutMs: 120_000 }))
+      const read = timed('a read', readLog())
+      const list = await timed('a list', ask(door(0), '/v2/sandboxes'))
       assert.equal(list.status, 200)
-      const broken = assert.rejects(told('an open stream', stream.wait()))
+      const broken = assert.rejects(timed('an open stream', stream.wait()))
       await assert.rejects(command, /It may have carried out the request|Nothing is lost/)
       await broken
       const refused = await read

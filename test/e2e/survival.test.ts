@@ -55,7 +55,7 @@ for (const isolation of isolations) {
         await delay(Math.random() * longestMs[isolation] * 1.5)
         await warren.crash()
         await settled
-        warren = await startWarren(isolation, { keep: true, settings })
+        warren = await startWarren(isolation, { keepData: true, settings })
         for (const { marked, role } of work) {
           const state = await stateOf(warren, marked)
           if (role === 'kill' && state === 404) {
@@ -90,13 +90,13 @@ for (const isolation of isolations) {
       const lost = await createMarked(warren, 'lost')
       await warren.crash()
       await loseMachine(warren.dataFolder)
-      warren = await startWarren(isolation, { keep: true, settings: noWarmPool })
+      warren = await startWarren(isolation, { keepData: true, settings: noWarmPool })
       assert.equal(await stateOf(warren, lost), 404)
       const detail = await (await warren.api(`/sandboxes/${full.sandboxID}`)).json()
-      const kept = isolation === 'gvisor'
-      assert.equal((detail as { pauseMode: string }).pauseMode, kept ? 'full' : 'filesystem')
+      const survives = isolation === 'gvisor'
+      assert.equal((detail as { pauseMode: string }).pauseMode, survives ? 'full' : 'filesystem')
       for (const marked of [full, files]) assert.equal(await markInFile(warren, marked), marked.mark)
-      assert.equal(await markInMemory(warren, full), kept ? 'full' : undefined)
+      assert.equal(await markInMemory(warren, full), survives ? 'full' : undefined)
       assert.equal(await markInMemory(warren, files), undefined)
       for (const { sandboxID } of [full, files]) await Sandbox.kill(sandboxID, warren.client)
     })

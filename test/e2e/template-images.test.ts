@@ -10,7 +10,7 @@ import { after, before, describe, it } from 'node:test'
 import { BuildError, Template, type TemplateBuilder } from 'e2b'
 import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
 import { imageBuilders, refusedBuilders, toolBuilders } from '../support/image-builders.ts'
-import { type ImagePlaces, openImagePlaces } from '../support/image-places.ts'
+import { type ImageStores, openImageStores } from '../support/image-stores.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
 import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
@@ -58,11 +58,11 @@ const toolsSay = [
 
 describe('images and tools', () => {
   let warren: Warren
-  let places: ImagePlaces
+  let stores: ImageStores
   let context: BuildContext
   before(async () => {
-    places = await openImagePlaces()
-    warren = await startWarren(anyIsolation, { settings: { ...noWarmPool, ...places.settings } })
+    stores = await openImageStores()
+    warren = await startWarren(anyIsolation, { settings: { ...noWarmPool, ...stores.settings } })
     context = await buildContext({
       'srv/make.sh': makeSources,
       'srv/wheel.py': makeWheels,
@@ -72,9 +72,9 @@ describe('images and tools', () => {
   after(async () => {
     context?.[Symbol.dispose]()
     await warren?.stop()
-    await places?.close()
+    await stores?.close()
   })
-  const muslImage = () => `${places.closed.host}/team/musl:1`
+  const muslImage = () => `${stores.closed.host}/team/musl:1`
   const reasonOf = async (name: string) => {
     const [build] = await buildsOf(warren, name)
     const path = `/templates/${build!.templateID}/builds/${build!.buildID}/status`
@@ -85,7 +85,7 @@ describe('images and tools', () => {
   }
 
   it('starts from images of every kind, from any source', async () => {
-    const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: places.pinned }
+    const names = { contextFolder: context.folder, muslImage: muslImage(), pinned: stores.pinned }
     await Promise.all(
       imageBuilders(Template, names).map(([kind, builder]) => Template.build(builder, kind, warren.client)),
     )
@@ -111,7 +111,7 @@ describe('images and tools', () => {
       assert.equal(step, 'base')
       assert.match(message, text)
     }
-    const { host } = places.closed
+    const { host } = stores.closed
     const wrong = { ...registryLogin, password: 'not-it' }
     const { password, region } = refusedBuilders(Template, muslImage())
     await refused(password, /gives no access to .*musl:1\. Check that the credentials/)
@@ -119,7 +119,7 @@ describe('images and tools', () => {
     await refused(Template().fromImage(`${host}/team/none:1`, registryLogin), /no image .*none:1/)
     await refused(Template().fromImage(`team/multi@sha256:${'0'.repeat(64)}`), /no image/)
     await refused(Template().fromDebianImage('no-such'), /has no image .*debian:no-such/)
-    await refused(Template().fromImage(`${places.open.host}/hub/team/multi:zstd`), /internal network/)
+    await refused(Template().fromImage(`${stores.open.host}/hub/team/multi:zstd`), /internal network/)
     await refused(region, /AWS region/)
     const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
     await refused(mirrored, /no image .*team\/none:1/)

@@ -18,7 +18,7 @@ describe('templates over restarts', () => {
     const begun = await Template.buildInBackground(sleeping, 'shut-down', warren.client)
     await delay(1000)
     assert.equal(await warren.stop(), 0)
-    warren = await startWarren(anyIsolation, { keep: true, settings })
+    warren = await startWarren(anyIsolation, { keepData: true, settings })
     const { status, reason } = await Template.getBuildStatus(begun, warren.client)
     assert.equal(status, 'error')
     assert.match(reason?.message ?? '', /Warren was (stopped|restarted) while this build was under way/)
@@ -39,7 +39,7 @@ describe('templates over restarts', () => {
     await Template.build(plain, 'plain-here', warren.client)
     await warren.stop()
     warren = await startWarren(anyIsolation, {
-      keep: true,
+      keepData: true,
       settings: { ...settings, WARREN_ISOLATION: other },
     })
     assert.equal(await sayIn(warren, 'made-here', ask), 'here\nhere\nhere\n')
@@ -48,7 +48,7 @@ describe('templates over restarts', () => {
     const child = Template().fromTemplate('made-here').runCmd('cat made > child')
     await Template.build(child, 'child-there', warren.client)
     await warren.stop()
-    warren = await startWarren(anyIsolation, { keep: true, settings })
+    warren = await startWarren(anyIsolation, { keepData: true, settings })
     assert.equal(await sayIn(warren, 'made-there', ask), 'there\nthere\nthere\n')
     assert.equal(await sayIn(warren, 'child-there', 'cat child'), 'here\n')
     await Template.build(

@@ -27,7 +27,7 @@ for (const isolation of isolations) {
       ]
       const names = ['app:app', 'app:staff']
       const folderOf = (user: string) => `/tmp/as-${user.replace(':', '-')}`
-      const tell = '(echo $(id -u) $(id -g); id -G; echo $(id -nu; id -ng)) > told 2>/dev/null || true'
+      const writeIDs = '(echo $(id -u) $(id -g); id -G; echo $(id -nu; id -ng)) > told 2>/dev/null || true'
       /** All of them, one after the other; the sandbox is the last one's. */
       const build = async (name: string, users: string[]) => {
         const builder = Template({ fileContextPath: context.folder }).fromBaseImage()
@@ -35,12 +35,12 @@ for (const isolation of isolations) {
           const folder = folderOf(user)
           builder
             .setUser(user)
-            .runCmd(`mkdir ${folder} && cd ${folder} && ${tell}`)
+            .runCmd(`mkdir ${folder} && cd ${folder} && ${writeIDs}`)
             .copy('file.txt', `${folder}/`)
         }
         await Template.build(builder as Parameters<typeof Template.build>[0], name, warren.client)
-        const told = users.map((user) => `cd ${folderOf(user)}; cat told; stat -c "%u %g" file.txt`)
-        const said = await sayIn(warren, name, [...told, 'echo $(id -u) $(id -g)'].join('; '))
+        const reports = users.map((user) => `cd ${folderOf(user)}; cat told; stat -c "%u %g" file.txt`)
+        const said = await sayIn(warren, name, [...reports, 'echo $(id -u) $(id -g)'].join('; '))
         const lines = said.trimEnd().split('\n')
         const parts = users.map((_, at) => lines.slice(4 * at, 4 * at + 4))
         return { parts, own: lines.at(-1) }
@@ -81,8 +81,8 @@ for (const isolation of isolations) {
         .setEnvs({ WHO: 'child' })
         .runCmd('sudo rm -f /tmp/started')
       await Template.build(child, 'inheriting', warren.client)
-      const told = await sayIn(warren, 'inheriting', 'cat /tmp/started; echo $(id -un) $PWD $WHO')
-      assert.equal(told, 'root /srv parent\nuser /home/user/app child\n')
+      const output = await sayIn(warren, 'inheriting', 'cat /tmp/started; echo $(id -un) $PWD $WHO')
+      assert.equal(output, 'root /srv parent\nuser /home/user/app child\n')
     })
 
     it('COPY changes no existing folder, also deep inside; WORKDIR belongs to the user and its group', async () => {
@@ -107,8 +107,8 @@ for (const isolation of isolations) {
       await assert.rejects(Template.build(inTheWay, 'in-the-way', warren.client), /is not a directory/)
       const paths =
         '/ /etc /etc/mine /tmp /tmp/.c /srv /srv/new /srv/new/b /opt /opt/.c /home/user/made /opt/numbered'
-      const told = await sayIn(warren, 'copied-onto', `sudo stat -c '%a %u:%g %n' ${paths}`)
-      assert.deepEqual(told.trim().split('\n'), [
+      const output = await sayIn(warren, 'copied-onto', `sudo stat -c '%a %u:%g %n' ${paths}`)
+      assert.deepEqual(output.trim().split('\n'), [
         ...['755 0:0 /', '755 0:0 /etc', '644 1000:1000 /etc/mine', '1777 0:0 /tmp', '644 1000:1000 /tmp/.c'],
         ...['755 0:0 /srv', '700 1000:1000 /srv/new', '644 1000:1000 /srv/new/b'],
         ...['755 0:0 /opt', '750 0:0 /opt/.c', '755 1000:1000 /home/user/made', '755 4242:0 /opt/numbered'],

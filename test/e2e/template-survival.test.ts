@@ -27,7 +27,7 @@ for (const isolation of isolations) {
         const begun = await Template.buildInBackground(template(600), 'cut-short', warren.client)
         await delay(waitMs)
         await warren.crash()
-        warren = await startWarren(isolation, { keep: true, settings })
+        warren = await startWarren(isolation, { keepData: true, settings })
         const status = await Template.getBuildStatus(begun, warren.client)
         assert.equal(status.status, 'error')
         assert.match(status.reason?.message ?? '', /^Warren was restarted, .* while this build was under way/)

@@ -142,12 +142,12 @@ for (const isolation of isolations) {
       await eventually(async () => assert.ok((await volume.getInfo('/open')).size > before))
 
       await warren.crash()
-      warren = await startWarren(isolation, { settings, keep: true })
+      warren = await startWarren(isolation, { settings, keepData: true })
       assert.equal(await run(again, 'echo more > /mnt/data/meanwhile; cat /mnt/data/meanwhile'), 'more')
       assert.equal(await volume.readFile('/meanwhile'), 'more\n')
       await again.pause({ keepMemory: false })
       await warren.stop()
-      warren = await startWarren(isolation, { settings, keep: true })
+      warren = await startWarren(isolation, { settings, keepData: true })
       const rebooted = await Sandbox.connect(sandbox.sandboxId, { ...warren.client, timeoutMs: 3_600_000 })
       assert.equal(await run(rebooted, 'cat /mnt/data/meanwhile'), 'more')
 

@@ -62,16 +62,16 @@ for (const isolation of isolations) {
       options: { template: string; isServed: boolean } & SandboxOpts,
     ): Promise<Sandbox> {
       const { template, isServed, ...rest } = options
-      let taken: Sandbox | undefined
+      let warm: Sandbox | undefined
       await eventually(async () => {
         const ids = waiting(isServed)
         assert.ok(ids.length > 0, 'none waits')
         const sandbox = await Sandbox.create(template, { ...warren.client, timeoutMs: 3_600_000, ...rest })
-        if (ids.includes(sandbox.sandboxId)) taken = sandbox
+        if (ids.includes(sandbox.sandboxId)) warm = sandbox
         else await sandbox.kill()
-        assert.ok(taken, `${sandbox.sandboxId} did not wait`)
+        assert.ok(warm, `${sandbox.sandboxId} did not wait`)
       })
-      return taken!
+      return warm!
     }
 
     const ask = async (sandbox: Sandbox) =>

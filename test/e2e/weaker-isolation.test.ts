@@ -46,8 +46,8 @@ describe('a machine on which gVisor does not work', () => {
     const headers = { 'X-Admin-Token': warren.adminToken }
     const report = (await (await warren.api('/admin/machine', { headers })).json()) as MachineReport
     assert.equal(report.isolation, 'container')
-    const told = report.problems.find(({ message }) => message.includes('isolate less'))
-    assert.match(told?.message ?? '', /this kernel lacks something/)
+    const problem = report.problems.find(({ message }) => message.includes('isolate less'))
+    assert.match(problem?.message ?? '', /this kernel lacks something/)
   })
 
   it('the dashboard shows the warning above every view, to a team as to the operator', async () => {

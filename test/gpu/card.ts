@@ -18,20 +18,20 @@ await check('a sandbox that asks for a GPU answers nvidia-smi', async () => {
   const plain = performance.now()
   const without = await Sandbox.create('base', card.client)
   await without.commands.run('true')
-  const plainTook = seconds(performance.now() - plain)
-  card.keep(without)
+  const plainDuration = seconds(performance.now() - plain)
+  card.track(without)
   const started = performance.now()
   const sandbox = await Sandbox.create('base', { ...card.client, metadata: { 'warren.gpus': '1' } })
-  card.keep(sandbox)
+  card.track(sandbox)
   const created = seconds(performance.now() - started)
   const { stdout } = await sandbox.commands.run('nvidia-smi -L')
   assert.match(stdout, /^GPU 0: NVIDIA/)
-  return `${stdout.trim()}; create ${created} s, with nvidia-smi ${seconds(performance.now() - started)} s; without a GPU ${plainTook} s`
+  return `${stdout.trim()}; create ${created} s, with nvidia-smi ${seconds(performance.now() - started)} s; without a GPU ${plainDuration} s`
 })
 
 await check('a sandbox that does not ask for a GPU sees none', async () => {
   const sandbox = await Sandbox.create('base', card.client)
-  card.keep(sandbox)
+  card.track(sandbox)
   const { stdout } = await sandbox.commands.run(
     // The image may have the program; without a device it finds no card.
     'ls /dev /.warren-gpu 2>/dev/null | grep -c nvidia; nvidia-smi -L > /dev/null 2>&1 && echo a card || true',
@@ -68,13 +68,13 @@ await check('a fork of three continues with the same GPU memory', async () => {
   const started = performance.now()
   const forks = (await origin.fork({ count: 3, timeoutMs: 3_600_000 })).map((one) => {
     if (one instanceof Error) throw one
-    card.keep(one)
+    card.track(one)
     return one
   })
-  const took = seconds(performance.now() - started)
+  const duration = seconds(performance.now() - started)
   const values = await Promise.all(forks.map((one) => read(one, 'one')))
   await Promise.all([origin, ...forks].map((one, at) => read(one, 'one', values[at - 1] ?? 0)))
-  return `${took} s; counters ${values.join(', ')}`
+  return `${duration} s; counters ${values.join(', ')}`
 })
 
 await check('two processes on the card are both in the snapshot', async () => {
@@ -122,7 +122,7 @@ await check('a snapshot becomes a template whose sandboxes start with the GPU me
   const before = await read(sandbox, 'one')
   const { snapshotId } = await sandbox.createSnapshot()
   const copy = await Sandbox.create(snapshotId, card.client)
-  card.keep(copy)
+  card.track(copy)
   await read(copy, 'one', before)
   await copy.kill()
   await Sandbox.deleteSnapshot(snapshotId, card.client)
@@ -131,18 +131,18 @@ await check('a snapshot becomes a template whose sandboxes start with the GPU me
 await check('a kill frees the card, and the next sandbox finds nothing of the earlier one', async () => {
   const sandbox = await card.create()
   await count(sandbox, 'one', 4096)
-  const held = usedMiB()
-  assert.ok(held > 4096, `${held} MiB`)
+  const usedBefore = usedMiB()
+  assert.ok(usedBefore > 4096, `${usedBefore} MiB`)
   await sandbox.kill()
   await assertCardEmpty()
   const next = await card.create()
   const { stdout } = await next.commands.run('python3 /tmp/leftovers.py', { timeoutMs: 240_000 })
   assert.match(stdout, /^0 of /)
-  return `${held} MiB before; ${stdout.trim()} hold a word of the pattern`
+  return `${usedBefore} MiB before; ${stdout.trim()} hold a word of the pattern`
 })
 
 await check('a create gets 503 while all GPUs are in use, and 400 if it asks for too many', async () => {
-  for (let held = 0; held < share; held++) await card.create()
+  for (let made = 0; made < share; made++) await card.create()
   const one = { templateID: 'base', metadata: { 'warren.gpus': '1' } }
   const full = await card.ask('/sandboxes', one)
   assert.equal(full.status, 503, JSON.stringify(full.body))

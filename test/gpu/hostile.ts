@@ -62,12 +62,12 @@ async function hang(card: Card): Promise<string> {
   }
   const started = performance.now()
   const { status, body } = await card.tryPause(sandbox)
-  const took = seconds(performance.now() - started)
+  const duration = seconds(performance.now() - started)
   assert.notEqual(status, 204)
   assert.equal(await card.stateOf(sandbox), 'running')
   await Sandbox.kill(sandbox.sandboxId, card.client)
   await read(bystander, 'one', await read(bystander, 'one'))
   await Sandbox.kill(bystander.sandboxId, card.client)
   await assertCardEmpty()
-  return `the pause failed after ${took} s: ${(body as { message: string }).message}`
+  return `the pause failed after ${duration} s: ${(body as { message: string }).message}`
 }

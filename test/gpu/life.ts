@@ -26,20 +26,20 @@ async function largeMemory(card: Card): Promise<string> {
   const [fork] = await origin.fork({ timeoutMs: 3_600_000 })
   const forked = performance.now()
   if (!fork || fork instanceof Error) throw fork ?? new Error('there is no fork')
-  card.keep(fork)
-  const still = (sandbox: Sandbox, above: number) =>
+  card.track(fork)
+  const staysAbove = (sandbox: Sandbox, above: number) =>
     read(sandbox, 'one', above).catch(async (error) => {
       throw new Error(`${errorText(error)}; ${await findings(card, sandbox)}`)
     })
-  await still(fork, await still(fork, before))
+  await staysAbove(fork, await staysAbove(fork, before))
   await fork.kill()
-  const last = await still(origin, await still(origin, before))
+  const last = await staysAbove(origin, await staysAbove(origin, before))
   const begun = performance.now()
   await card.pause(origin)
   const paused = performance.now()
   const resumed = await card.resume(origin)
   const tookMs = performance.now() - paused
-  await still(resumed, last)
+  await staysAbove(resumed, last)
   return `fork ${seconds(forked - started)} s, pause ${seconds(paused - begun)} s, resume ${seconds(tookMs)} s`
 }
 
@@ -106,7 +106,7 @@ async function diesIn(card: Card, verb: 'pause' | 'resume'): Promise<string> {
     seen.push(`(back in ${seconds(performance.now() - begun)} s)`)
   }
   await Sandbox.kill(sandbox.sandboxId, card.client)
-  await assertNothingHeld(card)
+  await assertNothingReserved(card)
   return `it takes ${tookMs.toFixed(0)} ms; killed after ${seen.join(' ')}`
 }
 
@@ -138,12 +138,12 @@ async function diesInFork(card: Card): Promise<string> {
     }
   }
   await Sandbox.kill(origin.sandboxId, card.client)
-  await assertNothingHeld(card)
+  await assertNothingReserved(card)
   return `it takes ${tookMs.toFixed(0)} ms; ${seen.join('; ')}`
 }
 
 /** Neither memory of the card, nor a share of it in Warren's books. */
-async function assertNothingHeld(card: Card): Promise<void> {
+async function assertNothingReserved(card: Card): Promise<void> {
   await assertCardEmpty()
   const made = await Promise.all(Array.from({ length: share }, () => card.create()))
   assert.equal(made.length, share)

@@ -50,28 +50,28 @@ export class Card {
   /** Ends it without a word, and starts the next one on what it has left. */
   async restart(): Promise<void> {
     await this.warren.crash()
-    this.warren = await startWarren('gvisor', { name, settings, keep: true })
+    this.warren = await startWarren('gvisor', { name, settings, keepData: true })
   }
 
   /** Prints one line. What the check has opened is killed after it. */
   async check(name: string, work: () => Promise<unknown>): Promise<void> {
     if (this.#only && !this.#only.test(name)) return
     const started = performance.now()
-    const tell = (verdict: string, note: unknown) =>
+    const report = (verdict: string, note: unknown) =>
       say(
         `${verdict} ${name} (${seconds(performance.now() - started)} s)${typeof note === 'string' ? `: ${note}` : ''}`,
       )
     try {
       const note = await work()
       this.#outcome.passed++
-      tell('ok   ', note)
+      report('ok   ', note)
     } catch (error) {
       if (error instanceof Skipped) {
         this.#outcome.skipped++
-        tell('skip ', error.message)
+        report('skip ', error.message)
       } else {
         this.#outcome.failed++
-        tell('FAIL ', errorText(error).slice(0, 8000))
+        report('FAIL ', errorText(error).slice(0, 8000))
       }
     }
     for (const sandbox of this.#opened.splice(0)) {
@@ -91,14 +91,14 @@ export class Card {
     return { ...this.warren.client, timeoutMs: 3_600_000 }
   }
 
-  keep<T extends Sandbox>(sandbox: T): T {
+  track<T extends Sandbox>(sandbox: T): T {
     this.#opened.push(sandbox)
     return sandbox
   }
 
   async create(gpus = 1): Promise<Sandbox> {
     const metadata = { 'warren.gpus': String(gpus) }
-    const sandbox = this.keep(await Sandbox.create('base', { ...this.client, metadata }))
+    const sandbox = this.track(await Sandbox.create('base', { ...this.client, metadata }))
     for (const script of ['counter.py', 'leftovers.py'])
       await sandbox.files.write(`/tmp/${script}`, file(script))
     return sandbox

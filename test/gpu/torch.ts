@@ -44,15 +44,15 @@ async function fork(card: Card): Promise<string> {
   const started = performance.now()
   const forks = (await origin.fork({ count: 3, timeoutMs: 3_600_000 })).map((one) => {
     if (one instanceof Error) throw one
-    return card.keep(one)
+    return card.track(one)
   })
-  const took = seconds(performance.now() - started)
+  const duration = seconds(performance.now() - started)
   const values = await Promise.all([origin, ...forks].map(nextValue))
   assert.notEqual(values[0], first)
   assert.deepEqual(new Set(values), new Set([values[0]]), values.join(', '))
   await card.pause(origin)
   await nextValue(await card.resume(origin))
-  return `${took} s; each gives ${values[0]}`
+  return `${duration} s; each gives ${values[0]}`
 }
 
 /** Has the model compute once more. */
@@ -98,7 +98,7 @@ async function kernel(card: Card): Promise<string> {
   const started = performance.now()
   const [copy] = await origin.fork({ timeoutMs: 3_600_000 })
   if (!copy || copy instanceof Error) throw copy ?? new Error('there is no fork')
-  card.keep(copy)
+  card.track(copy)
   const forked = performance.now()
   await card.pause(origin)
   const paused = performance.now()

@@ -40,7 +40,7 @@ for (const isolation of order) {
     let sandbox: Sandbox
     before(async () => {
       const settings = { ...trustSettings(), ...noWarmPool, WARREN_ISOLATION: isolation }
-      warren = await startWarren(dataOf, { settings, keep: isolation !== dataOf })
+      warren = await startWarren(dataOf, { settings, keepData: isolation !== dataOf })
       if (isolation === dataOf) addWholeTemplate(warren)
       sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 1_800_000, envs: { OF_SANDBOX: 'yes' } })
     })

@@ -12,18 +12,18 @@ import { openStoreGate, type StoreGate } from '../support/store-gate.ts'
 import { noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 /** Random bytes in the sandbox's memory; they would take half a minute at the speed of the store during the resume. */
-const heldBytes = 350_000_000
+const memoryBytes = 350_000_000
 const slowBytesPerSecond = 12_000_000
 
 let objects: TestObjectStore
 let gate: StoreGate
 let warren: Warren
 
-const start = (keep: boolean) =>
+const start = (keepData: boolean) =>
   startWarren('gvisor', {
     name: 'arrival',
     portOffset: 61,
-    keep,
+    keepData,
     settings: {
       ...noWarmPool,
       ...objects.env,
@@ -82,14 +82,14 @@ async function pauseStored(sandbox: Sandbox): Promise<void> {
 async function halfArrived(): Promise<{ sandbox: Sandbox; hash: string }> {
   gate.release()
   const sandbox = await Sandbox.create({ ...warren.client, timeoutMs: 3_600_000 })
-  await sandbox.commands.run(`head -c ${heldBytes} /dev/urandom > /dev/shm/held; echo before > mark`)
+  await sandbox.commands.run(`head -c ${memoryBytes} /dev/urandom > /dev/shm/held; echo before > mark`)
   const hash = await memoryHash(sandbox)
   await pauseStored(sandbox)
   gate.slow(slowBytesPerSecond)
   await sandbox.connect()
   assert.equal((await sandbox.commands.run('cat mark; echo while it arrives > mark')).stdout, 'before\n')
-  gate.hold()
-  await eventually(async () => assert.ok(gate.isHolding()))
+  gate.block()
+  await eventually(async () => assert.ok(gate.isBlocking()))
   assert.match(readRow(sandbox).saved ?? '', /arrivesFrom/)
   assert.equal(servers().length, 1)
   return { sandbox, hash }
@@ -118,7 +118,7 @@ suite('a sandbox whose memory arrives from the object store', () => {
     const pause = sandbox.pause().then(() => {
       isPaused = true
     })
-    await eventually(async () => assert.ok(gate.isHolding()))
+    await eventually(async () => assert.ok(gate.isBlocking()))
     assert.deepEqual([isPaused, readRow(sandbox).state], [false, 'running'])
     gate.release()
     await pause

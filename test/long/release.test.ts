@@ -25,9 +25,14 @@ test('a newer release opens the data of the previous one, and its sandboxes keep
     const { status, stderr } = spawnSync('tar', ['-xzf', archive, '-C', installed, '--strip-components=1'])
     assert.equal(status, 0, String(stderr))
   }
-  const settings = { ...noWarmPool, PATH: `${npmThatTells(folder)}:${process.env.PATH}` }
-  const start = (keep: boolean) =>
-    startWarren(anyIsolation, { name: 'upgrade', settings, keep, program: join(installed, 'bin/warren') })
+  const settings = { ...noWarmPool, PATH: `${npmThatReports(folder)}:${process.env.PATH}` }
+  const start = (keepData: boolean) =>
+    startWarren(anyIsolation, {
+      name: 'upgrade',
+      settings,
+      keepData,
+      program: join(installed, 'bin/warren'),
+    })
 
   unpack(await beforeRelease())
   const before = await start(false)
@@ -55,7 +60,7 @@ test('a newer release opens the data of the previous one, and its sandboxes keep
 })
 
 /** A folder with an npm that only leaves a mark. */
-function npmThatTells(within: string): string {
+function npmThatReports(within: string): string {
   const bin = join(within, 'bin')
   mkdirSync(bin)
   writeFileSync(join(bin, 'npm'), `#!/bin/sh\ntouch ${join(within, 'npm-was-asked')}\nexit 1\n`)

@@ -226,8 +226,8 @@ export const outsideBreaks: Break[] = [
     edits: [
       {
         file: 'src/app/doors/full-house.ts',
-        from: "    server.on('drop', () => void this.#makePlace())\n",
-        to: "    server.on('drop', () => this.#isMakingPlace || this.#makePlace)\n",
+        from: "    server.on('drop', () => void this.#cutConnections())\n",
+        to: "    server.on('drop', () => this.#isCutting || this.#cutConnections)\n",
       },
     ],
     file: 'test/security/slow-clients.test.ts',

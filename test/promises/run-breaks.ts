@@ -11,7 +11,7 @@ import type { Break } from './break.ts'
 import { breaks } from './breaks.ts'
 import { repoFolder } from './page.ts'
 
-const place = process.env.WARREN_TEST_PLACE ?? '9'
+const seat = process.env.WARREN_TEST_PLACE ?? '9'
 const tests = new Map<string, string | undefined>()
 
 /** The project without what is built from it. Data of sandboxes and the prepared machine are those of the project. */
@@ -26,7 +26,7 @@ function copyProject(): string {
   )
   for (const name of names) cpSync(join(repoFolder, name), join(folder, name), { recursive: true })
   mkdirSync(join(folder, '.cache'))
-  for (const name of ['.cache/machine', `.cache/place-${place}`]) {
+  for (const name of ['.cache/machine', `.cache/place-${seat}`]) {
     mkdirSync(join(repoFolder, name), { recursive: true })
     symlinkSync(join(repoFolder, name), join(folder, name))
   }
@@ -50,7 +50,7 @@ function failureOf(
   const args = ['--signal=KILL', '360', join(folder, 'bin/node'), ...options, run]
   const env = {
     ...process.env,
-    WARREN_TEST_PLACE: place,
+    WARREN_TEST_PLACE: seat,
     WARREN_TEST_SEAT: '1',
     WARREN_TEST_ISOLATION: isolation,
     WARREN_TEST_REQUIRE: '1',

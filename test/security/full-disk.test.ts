@@ -56,7 +56,7 @@ for (const isolation of isolations) {
     })
 
     const start = async () => {
-      warren = await startWarren(isolation, { name, settings, keep: true })
+      warren = await startWarren(isolation, { name, settings, keepData: true })
     }
     const killAll = async (client: Warren['client'], except?: string) => {
       for (const { sandboxId } of await Sandbox.list(client).nextItems())
@@ -185,8 +185,8 @@ for (const isolation of isolations) {
       await assertUnhurt('second')
       disk.giveBack()
       await eventually(async () => assert.equal((await writer.commands.run('cat done')).stdout, '0\n'))
-      const kept = await writer.commands.run(`stat -c %s big; tr -d x < big | wc -c`)
-      assert.equal(kept.stdout, `${megabytes * 1024 * 1024}\n0\n`)
+      const content = await writer.commands.run(`stat -c %s big; tr -d x < big | wc -c`)
+      assert.equal(content.stdout, `${megabytes * 1024 * 1024}\n0\n`)
       await writer.kill()
       await untilCreated()
     })

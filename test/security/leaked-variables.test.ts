@@ -59,8 +59,8 @@ for (const isolation of isolations) {
         ...{ background: true, timeoutMs: 0, envs: { COMMAND: commandValue } },
       })
       await owned.commands.run('kill $(pgrep sleep); echo done')
-      const taken = await warren.api(`/sandboxes/${owned.sandboxId}/snapshots`, { body: {} })
-      const { snapshotID } = (await taken.json()) as { snapshotID: string }
+      const snapshot = await warren.api(`/sandboxes/${owned.sandboxId}/snapshots`, { body: {} })
+      const { snapshotID } = (await snapshot.json()) as { snapshotID: string }
       const templateID = snapshotID.split(':')[0]!
       const opened = await warren.api(`/v2/templates/${templateID}`, {
         ...{ method: 'PATCH', body: { public: true } },

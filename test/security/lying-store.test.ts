@@ -26,7 +26,7 @@ const lies: Lie[] = [
 ]
 /** The server gives up after two minutes. */
 const slowLies: Lie[] = countOf({ short: 0, long: 1 }) > 0 ? ['never there'] : []
-const heldBytes = 48_000_000
+const memoryBytes = 48_000_000
 const secret = 'only-the-other-team-knows-this'
 
 type Row = { state: string; saved: string | null; stored_at: number | null; run_id: string }
@@ -60,12 +60,12 @@ describe('an object store that lies', () => {
     await pauseStored(other)
     otherKey = keyOf(other)
     sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
-    await sandbox.commands.run(`head -c ${heldBytes} /dev/urandom > /dev/shm/held; echo before > mark`)
+    await sandbox.commands.run(`head -c ${memoryBytes} /dev/urandom > /dev/shm/held; echo before > mark`)
     hash = await memoryHash()
     await pauseStored(sandbox)
   })
   after(async () => {
-    store?.tellTheTruth()
+    store?.becomeHonest()
     await warren?.stop()
     await store?.close()
     await objects?.close()
@@ -111,7 +111,7 @@ describe('an object store that lies', () => {
       await eventually(() => assert.equal(readRow(sandbox).state, 'paused'))
       assert.ok(!existsSync(join(warren.dataFolder, 'sandboxes', sandbox.sandboxId)))
       assert.deepEqual(copies(sandbox), [])
-      store.tellTheTruth()
+      store.becomeHonest()
     })
   }
 
@@ -120,17 +120,17 @@ describe('an object store that lies', () => {
     store.lie('late', sandbox.sandboxId)
     const { status, text } = await resume()
     assert.ok(status < 300, text)
-    let told: Promise<string> | undefined
+    let message: Promise<string> | undefined
     for (const what of ['changed', 'absent', 'of another sandbox', 'without end'] as const) {
       assert.match(readRow(sandbox).saved ?? '', /arrivesFrom/, what)
       store.lie(what, sandbox.sandboxId)
-      told ??= memoryHash()
-      told.catch(() => {})
+      message ??= memoryHash()
+      message.catch(() => {})
       await eventually(() => assert.ok(store.lies() > 0))
       t.diagnostic(`${what}: ${store.lies()} answers`)
     }
-    store.tellTheTruth()
-    assert.equal(await told, hash)
+    store.becomeHonest()
+    assert.equal(await message, hash)
     assert.equal((await sandbox.commands.run('cat mark')).stdout, 'before\n')
     assert.equal(
       (await sandbox.commands.run(`grep -rc ${secret} /dev/shm /home || true`)).stdout.includes(':1'),

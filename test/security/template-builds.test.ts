@@ -228,12 +228,12 @@ for (const isolation of isolations) {
       assert.ok(storage.requests.length > 0)
       assert.ok(storage.requests.every(({ headers }) => headers.authorization === undefined))
       const wrong = Template().fromImage(`${registry.host}/moved:moved`, { ...login, username: 'you' })
-      const told = await refusal(wrong, 'moved')
+      const refusalText = await refusal(wrong, 'moved')
       registry.intercept = undefined
       assert.equal(inside.requests.length, 0)
       const { templateID } = (await buildsOf(warren, 'moved'))[0]!
       const shown = await (await warren.api(`/templates/${templateID}`)).text()
-      for (const text of [told, shown, ...lines]) assert.ok(!text.includes(login.password), text)
+      for (const text of [refusalText, shown, ...lines]) assert.ok(!text.includes(login.password), text)
       const hidden = [login.password, basic, Buffer.from(`you:${login.password}`).toString('base64')]
       assert.deepEqual(filesWith(warren.dataFolder, ...hidden), [])
       const known = filesWith(warren.dataFolder, registry.host).join()

@@ -102,7 +102,7 @@ while True:
         // A request that was forwarded just before the freeze waits until the sandbox continues.
         signal: AbortSignal.timeout(5000),
       })
-    const isStill = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
+    const isFrozen = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
     const memoryKills = ({ sandboxId }: Sandbox) =>
       openCgroups().memoryKills(`/warren-${instanceOf(warren.dataFolder)}/${sandboxId}`)
     /** What another team has and does while memory is used up. */
@@ -128,14 +128,14 @@ while True:
     it('sandboxes that grow without end are frozen before the kernel kills one, and all others keep running', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
-      let still: Sandbox | undefined
+      let frozen: Sandbox | undefined
       await eventually(async () => {
-        for (const hog of hogs) if (await isStill(hog)) still = hog
-        assert.ok(still)
+        for (const hog of hogs) if (await isFrozen(hog)) frozen = hog
+        assert.ok(frozen)
       })
       // The log is written in the background.
       const reason = /is frozen because the memory of this server is nearly used up/
-      await eventually(async () => assert.match(await logsOf(still!), reason))
+      await eventually(async () => assert.match(await logsOf(frozen!), reason))
       const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
       assert.equal(refused.status, 503, await refused.text())
       await assertUnhurt()
@@ -144,7 +144,7 @@ while True:
       const figures = await (await warren.api('/metrics', operator)).text()
       assert.match(figures, /^warren_memory_guard_acts\{act="freeze"\} [1-9]/m)
       assert.match(readFileSync(warren.logFile, 'utf8'), /a sandbox that grows is frozen/)
-      const gone = await warren.api(`/sandboxes/${still!.sandboxId}`, { method: 'DELETE' })
+      const gone = await warren.api(`/sandboxes/${frozen!.sandboxId}`, { method: 'DELETE' })
       assert.equal(gone.status, 204)
       await killAll(warren.client)
       await untilCreated()
@@ -175,13 +175,13 @@ time.sleep(3600)
       await hog.commands.run(script, background)
       await eventually(async () => {
         const isPaused = (await stateOf(hog)) === 'paused'
-        assert.ok(isPaused || (await isStill(hog)))
+        assert.ok(isPaused || (await isFrozen(hog)))
       })
       if (isolation === 'gvisor') {
         await eventually(async () => assert.equal(await stateOf(hog), 'paused'))
         // The wire tells a pause that is under way as paused already; the log tells it when it is done.
-        const told = /was paused because the memory of this server is nearly used up/
-        await eventually(async () => assert.match(await logsOf(hog), told))
+        const pausedForMemory = /was paused because the memory of this server is nearly used up/
+        await eventually(async () => assert.match(await logsOf(hog), pausedForMemory))
       }
       await other.kill()
       await eventually(async () => {
@@ -202,7 +202,7 @@ time.sleep(3600)
         await hog.commands.run(takeSlowly({ first: 180, more: 200 }), background).catch(() => {})
       await eventually(async () => {
         const touched = []
-        for (const hog of hogs) touched.push((await stateOf(hog)) !== 'running' || (await isStill(hog)))
+        for (const hog of hogs) touched.push((await stateOf(hog)) !== 'running' || (await isFrozen(hog)))
         assert.equal((await victim.commands.run('echo here')).stdout, 'here\n')
         assert.ok(touched.includes(true))
       })
@@ -226,7 +226,7 @@ time.sleep(3600)
       // Each sandbox is frozen, paused, ended, or has lost processes.
       await eventually(async () => {
         for (const hog of hogs) {
-          const isOver = (await stateOf(hog)) !== 'running' || (await isStill(hog))
+          const isOver = (await stateOf(hog)) !== 'running' || (await isFrozen(hog))
           assert.ok(isOver || (await memoryKills(hog)) > 0)
         }
       })
@@ -238,16 +238,16 @@ time.sleep(3600)
     it('a Warren that is killed meanwhile thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
-      let still: Sandbox | undefined
+      let frozen: Sandbox | undefined
       await eventually(async () => {
-        for (const hog of hogs) if (await isStill(hog)) still = hog
-        assert.ok(still)
+        for (const hog of hogs) if (await isFrozen(hog)) frozen = hog
+        assert.ok(frozen)
       })
       await warren.crash()
-      warren = await startWarren(isolation, { name, settings, keep: true })
+      warren = await startWarren(isolation, { name, settings, keepData: true })
       await eventually(async () => {
-        const isPaused = (await stateOf(still!)) === 'paused'
-        assert.ok(isPaused || (await isStill(still!)))
+        const isPaused = (await stateOf(frozen!)) === 'paused'
+        assert.ok(isPaused || (await isFrozen(frozen!)))
       })
       await assertUnhurt()
       for (const hog of hogs) assert.ok([204, 404].includes((await kill(hog)).status))

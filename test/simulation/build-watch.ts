@@ -35,7 +35,7 @@ export class BuildWatch {
     if (before?.stored_at == null || !after || after.stored_at !== null || after.status !== 'ready') return
     const keys = this.#stored.get(buildID) ?? []
     if (after.saved_name) keys.push(buildKey(String(after.saved_name)))
-    if (keys.length === 0 || !keys.every((key) => packs.keeps(key))) return
+    if (keys.length === 0 || !keys.every((key) => packs.hasPack(key))) return
     const text = `build ${shortID(buildID)} is not marked any more, and the object store has all of it`
     report(new Violation('pack needed', text))
   }
@@ -56,7 +56,7 @@ export class BuildWatch {
   #checkLayers(buildID: string): void {
     const { packs, report } = this.#simulation
     for (const key of this.#stored.get(buildID)!) {
-      if (packs.keeps(key)) continue
+      if (packs.hasPack(key)) continue
       const text = `the object store does not have the layer ${key} of build ${shortID(buildID)}, which is stored`
       report(new Violation('pack needed', text))
     }

@@ -43,11 +43,11 @@ export class CallFaults {
     this.#parts = parts
   }
 
-  get policy(): Pick<CallPolicy, 'faultOf' | 'isStill' | 'hangMs' | 'holdsAnswer' | 'lateBy'> {
+  get policy(): Pick<CallPolicy, 'faultOf' | 'isSuspended' | 'hangMs' | 'holdsAnswer' | 'lateBy'> {
     const { faultRandom, lateRandom, nodes } = this.#parts
     return {
       faultOf: (part, method, process) => this.#faultOf(part, method, process),
-      isStill: (process) => nodes().some((node) => node.process === process && node.isStill),
+      isSuspended: (process) => nodes().some((node) => node.process === process && node.isSuspended),
       hangMs: (part) => (part === 'agent' ? agentDeadlineMs : faultRandom.pick(hangs)),
       holdsAnswer: (method, process) => this.#holdsAnswer(method, process),
       lateBy: () => lateRandom.pick(lateness),
@@ -58,7 +58,8 @@ export class CallFaults {
     const { plan, random, nodes } = this.#parts
     // Before it is up, nobody could go on meanwhile.
     const isUp = () => nodes().some((node) => node.process === process && node.isUp)
-    const isLook = plan.holdsReads > 0 && (plan.heldMethods?.includes(method) ?? looks.test(method)) && isUp()
+    const isLook =
+      plan.holdsReads > 0 && (plan.delayedMethods?.includes(method) ?? looks.test(method)) && isUp()
     if (isLook && random.chance(plan.holdsReads) && this.areOn) return 'until it is old'
     return random.chance(plan.holdsAnswers) ? 'a moment' : undefined
   }

@@ -4,11 +4,20 @@ import { isClosedBy } from './final-checks.ts'
 import type { Ask, Ledger } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { Request, Verb } from './plan.ts'
+import {
+  type Asked,
+  create,
+  earliestFromNow,
+  made,
+  reportEnd,
+  resumed,
+  stillHeard,
+  wishOf,
+} from './reported.ts'
 import type { WatchedSandbox } from './row-watch.ts'
 import { writtenKey } from './simulated-agent.ts'
 import type { Core } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
-import { type Asked, create, earliestFromNow, made, resumed, stillHeard, tellEnd, wishOf } from './told.ts'
 import { Violation } from './violation.ts'
 
 const shortestRefreshMs = 15_000
@@ -58,7 +67,7 @@ export const sandboxAnswers = {
     const state = simulation.watch.sandboxes.get(ask.sandboxID!)?.state
     if (state !== 'ended')
       simulation.report(new Violation('answer true', `a kill was answered, but it is ${state}`))
-    if (stillHeard(asked)) simulation.ledger.killTold.add(ask.sandboxID!)
+    if (stillHeard(asked)) simulation.ledger.killReported.add(ask.sandboxID!)
     return 'killed'
   },
 
@@ -66,7 +75,7 @@ export const sandboxAnswers = {
     await core.service.pause(team, ask.sandboxID!, { memory: ask.memory, requireHealthyAgent: false })
     // Its client ends this run; one that a drain has paused has no end to keep any more.
     const row = simulation.watch.sandboxes.get(ask.sandboxID!)
-    if (row?.state === 'paused') simulation.ledger.entries.get(ask.sandboxID!)!.toldEnds = []
+    if (row?.state === 'paused') simulation.ledger.entries.get(ask.sandboxID!)!.reportedEnds = []
     return 'paused'
   },
 
@@ -95,9 +104,9 @@ export const sandboxAnswers = {
     await core.service.setTimeout(team, ask.sandboxID!, ask.timeoutMs)
     if (!stillHeard(asked)) return ''
     const entry = simulation.ledger.entries.get(ask.sandboxID!)!
-    entry.toldEnds = []
+    entry.reportedEnds = []
     // From the next step on: this request itself is no reason for an earlier end. Of two that overlap, either may be the last.
-    if (!ask.overlaps) tellEnd(asked, earliest() + ask.timeoutMs, simulation.step + 1)
+    if (!ask.overlaps) reportEnd(asked, earliest() + ask.timeoutMs, simulation.step + 1)
     return 'done'
   },
 
@@ -105,7 +114,7 @@ export const sandboxAnswers = {
     const { core, team, ask } = asked
     const earliest = earliestFromNow(asked)
     await core.service.refresh(team, ask.sandboxID!, ask.timeoutMs)
-    tellEnd(asked, earliest() + Math.max(ask.timeoutMs, shortestRefreshMs))
+    reportEnd(asked, earliest() + Math.max(ask.timeoutMs, shortestRefreshMs))
     return 'done'
   },
 

@@ -7,9 +7,9 @@ import type { Ask } from './ledger.ts'
 import { answers } from './other-answers.ts'
 import { shortID } from './parked-calls.ts'
 import type { Request, Verb } from './plan.ts'
+import type { Asked } from './reported.ts'
 import type { SimulatedNode } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
-import type { Asked } from './told.ts'
 import { Violation } from './violation.ts'
 
 /** Makes the request on the machine that has its sandbox. False: there is nothing that it could be about yet. */

@@ -46,7 +46,7 @@ export class SimulatedDatabase {
     database.function('row_changed', (table, before, after) => {
       const parse = (text: unknown) => (text === null ? undefined : (JSON.parse(String(text)) as Row))
       this.#uncommitted.push({ table: String(table), before: parse(before), after: parse(after) })
-      if (!database.isTransaction) this.#tell()
+      if (!database.isTransaction) this.#notifyWatcher()
       return null
     })
     this.#watchEnds()
@@ -66,7 +66,7 @@ export class SimulatedDatabase {
       const run = statement.run.bind(statement)
       statement.run = () => {
         const result = run()
-        if (isCommit) this.#tell()
+        if (isCommit) this.#notifyWatcher()
         else this.#uncommitted = []
         return result
       }
@@ -74,7 +74,7 @@ export class SimulatedDatabase {
     }
   }
 
-  #tell(): void {
+  #notifyWatcher(): void {
     const changes = this.#uncommitted
     this.#uncommitted = []
     for (const change of changes) this.#watcher?.(change)

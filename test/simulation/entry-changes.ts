@@ -1,5 +1,5 @@
 /** What each change of a row means for what clients were told of its sandbox, and what no change may do to that. */
-import { followContent } from './kept-content.ts'
+import { followContent } from './expected-content.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import type { WatchedSandbox } from './row-watch.ts'
@@ -21,11 +21,11 @@ export function noteChange(
   }
   if (after.state === 'pausing' && before?.state === 'running')
     entry.migratesUntil = isPausedByDrain(simulation, after) ? before.endAt : undefined
-  if (after.state === 'paused' && before?.state !== 'paused') forgetToldEnds(simulation, entry)
+  if (after.state === 'paused' && before?.state !== 'paused') forgetReportedEnds(simulation, entry)
   if (after.state === 'running') entry.migratesUntil = undefined
   followContent(simulation, before, after, entry)
   if (after.state === 'running' && before?.state === 'creating') checkHandedOver(simulation, after)
-  if (after.state === 'killing' && before?.state !== 'killing') checkToldEnds(simulation, after)
+  if (after.state === 'killing' && before?.state !== 'killing') checkReportedEnds(simulation, after)
   if (after.state === 'ended' && before?.state === 'killing') checkNothingRuns(simulation, after)
 }
 
@@ -39,9 +39,9 @@ const isFork = ({ ledger, watch }: Simulation, { metadata, sandboxID }: WatchedS
   )
 
 /** What a drain pauses is to run on as if nothing had been. Where clocks differ, nobody knows until when. */
-function forgetToldEnds({ nodes }: Simulation, entry: LedgerEntry): void {
+function forgetReportedEnds({ nodes }: Simulation, entry: LedgerEntry): void {
   const isMigrating = entry.migratesUntil !== undefined && nodes.every(({ wall }) => wall.skewMs === 0)
-  if (!isMigrating) entry.toldEnds = []
+  if (!isMigrating) entry.reportedEnds = []
 }
 
 /** No client asked for it, and its time is not over: only a drain can have done it. */
@@ -64,7 +64,7 @@ function checkHandedOver(simulation: Simulation, row: WatchedSandbox): void {
 }
 
 /** Where only the timeout can have ended it: not before the end that a client was told last. */
-function checkToldEnds(
+function checkReportedEnds(
   { ledger, report }: Simulation,
   { sandboxID, endBegan, endReason }: WatchedSandbox,
 ): void {
@@ -74,7 +74,7 @@ function checkToldEnds(
   if (endReason === 'memory_full') return
   if (from !== 'running' || ledger.killAsked.has(sandboxID) || ledger.died.has(runID)) return
   if (ledger.isAsked(sandboxID, 'set-timeout')) return
-  for (const { endAt, askedAtStep } of entry.toldEnds) {
+  for (const { endAt, askedAtStep } of entry.reportedEnds) {
     if (now >= endAt || entry.shortenedAtStep >= askedAtStep) continue
     const text = `${shortID(sandboxID)} ends ${endAt - now} ms before the end a client was told`
     report(new Violation('lifetime', text))
@@ -101,11 +101,15 @@ export function noteCall(
 }
 
 /** The driver had told the process that is there how it died before that decided to end it. */
-export function wasExitTold(simulation: Simulation, runID: string, sandboxID: string): boolean {
-  const { toldExits, endDecided } = simulation.ledger
-  const told = toldExits.get(runID)
+export function wasExitReported(simulation: Simulation, runID: string, sandboxID: string): boolean {
+  const { reportedExits, endDecided } = simulation.ledger
+  const reported = reportedExits.get(runID)
   const decidedAt = endDecided.get(runID) ?? 0
-  return told !== undefined && told.process === simulation.ownerOf(sandboxID).process && told.step < decidedAt
+  return (
+    reported !== undefined &&
+    reported.process === simulation.ownerOf(sandboxID).process &&
+    reported.step < decidedAt
+  )
 }
 
 /** Somebody who may asks for it, or its node is being emptied; and no volume ties it to its node. */

@@ -22,7 +22,7 @@ export class EventWatch {
   }
 
   seeSandbox(before: WatchedSandbox | undefined, after: WatchedSandbox): void {
-    this.#checkTold(after.sandboxID)
+    this.#checkReported(after.sandboxID)
     const expectation = before && expectedOf(before, after)
     if (expectation) this.#expected.set(after.sandboxID, expectation)
   }
@@ -43,11 +43,11 @@ export class EventWatch {
   }
 
   checkAtRest(): void {
-    for (const sandboxID of [...this.#expected.keys()]) this.#checkTold(sandboxID)
+    for (const sandboxID of [...this.#expected.keys()]) this.#checkReported(sandboxID)
   }
 
   /** The event of a change is written before anything else happens to the row. */
-  #checkTold(sandboxID: string): void {
+  #checkReported(sandboxID: string): void {
     const expectation = this.#expected.get(sandboxID)
     this.#expected.delete(sandboxID)
     if (expectation && !expectation.isOptional) {

@@ -47,7 +47,7 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     if (!there?.running || there.spec.runID !== row.startedRunID)
       say('row and reality', `${name} should run, and does not`)
     else if (there.frozen) say('row and reality', `${name} should run, and is frozen`)
-    checkToldEnd(row, entry, say)
+    checkReportedEnd(row, entry, say)
     if (row.snapshot) say('rest', `${name} runs, and its memory has not arrived`)
     if (isOverdue(node, row)) say('overdue', `${name} should have ended at ${row.endAt}`)
     const route = node.core!.routes.get(row.sandboxID)
@@ -69,11 +69,11 @@ function checkRow(simulation: Simulation, row: WatchedSandbox, say: Say): void {
     say('row and reality', `${name} should be frozen, and runs`)
   }
   // With a key, a client that asks again gets the sandbox of an unknown outcome.
-  const isToldFailed =
+  const isReportedFailed =
     madeBy && ledger.failedCreates.has(madeBy.number) && madeBy.verb !== 'create with a key'
   // A door that could not ask the database says that the outcome is unknown.
-  const isToldUnknown = madeBy?.isPlaced && simulation.metOutage(madeBy)
-  if (isToldFailed && !isToldUnknown && row.state !== 'ended') {
+  const isReportedUnknown = madeBy?.isPlaced && simulation.metOutage(madeBy)
+  if (isReportedFailed && !isReportedUnknown && row.state !== 'ended') {
     say('failed create', `${name} is ${row.state}, and its client was told that it could not be made`)
   }
 }
@@ -100,12 +100,12 @@ function checkEgress(
 }
 
 /** No earlier end is written down than a client was told. */
-function checkToldEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, say: Say): void {
-  for (const told of entry.toldEnds) {
-    if (endAt >= told.endAt || entry.shortenedAtStep >= told.askedAtStep) continue
+function checkReportedEnd({ sandboxID, endAt }: WatchedSandbox, entry: LedgerEntry, say: Say): void {
+  for (const reported of entry.reportedEnds) {
+    if (endAt >= reported.endAt || entry.shortenedAtStep >= reported.askedAtStep) continue
     say(
       'lifetime',
-      `${shortID(sandboxID)} is to end ${told.endAt - endAt} ms before the end a client was told`,
+      `${shortID(sandboxID)} is to end ${reported.endAt - endAt} ms before the end a client was told`,
     )
   }
 }
@@ -191,7 +191,7 @@ function checkMachine(simulation: Simulation, node: SimulatedNode, say: Say): vo
 function checkTemplates({ watch, nodes, packs }: Simulation, say: Say): void {
   for (const [buildID, { snapshotName, nodeID }] of watch.readyBuilds) {
     const node = nodes.find(({ name }) => name === nodeID)
-    if (!node || node.world.snapshots.has(snapshotName) || packs.keeps(buildKey(snapshotName))) continue
+    if (!node || node.world.snapshots.has(snapshotName) || packs.hasPack(buildKey(snapshotName))) continue
     say('snapshot needed', `the snapshot of the template build ${shortID(buildID)} is not there`)
   }
 }

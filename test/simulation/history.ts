@@ -74,7 +74,7 @@ class Scheduler {
     this.#simulation.faults.areOn = false
     this.#simulation.fullSince.clear()
     for (const node of this.#simulation.nodes) {
-      node.stillUntilMs = 0
+      node.suspendedUntilMs = 0
       node.memory.beEnough()
       node.isAtRest = true
       this.#simulation.undrain(node.name)
@@ -110,17 +110,17 @@ class Scheduler {
   async #step(): Promise<void> {
     const { random, plan, calls } = this.#simulation
     this.#simulation.step++
-    const [ready, held] = [calls.ready(), calls.held()]
+    const [ready, parked] = [calls.ready(), calls.parked()]
     const startable = this.#startable()
     const isIdle = ready.length + startable.length === 0
     const choice = random.weighted({
       call: ready.length > 0 ? 10 : 0,
       action: startable.length > 0 ? 2 : 0,
       time: plan.haste + (isIdle ? 10 : 0),
-      held: held.length === 0 ? 0 : isIdle ? 5 : 0.2,
+      parked: parked.length === 0 ? 0 : isIdle ? 5 : 0.2,
     })
     if (choice === 'call') calls.letGo(random.chance(plan.inOrder) ? ready[0]! : random.pick(ready))
-    else if (choice === 'held') calls.letGo(random.pick(held))
+    else if (choice === 'parked') calls.letGo(random.pick(parked))
     else if (choice === 'action') this.#start(startable)
     else await this.#advance(this.#someTime())
     await this.#drain()
@@ -155,7 +155,9 @@ class Scheduler {
     const { random, time, nodes, calls, plan } = this.#simulation
     if (!plan.keepsTime && random.chance(0.3)) return random.pick([1, 50, 1000, 10_000, 70_000])
     const next = Math.min(
-      ...nodes.map((node) => (node.isStill ? undefined : node.clock?.nextAt()) ?? Number.POSITIVE_INFINITY),
+      ...nodes.map(
+        (node) => (node.isSuspended ? undefined : node.clock?.nextAt()) ?? Number.POSITIVE_INFINITY,
+      ),
       calls.nextAt() ?? Number.POSITIVE_INFINITY,
       ...this.#waiting.flatMap(({ atMs = 0 }) => (atMs > time.elapsedMs ? [atMs] : [])),
     )
@@ -165,7 +167,7 @@ class Scheduler {
   async #advance(ms: number): Promise<void> {
     this.#simulation.passTime(ms)
     for (const node of this.#simulation.nodes) {
-      while (!node.isStill && node.clock?.fireDue()) await this.#drain()
+      while (!node.isSuspended && node.clock?.fireDue()) await this.#drain()
     }
   }
 

@@ -42,8 +42,8 @@ export async function checkContent(simulation: Simulation, rest: () => Promise<v
       const after = [...nodes, ...nodes].slice(nodes.indexOf(owner) + 1)
       const other = after.find(({ isGone }) => !isGone)!
       const options = { memory: true, from: simulation.ownerOf(row.sandboxID).name }
-      const taken = await perform(other.core!.objectStorage!.migrator.claim(row.sandboxID, options))
-      if (taken !== true) return fail(row, `cannot be taken over: ${taken}`)
+      const claimed = await perform(other.core!.objectStorage!.migrator.claim(row.sandboxID, options))
+      if (claimed !== true) return fail(row, `cannot be taken over: ${claimed}`)
     }
     const answer = await perform(serviceOf(row.sandboxID).connect(team, row.sandboxID, wish))
     if (answer instanceof Error) return fail(row, `is paused and cannot be resumed: ${answer.message}`)

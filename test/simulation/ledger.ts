@@ -1,5 +1,5 @@
 /** What clients were told, and what is known of the faults: the simulator's own memory, which no crash takes. */
-import type { BegunResume } from './kept-content.ts'
+import type { BegunResume } from './expected-content.ts'
 import type { Request } from './plan.ts'
 
 export type Ask = Request & {
@@ -26,7 +26,7 @@ export type Ask = Request & {
 }
 
 /** An end that a client was told, and the request that told it. */
-export type ToldEnd = { endAt: number; askedAtStep: number }
+export type ReportedEnd = { endAt: number; askedAtStep: number }
 
 export type LedgerEntry = {
   sandboxID: string
@@ -46,7 +46,7 @@ export type LedgerEntry = {
   pauseDropsMemory: boolean
   /** The last resume that has begun. */
   resume: BegunResume | undefined
-  toldEnds: ToldEnd[]
+  reportedEnds: ReportedEnd[]
   /** The step in which a request that may bring its end nearer was last under way. */
   shortenedAtStep: number
   /** What may leave it, as the last request that was answered well set it; undefined where that is not certain. */
@@ -74,7 +74,7 @@ export class Ledger {
   readonly drained = new Set<string>()
   readonly killAsked = new Set<string>()
   /** Sandboxes of which a client was told that they are killed. */
-  readonly killTold = new Set<string>()
+  readonly killReported = new Set<string>()
   /** Keys of snapshots of which a row ever said that the object store has them. */
   readonly remoteRuns = new Set<string>()
   /** Runs whose processes a fault took. */
@@ -90,7 +90,7 @@ export class Ledger {
   /** By team: ids of the webhooks that clients can name. */
   readonly webhooks = new Map<string, string[]>()
   /** By run: the process that was told by the driver how it died, and when. */
-  readonly toldExits = new Map<string, { process: number; step: number }>()
+  readonly reportedExits = new Map<string, { process: number; step: number }>()
   /** By run: the step in which somebody first decided to end it. */
   readonly endDecided = new Map<string, number>()
   /** By team and key: the sandbox that clients were told. */
@@ -116,7 +116,7 @@ export class Ledger {
       keepsMemory: false,
       pauseDropsMemory: false,
       resume: undefined,
-      toldEnds: [],
+      reportedEnds: [],
       shortenedAtStep: -1,
       closed: undefined,
       migratesUntil: undefined,

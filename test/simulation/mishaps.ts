@@ -50,7 +50,7 @@ export function letHappen(simulation: Simulation, { kind, node: at, pick, jumpMs
       break
     case 'standstill':
       simulation.note(() => `${node.name} is stopped for a while`)
-      node.stillUntilMs = simulation.time.elapsedMs + standstillMs
+      node.suspendedUntilMs = simulation.time.elapsedMs + standstillMs
       simulation.noteOutage(standstillMs)
       break
     case 'absence':
@@ -131,7 +131,7 @@ function beAway(simulation: Simulation, node: SimulatedNode, pick: number): void
 function beForgotten(simulation: Simulation, node: SimulatedNode, pick: number): void {
   const { time } = simulation
   if (pick < 0.4) beAway(simulation, node, 1)
-  else if (pick < 0.7) node.stillUntilMs = time.elapsedMs + standstillMs
+  else if (pick < 0.7) node.suspendedUntilMs = time.elapsedMs + standstillMs
   else node.cutOffUntilMs = time.elapsedMs + outageMs
   simulation.noteOutage(outageMs)
   simulation.onElapsed(time.elapsedMs + forgetAfterMs, () => {
@@ -186,8 +186,8 @@ function setBack(simulation: Simulation, node: SimulatedNode, pick: number): voi
     .filter((other) => other !== node)
     .flatMap(({ world }) => [...world.sandboxes.values()])
   const lived = there.filter(({ running, spec: { sandboxID } }) => {
-    const isTold = simulation.watch.sandboxes.has(sandboxID)
-    return running && isTold && !node.world.sandboxes.has(sandboxID)
+    const isReported = simulation.watch.sandboxes.has(sandboxID)
+    return running && isReported && !node.world.sandboxes.has(sandboxID)
   })
   const copied = lived[Math.floor(pick * lived.length)]
   if (!copied || !node.core) return
@@ -240,9 +240,9 @@ function useUpMemory(simulation: Simulation, { name, memory }: SimulatedNode, pi
 /** From the next sandbox on that a node takes over, that node never comes back. */
 function beGone(simulation: Simulation): void {
   simulation.note(() => 'the next node that takes a sandbox over goes down for good')
-  simulation.watch.onTaken = (row) => {
+  simulation.watch.onClaimed = (row) => {
     const node = simulation.nodes.find(({ name }) => name === row.nodeID)!
-    simulation.watch.onTaken = () => {}
+    simulation.watch.onClaimed = () => {}
     simulation.afterStep.push(() => {
       if (!node.core || !simulation.faults.areOn) return
       end(simulation, node, 1)

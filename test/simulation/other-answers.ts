@@ -2,8 +2,8 @@
 import type { EventType } from '../../src/core/event/event.ts'
 import { type Answers, choose, sandboxAnswers } from './client-answers.ts'
 import { shortID } from './parked-calls.ts'
+import { type Asked, create, stillHeard } from './reported.ts'
 import { buildOnLayer } from './simulated-builds.ts'
-import { type Asked, create, stillHeard } from './told.ts'
 import { Violation } from './violation.ts'
 import { webhookSecret } from './webhook-watch.ts'
 
@@ -68,7 +68,7 @@ const webhookAnswers = {
     const chosen = choose(known, ask.pick)
     if (!chosen) return 'there is none'
     await core.webhooks!.service.delete(team, chosen)
-    simulation.webhooks.noteDeletionTold(chosen)
+    simulation.webhooks.noteDeletionReported(chosen)
     simulation.ledger.webhooks.set(
       team.teamID,
       known.filter((one) => one !== chosen),

@@ -80,7 +80,7 @@ function comeBack(plan: Plan, random: Random): void {
   limitTo(plan, 1)
   plan.faults = { initialize: { fails: random.pick([0, 0.3]) } }
   plan.holdsReads = random.pick([0.3, 0.6])
-  plan.heldMethods = ['sumActive', 'findSnapshot', 'find', 'findTeam']
+  plan.delayedMethods = ['sumActive', 'findSnapshot', 'find', 'findTeam']
   const line = new Timeline(plan, random).ask('create', 0).ask('write', 500).ask('pause', 1000)
   line.ask('create', 2500).happen('lapse', 4000, { pick: 1 })
   const from = 15_500

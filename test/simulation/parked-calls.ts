@@ -28,7 +28,7 @@ export type ParkedCall = {
   /** A statement that is on its way to the database: it may arrive although its process died. */
   isStatement: boolean
   /** The answer of a look around, which is to be old when it is heard. */
-  isHeld: boolean
+  isParked: boolean
   go: () => void
 }
 
@@ -39,7 +39,7 @@ export type CallPolicy = {
    */
   faultOf: (part: string, method: string, process: number) => CallFault | undefined
   /** No call of this process continues, as if a signal had stopped it. */
-  isStill: (process: number) => boolean
+  isSuspended: (process: number) => boolean
   /** Put back in by hand: what a call that cannot be carried out answers instead of failing. */
   absence?: (method: string) => { value: unknown } | undefined
   hangMs: (part: string) => number
@@ -52,7 +52,7 @@ export type CallPolicy = {
   note: Note
 }
 
-type ParkOptions = Partial<Pick<ParkedCall, 'isStatement' | 'isHeld'>>
+type ParkOptions = Partial<Pick<ParkedCall, 'isStatement' | 'isParked'>>
 
 /** Nobody is there to hear the answer. */
 const never = new Promise<never>(() => {})
@@ -76,17 +76,19 @@ export class ParkedCalls {
   }
 
   ready(): ParkedCall[] {
-    return this.#due().filter(({ isHeld }) => !isHeld)
+    return this.#due().filter(({ isParked }) => !isParked)
   }
 
   /** Those whose answers are to be old. */
-  held(): ParkedCall[] {
-    return this.#due().filter(({ isHeld }) => isHeld)
+  parked(): ParkedCall[] {
+    return this.#due().filter(({ isParked }) => isParked)
   }
 
   #due(): ParkedCall[] {
-    const { isStill } = this.policy
-    return this.#calls.filter(({ readyAt, process }) => readyAt <= this.#time.elapsedMs && !isStill(process))
+    const { isSuspended } = this.policy
+    return this.#calls.filter(
+      ({ readyAt, process }) => readyAt <= this.#time.elapsedMs && !isSuspended(process),
+    )
   }
 
   /** When the next of those that hang may go on. */
@@ -97,7 +99,7 @@ export class ParkedCalls {
 
   /** What hangs or is held may go on at once. */
   endHangs(): void {
-    for (const call of this.#calls) Object.assign(call, { readyAt: 0, isHeld: false })
+    for (const call of this.#calls) Object.assign(call, { readyAt: 0, isParked: false })
   }
 
   letGo(call: ParkedCall): void {
@@ -121,10 +123,16 @@ export class ParkedCalls {
   /** Resolves once the scheduler lets it go on. */
   park(process: number, delayMs = 0, signal?: AbortSignal, options: ParkOptions = {}): Promise<void> {
     return new Promise((resolve) => {
-      const { isStatement = false, isHeld = false } = options
-      const call = { process, readyAt: this.#time.elapsedMs + delayMs, isStatement, isHeld, go: resolve }
+      const { isStatement = false, isParked = false } = options
+      const call = {
+        process,
+        readyAt: this.#time.elapsedMs + delayMs,
+        isStatement,
+        isParked,
+        go: resolve,
+      }
       this.#calls.push(call)
-      signal?.addEventListener('abort', () => Object.assign(call, { readyAt: 0, isHeld: false }))
+      signal?.addEventListener('abort', () => Object.assign(call, { readyAt: 0, isParked: false }))
     })
   }
 
@@ -190,9 +198,9 @@ export class ParkedCalls {
         `${text()} ${'value' in outcome ? `= ${describe(outcome.value)}` : `rejects: ${outcome.error.message}`}`,
     )
     if (this.#dead.has(process)) await never
-    const holds = policy.holdsAnswer(method, process)
-    if (fault === 'answer-lost' || holds)
-      await this.park(process, 0, signal, { isHeld: holds === 'until it is old' })
+    const delay = policy.holdsAnswer(method, process)
+    if (fault === 'answer-lost' || delay)
+      await this.park(process, 0, signal, { isParked: delay === 'until it is old' })
     if (fault === 'answer-lost') {
       policy.note(() => `${text()}: the answer is lost`)
       throw passingFailure(part)

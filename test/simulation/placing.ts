@@ -5,7 +5,7 @@ import type { Sandbox } from '../../src/core/sandbox/row/sandbox.ts'
 import type { CreateRequest } from '../../src/core/sandbox/verbs/creator.ts'
 import { AppError } from '../../src/lib/app-error.ts'
 import { type Door, reach } from './hops.ts'
-import type { Asked } from './told.ts'
+import type { Asked } from './reported.ts'
 
 type Claim = { key: string; requestHash: string }
 
@@ -18,7 +18,7 @@ type PlacedCreate = {
   request: SentBody | undefined
   /** The answer of the node that it was sent to. */
   answer?: { sandbox: Sandbox } | { error: unknown }
-  hasNoRoom?: boolean
+  isFull?: boolean
 }
 
 /** Creates the sandbox on the node that the door chooses. */
@@ -59,8 +59,8 @@ async function carryOut({ node, core }: Door, exchange: PlacedCreate): Promise<S
   return earlier ? core.service.createdBy(earlier, own) : core.service.create(asked.team, create, own)
 }
 
-function answerIn({ answer, hasNoRoom }: PlacedCreate): Sandbox {
-  if (hasNoRoom) throw new AppError('unavailable', 'There is no room.')
+function answerIn({ answer, isFull }: PlacedCreate): Sandbox {
+  if (isFull) throw new AppError('unavailable', 'There is no room.')
   if (answer && 'sandbox' in answer) return answer.sandbox
   throw answer?.error
 }
@@ -72,12 +72,12 @@ const unused = () => {
 function forwarderOf(door: Door): Forwarder<PlacedCreate> {
   return {
     isFromPeer: (request) => request !== undefined,
-    roomNeeded: (request) => (request as SentBody).needs,
+    capacityNeeded: (request) => (request as SentBody).needs,
     attemptIDOf: (request) => (request as SentBody).attemptID,
-    refuseForRoom(exchange) {
-      exchange.hasNoRoom = true
+    refuseForCapacity(exchange) {
+      exchange.isFull = true
     },
-    tellMade: () => {},
+    reportMade: () => {},
     send: (nodeID, exchange, sent) => send(door, nodeID, exchange, sent),
     forward: unused,
     takeOver: unused,
@@ -117,7 +117,7 @@ async function send(
     simulation.note(() => `#${ask.number}: the answer of ${nodeID} is lost`)
     return 'lost'
   }
-  if (there.hasNoRoom) return 'no room'
+  if (there.isFull) return 'no room'
   ask.node = simulation.nodes.indexOf(peer.node)
   exchange.answer = heard
   return 'answered'

@@ -168,7 +168,7 @@ export type Plan = {
   /** How likely the answer of a call that lists or looks is old when it is heard: others go on before. */
   holdsReads: number
   /** Only calls of these methods are held so; undefined: all that list or look. */
-  heldMethods: readonly string[] | undefined
+  delayedMethods: readonly string[] | undefined
   /** How long each snapshot takes. */
   slowSnapshotsMs: number
   /** How long each end of a sandbox takes. */
@@ -293,7 +293,7 @@ export function planUsual(seed: number, options: PlanOptions = {}): Plan {
     writesEarly: false,
     hasWebhooks: false,
     receiverAnswers: {},
-    heldMethods: undefined,
+    delayedMethods: undefined,
     arrivalMs: undefined,
     storeFromMs: 0,
     otherPrefixNode: undefined,

@@ -122,7 +122,7 @@ export const profiles: Record<ProfileName, Profile> = {
       setTeams(plan, 1)
       Object.assign(plan, { holdsReads: 1, hasService: false, warmSandboxes: 0 })
       plan.faults = { recover: { fails: 0.4 } }
-      plan.heldMethods = ['listUnended', 'recover']
+      plan.delayedMethods = ['listUnended', 'recover']
       plan.actions = plan.actions.filter((action) => 'mishap' in action || action.request.verb !== 'create')
       beginWithCreate(plan, random)
       for (const [at, mishap] of mishapsOf(plan).entries()) mishap.kind = at === 0 ? 'crash' : 'round'
@@ -150,7 +150,7 @@ export const profiles: Record<ProfileName, Profile> = {
       plan.hasVolumes = true
       plan.holdsReads = random.pick([0, 1])
       // Otherwise a round has hardly begun when the creates are over.
-      if (random.chance(0.7)) plan.heldMethods = ['listAll']
+      if (random.chance(0.7)) plan.delayedMethods = ['listAll']
       plan.faults.store = { fails: random.pick([0, 0.05]), 'answer-lost': random.pick([0, 0.1]) }
       plan.faults.volumes = { fails: random.pick([0, 0.1]) }
     },
@@ -240,7 +240,7 @@ export const profiles: Record<ProfileName, Profile> = {
     change(plan) {
       plan.hasBuilds = true
       plan.holdsReads = 1
-      plan.heldMethods = ['listNeeded']
+      plan.delayedMethods = ['listNeeded']
       for (const part of ['driver', 'agent']) plan.faults[part] = {}
     },
   },

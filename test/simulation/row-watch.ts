@@ -57,7 +57,7 @@ export type WatchParts = {
   /** A fault of the history took the processes of this run. */
   hasDied: (runID: string) => boolean
   /** The driver had told how this run died before its end was decided. */
-  wasExitTold: (runID: string, sandboxID: string) => boolean
+  wasExitReported: (runID: string, sandboxID: string) => boolean
   /** The operator asks for it back from the quarantine. */
   isRecovered: (sandboxID: string) => boolean
   /** The operator asks to delete the snapshot from the quarantine. */
@@ -86,7 +86,7 @@ export class RowWatch {
   readonly quarantined = new Map<string, { nodeID: string; isDiscarded: boolean }>()
   readonly #parts: WatchParts
   /** Called when a row goes to another node. */
-  onTaken: (row: WatchedSandbox) => void = () => {}
+  onClaimed: (row: WatchedSandbox) => void = () => {}
 
   /** What was told of each sandbox. */
   readonly events: EventWatch
@@ -127,17 +127,17 @@ export class RowWatch {
       const isCopy = (state === 'paused' && row.isStored) || remoteRunOf(row) !== undefined
       if (!isOwn(row) || (isCopy && state !== 'pausing')) continue
       const isGoingOn = state === 'resuming' && isThawed(sandboxID)
-      const isHeld = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
+      const isNeeded = (state === 'paused' || (state === 'resuming' && !isGoingOn)) && snapshot?.name === name
       const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
-      if (isHeld || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
+      if (isNeeded || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
-    for (const [holder, held] of this.#snapshotHolders) if (held === name) return shortID(holder)
+    for (const [holder, heldName] of this.#snapshotHolders) if (heldName === name) return shortID(holder)
     // A sandbox without a row keeps running until the next snapshot of it.
     const isThawing = isThawed(pausedSandboxOf(name) ?? '')
-    const isKept = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
+    const isQuarantined = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing
     // With its sandbox goes what is left of its earlier moments.
     if (this.#parts.wasKillAsked(pausedSandboxOf(name) ?? '')) return undefined
-    return isKept ? 'the quarantine' : undefined
+    return isQuarantined ? 'the quarantine' : undefined
   }
 
   *neededSnapshots(nodeName: string, isOwn: (row: WatchedSandbox) => boolean): Iterable<string> {
@@ -221,11 +221,11 @@ export class RowWatch {
     if (!isLegal || before.state === 'ended') {
       report(new Violation('legal transitions', `${name(after)} went from ${before.state} to ${after.state}`))
     }
-    const isTaken = before.nodeID !== after.nodeID
-    if (isTaken) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
-    if (isTaken) this.#parts.mayMigrate(after)
-    if (isTaken) this.onTaken(after)
-    if (isTaken && !(before.state === 'paused' && after.state === 'paused' && before.isStored)) {
+    const isClaimed = before.nodeID !== after.nodeID
+    if (isClaimed) this.#parts.note(() => `row ${name(after)}: ${before.nodeID} → ${after.nodeID}`)
+    if (isClaimed) this.#parts.mayMigrate(after)
+    if (isClaimed) this.onClaimed(after)
+    if (isClaimed && !(before.state === 'paused' && after.state === 'paused' && before.isStored)) {
       report(new Violation('one copy', `${name(after)} changed its node while ${before.state}`))
     }
     this.#checkArrival(before, after)
@@ -251,9 +251,9 @@ export class RowWatch {
   /** Forgetting a node ends only sandboxes that no other node can have. */
   #checkForgotten(before: WatchedSandbox, after: WatchedSandbox): void {
     const { report } = this.#parts
-    const isKept = before.state !== 'killing' && remoteRunOf(before) !== undefined
+    const isStored = before.state !== 'killing' && remoteRunOf(before) !== undefined
     const isBound = before.options.volumeMounts?.length
-    if ((before.state === 'paused' && before.isStored) || (isKept && !isBound))
+    if ((before.state === 'paused' && before.isStored) || (isStored && !isBound))
       report(new Violation('pack needed', `${name(after)} was ended, though the object store has it`))
     const reasons = { killing: before.endReason, creating: 'create_failed' } as Partial<
       Record<SandboxState, string | null>
@@ -344,7 +344,7 @@ export class RowWatch {
       // A frozen sandbox that was thawed has no snapshot any more.
       const isThawed = began.from === 'resuming' && ended.snapshot?.frozen === true
       const mayDie = ['running', 'snapshotting', 'pausing'].includes(began.from) || isThawed
-      if (reason === 'lost' && this.#parts.wasExitTold(began.runID, ended.sandboxID))
+      if (reason === 'lost' && this.#parts.wasExitReported(began.runID, ended.sandboxID))
         report(new Violation('reason told', `${from} and ended as lost, though it was told how it died`))
       if (ended.snapshot?.arrivesFrom)
         report(new Violation('pack needed', `${from} and ended as ${reason}, though the object store has it`))

@@ -17,11 +17,11 @@ export type SimulatedDriverParts = {
   /** The reconciler is asking to be told of exits. */
   isWatchingExits: () => boolean
   onStarted: (sandboxID: string) => void
-  onExitTold: (runID: string) => void
+  onExitReported: (runID: string) => void
 }
 
 export function newSimulatedDriver(parts: SimulatedDriverParts): FakeDriver {
-  const { process, world, plan, calls, starting, isWatchingExits, onStarted, onExitTold } = parts
+  const { process, world, plan, calls, starting, isWatchingExits, onStarted, onExitReported } = parts
   const { snapshotMemory, slowSnapshotsMs, slowStopsMs, arrivalMs } = plan
   const arriving = arrivalMs === undefined ? undefined : new ArrivingDriver({ world })
   const driver = arriving ?? new FakeDriver({ world, snapshotMemory })
@@ -42,7 +42,7 @@ export function newSimulatedDriver(parts: SimulatedDriverParts): FakeDriver {
     return onExit((exit) => {
       const start = starts.get(exit.runID)
       void park().then(() => {
-        if (isReconciler && starts.get(exit.runID) === start) onExitTold(exit.runID)
+        if (isReconciler && starts.get(exit.runID) === start) onExitReported(exit.runID)
         listener(exit)
       })
     })

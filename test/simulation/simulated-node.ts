@@ -75,7 +75,7 @@ export class SimulatedNode {
   /** In elapsed milliseconds: until then it does not reach the store. */
   cutOffUntilMs = 0
   /** In elapsed milliseconds: until then no call of its process continues. */
-  stillUntilMs = 0
+  suspendedUntilMs = 0
   /** In elapsed milliseconds: until then it reaches no other node. */
   cutFromPeersUntilMs = 0
   /** What it runs since it was set back to an earlier moment. */
@@ -95,7 +95,7 @@ export class SimulatedNode {
   readonly #askWhyUnfitFrom: (node: SimulatedNode) => AskWhyUnfit
   readonly #onUp: (node: SimulatedNode) => void
   readonly #onStarted: (sandboxID: string) => void
-  readonly #onExitTold: (runID: string, process: number) => void
+  readonly #onExitReported: (runID: string, process: number) => void
   /** The reconciler is asking to be told of exits. */
   #isWatchingExits = false
   /** It is down for good. */
@@ -140,7 +140,7 @@ export class SimulatedNode {
     /** Called when a sandbox of it has started. */
     onStarted: (sandboxID: string) => void
     /** Called when the reconciler of this process hears how a run died. */
-    onExitTold: (runID: string, process: number) => void
+    onExitReported: (runID: string, process: number) => void
   }) {
     this.name = parts.name
     this.wall = new WallClock(parts.time)
@@ -161,7 +161,7 @@ export class SimulatedNode {
     this.#handOverFrom = parts.handOverFrom
     this.#askWhyUnfitFrom = parts.askWhyUnfitFrom
     this.#onUp = parts.onUp
-    this.#onExitTold = parts.onExitTold
+    this.#onExitReported = parts.onExitReported
     this.#onStarted = parts.onStarted
   }
 
@@ -225,8 +225,8 @@ export class SimulatedNode {
     }
   }
 
-  get isStill(): boolean {
-    return this.wall.time.elapsedMs < this.stillUntilMs
+  get isSuspended(): boolean {
+    return this.wall.time.elapsedMs < this.suspendedUntilMs
   }
 
   get isCutFromPeers(): boolean {
@@ -249,7 +249,7 @@ export class SimulatedNode {
     this.core = undefined
     this.sign = undefined
     this.isUp = false
-    this.stillUntilMs = 0
+    this.suspendedUntilMs = 0
     this.#die()
     return hasLate
   }
@@ -270,12 +270,12 @@ export class SimulatedNode {
       starting: this.starting,
       isWatchingExits: () => this.#isWatchingExits,
       onStarted: this.#onStarted,
-      onExitTold: (runID) => this.#onExitTold(runID, process),
+      onExitReported: (runID) => this.#onExitReported(runID, process),
     })
     const folders = {
       folder: (name: string) => name,
       names: async () => [...world.snapshots.keys()],
-      roomOf: async (names: readonly string[]) => names.length,
+      bytesOf: async (names: readonly string[]) => names.length,
     }
     const stores = Object.entries(this.#stores).map(([name, store]) => [
       name,

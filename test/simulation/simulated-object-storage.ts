@@ -33,7 +33,7 @@ export function joinSimulatedStore(parts: SimulatedStoreParts): {
     objects,
     rows: stores.remoteBytes,
     shared: stores.nodes,
-    place: packs.place,
+    location: packs.location,
     clock,
     log,
   })

@@ -25,10 +25,10 @@ export class SimulatedPacks implements PackStore, ObjectStore {
   readonly #onRemoved: (key: ObjectKey) => void
 
   /** As settings name it. */
-  readonly place: string
+  readonly location: string
 
-  constructor(place: string, onRemoved: (key: ObjectKey) => void) {
-    this.place = place
+  constructor(location: string, onRemoved: (key: ObjectKey) => void) {
+    this.location = location
     this.#onRemoved = onRemoved
   }
 
@@ -81,7 +81,7 @@ export class SimulatedPacks implements PackStore, ObjectStore {
     return pack?.note
   }
 
-  keeps(key: ObjectKey): boolean {
+  hasPack(key: ObjectKey): boolean {
     return this.#packs.has(key)
   }
 

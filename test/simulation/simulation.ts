@@ -7,9 +7,9 @@ import { BuildWatch } from './build-watch.ts'
 import { CallFaults } from './call-faults.ts'
 import type { RowChange, SimulatedDatabase } from './database.ts'
 import { startDueSoon } from './due-soon.ts'
-import { mayMigrate, noteCall, noteChange, wasExitTold } from './entry-changes.ts'
+import { mayMigrate, noteCall, noteChange, wasExitReported } from './entry-changes.ts'
+import { writeEarly } from './expected-content.ts'
 import { askWhyUnfitFrom, handOverFrom } from './hops.ts'
-import { writeEarly } from './kept-content.ts'
 import { type Ask, Ledger } from './ledger.ts'
 import { type Note, ParkedCalls, shortID } from './parked-calls.ts'
 import type { Plan } from './plan.ts'
@@ -38,7 +38,7 @@ export type HistoryOptions = {
 }
 
 /** How long it may take until a create that failed is taken back: a round of the reconciler. */
-const takenBackMs = 70_000
+const returnedMs = 70_000
 
 export class Simulation {
   readonly plan: Plan
@@ -52,7 +52,7 @@ export class Simulation {
   readonly calls: ParkedCalls
   readonly nodes: SimulatedNode[]
   /** The object store of the settings of most nodes, and what a node finds under another prefix. */
-  readonly #places: { usual: SimulatedPacks; mistaken: SimulatedPacks }
+  readonly #stores: { usual: SimulatedPacks; mistaken: SimulatedPacks }
   readonly rates: RateWatch
   readonly watch: RowWatch
   readonly volumes: VolumeWatch
@@ -110,19 +110,19 @@ export class Simulation {
       areFaultsOn: () => this.faults.areOn,
     })
     this.calls = this.#newCalls()
-    const newPlace = (place: string) => {
-      const packs: SimulatedPacks = new SimulatedPacks(place, (key) => {
+    const newStore = (location: string) => {
+      const packs: SimulatedPacks = new SimulatedPacks(location, (key) => {
         if (this.packs === packs) this.#checkPack(key)
       })
       return packs
     }
-    this.#places = { usual: newPlace('s3://bucket/prefix'), mistaken: newPlace('s3://bucket/mistake') }
+    this.#stores = { usual: newStore('s3://bucket/prefix'), mistaken: newStore('s3://bucket/mistake') }
     this.nodes = Array.from({ length: plan.nodes }, (_, at) => this.#newNode(at))
   }
 
   /** The object store of the cluster: that of the mistaken node if its settings were the first that the database heard of. */
   get packs(): SimulatedPacks {
-    const { usual, mistaken } = this.#places
+    const { usual, mistaken } = this.#stores
     return mistaken.isMarked ? mistaken : usual
   }
 
@@ -159,7 +159,7 @@ export class Simulation {
   /** A node did not reach the store while this request was carried out, or soon after, when it may have been taken back. */
   metOutage({ askedMs, answeredMs = this.time.elapsedMs }: Ask): boolean {
     return this.#outages.some(
-      ({ fromMs, untilMs }) => fromMs <= answeredMs + takenBackMs && untilMs >= askedMs - takenBackMs,
+      ({ fromMs, untilMs }) => fromMs <= answeredMs + returnedMs && untilMs >= askedMs - returnedMs,
     )
   }
 
@@ -255,7 +255,7 @@ export class Simulation {
         gateClientOf: (address) => this.nodes?.[at]?.gate?.clients.get(address)?.sandboxID,
       }),
       disks: new SimulatedDisks((volumeID) => this.volumes.checkRemoval(volumeID)),
-      packs: plan.isCluster ? this.#places[at === plan.otherPrefixNode ? 'mistaken' : 'usual'] : undefined,
+      packs: plan.isCluster ? this.#stores[at === plan.otherPrefixNode ? 'mistaken' : 'usual'] : undefined,
       webhooks: plan.hasWebhooks ? { watch: this.webhooks, receivers: this.receivers } : undefined,
       trustsRecord: this.options.trustsRecord === true,
       handOverFrom: (node) => handOverFrom(this, node),
@@ -264,7 +264,7 @@ export class Simulation {
       freeBytes: () => (this.fullSince.has(name) ? 0 : 1e12),
       onUp: (node) => checkCopiesOf(this, node),
       onStarted: (sandboxID) => writeEarly(this, sandboxID),
-      onExitTold: (runID, process) => ledger.toldExits.set(runID, { process, step: this.step }),
+      onExitReported: (runID, process) => ledger.reportedExits.set(runID, { process, step: this.step }),
       base: () => this.#base!,
       newProcess: () => ++this.#processes,
     })
@@ -293,10 +293,10 @@ export class Simulation {
         this.ownerOf(sandboxID).memory.mayHaveTouched(sandboxID),
       isAboveShare: (sandboxID) => this.ownerOf(sandboxID).memory.mayTouch(sandboxID),
       isForgotten: (nodeID) => this.forgotten.has(nodeID),
-      hasPack: (row) => this.packs.keeps(sandboxKey(row)),
+      hasPack: (row) => this.packs.hasPack(sandboxKey(row)),
       hasDied: (runID) => ledger.died.has(runID),
       onChange: (before, after) => noteChange(this, before, after),
-      wasExitTold: (runID, sandboxID) => wasExitTold(this, runID, sandboxID),
+      wasExitReported: (runID, sandboxID) => wasExitReported(this, runID, sandboxID),
       isRecovered: (sandboxID) => ledger.isAsked(sandboxID, 'recover a snapshot'),
       isDiscarded: (name) => ledger.isDiscarding(name),
       mayMigrate: (row) => mayMigrate(this, row),

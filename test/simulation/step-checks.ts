@@ -19,11 +19,11 @@ export function checkEachStep(simulation: Simulation): void {
 
 /** The others take a node for dead that gives no sign of life, so nothing but the database may keep it from giving one. */
 function checkSigns({ nodes, time, report }: Simulation): void {
-  for (const { name, clock, sign, isStill, stillUntilMs } of nodes) {
+  for (const { name, clock, sign, isSuspended, suspendedUntilMs } of nodes) {
     // Time may have jumped, and its timers are due then.
     const isDue = (clock?.nextAt() ?? 0) <= time.elapsedMs
-    if (!sign || sign.isUnderWay || isStill || isDue) continue
-    const quietMs = time.elapsedMs - Math.max(sign.atMs, stillUntilMs)
+    if (!sign || sign.isUnderWay || isSuspended || isDue) continue
+    const quietMs = time.elapsedMs - Math.max(sign.atMs, suspendedUntilMs)
     if (quietMs <= 2 * signOfLifeEveryMs) continue
     report(new Violation('sign of life', `${name} lives and has given no sign of it for ${quietMs} ms`))
   }
@@ -65,10 +65,16 @@ function checkCopies({ plan, nodes, report }: Simulation): void {
 
 /** What a client was told is killed never runs again. An operator who forgets a node that lives is warned of that. */
 function checkKilled({ ledger, nodes, report }: Simulation): void {
-  if (ledger.killTold.size === 0) return
+  if (ledger.killReported.size === 0) return
   for (const { name, world, oldCopies, isForgotten } of nodes) {
     for (const [sandboxID, { running, frozen }] of world.sandboxes) {
-      if (!running || frozen || isForgotten || oldCopies.has(sandboxID) || !ledger.killTold.has(sandboxID))
+      if (
+        !running ||
+        frozen ||
+        isForgotten ||
+        oldCopies.has(sandboxID) ||
+        !ledger.killReported.has(sandboxID)
+      )
         continue
       report(
         new Violation(

@@ -29,7 +29,7 @@ export function addWebhooks(plan: Plan, random: Random): void {
   plan.faults.driver = {}
   plan.faults.agent = {}
   plan.holdsReads = random.pick([0, 0.5, 1])
-  plan.heldMethods = ['listDue']
+  plan.delayedMethods = ['listDue']
   plan.keepsTime = true
   plan.haste = random.pick([0.02, 0.1])
   // Looks at what is due that take longer than the lease.

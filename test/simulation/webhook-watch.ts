@@ -35,7 +35,7 @@ export class WebhookWatch {
   readonly #simulation: Simulation
   readonly #webhooks = new Map<string, WatchedWebhook>()
   /** When clients were told that a webhook is deleted. */
-  readonly #deletionTold = new Map<string, number>()
+  readonly #deletionReported = new Map<string, number>()
   /** Of webhooks that are there, by webhook and event. */
   readonly #expected = new Map<string, Expected>()
   /** `since` is when its holder began to hold it. */
@@ -131,8 +131,8 @@ export class WebhookWatch {
     if (recorded) recorded.process ??= process
   }
 
-  noteDeletionTold(webhookID: string): void {
-    this.#deletionTold.set(webhookID, ++this.#moment)
+  noteDeletionReported(webhookID: string): void {
+    this.#deletionReported.set(webhookID, ++this.#moment)
   }
 
   /** To be called when a process begins a request. */
@@ -142,9 +142,9 @@ export class WebhookWatch {
     const waitingSince = this.#lease?.since ?? 0
     if (this.#lease?.holder !== name || this.#lease.until < now)
       this.#say(`${name} sends without the lease, which ${this.#lease?.holder ?? 'nobody'} has`)
-    const toldAt = this.#deletionTold.get(webhookID)
+    const reportedAt = this.#deletionReported.get(webhookID)
     // What was listed before may still be on its way out.
-    if (toldAt !== undefined && toldAt < lookedAt)
+    if (reportedAt !== undefined && reportedAt < lookedAt)
       this.#say(
         `the webhook ${shortID(webhookID)} is sent something, and its team was told that it is deleted`,
       )

@@ -45,15 +45,15 @@ const withoutPackages: Record<string, string> = {
 /** The modules of node: that core may import. Core uses no I/O of them: of `node:net` only the check of addresses. */
 const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
 
-const onlyInRoom: { names: RegExp; room: string; reason: string }[] = [
+const onlyInFolder: { names: RegExp; folder: string; reason: string }[] = [
   {
     names: /^@aws-sdk\//,
-    room: 'objects',
+    folder: 'objects',
     reason: 'the SDK is loaded only where there is an object store',
   },
   {
     names: /^(?:kysely|pg|pg-.*|node:sqlite)$/,
-    room: 'store',
+    folder: 'store',
     reason: 'SQL lives in the store alone, so that one suite proves both engines',
   },
 ]
@@ -64,7 +64,7 @@ type Ban = {
   /** Files, or folders with a slash at the end. */
   onlyIn: readonly string[]
   /** Only there; everywhere where nothing is said. */
-  room?: string
+  folder?: string
   reason: string
 }
 
@@ -90,7 +90,7 @@ const bans: Ban[] = [
   {
     what: 'its own timers',
     code: /\bAbortSignal\s*\.\s*timeout\b|\bperformance\s*\.\s*now\b|\bsetInterval\b|(?<!\.)\bsetTimeout\s*\(\s*(?:\(|\w+,)/,
-    room: 'core',
+    folder: 'core',
     onlyIn: ['src/lib/clock.ts'],
     reason: 'time comes from a Clock that a test can turn by hand',
   },
@@ -143,13 +143,13 @@ export const longestFile = 400
 /** Every rule that the file breaks, as a sentence with its reason. `path` is relative to the repository. */
 export function violationsOf(path: string, source: string): string[] {
   if (isTestCode(path)) return lengthViolations(path, source)
-  const room = roomOf(path)
-  if (room === undefined || !(room in mayImport))
+  const folder = topFolderOf(path)
+  if (folder === undefined || !(folder in mayImport))
     return [`${path} is in no room of the house: add it to the table`]
   return [
     ...missingFloor(path),
-    ...importsOf(source).flatMap((found) => importViolations(path, room, found)),
-    ...banViolations(path, room, maskTexts(source)),
+    ...importsOf(source).flatMap((found) => importViolations(path, folder, found)),
+    ...banViolations(path, folder, maskTexts(source)),
     ...lengthViolations(path, source),
   ]
 }
@@ -161,13 +161,13 @@ export function errorTableViolations(files: ReadonlyMap<string, string>): string
     ([path, source]) => !isTestCode(path) && errorTable.test(maskTexts(source)),
   )
   const paths = tables.map(([path]) => path)
-  const elsewhere = paths.filter((path) => !roomsWithErrorTable.includes(roomOf(path) ?? ''))
+  const elsewhere = paths.filter((path) => !foldersWithErrorTable.includes(topFolderOf(path) ?? ''))
   const violations = elsewhere.map(
     (path) => `${path} maps error codes, which only api and agent do: ${reason}`,
   )
-  for (const room of roomsWithErrorTable) {
-    const inRoom = paths.filter((path) => roomOf(path) === room)
-    if (inRoom.length > 1) violations.push(`${inRoom.join(' and ')} both map error codes: ${reason}`)
+  for (const folder of foldersWithErrorTable) {
+    const inFolder = paths.filter((path) => topFolderOf(path) === folder)
+    if (inFolder.length > 1) violations.push(`${inFolder.join(' and ')} both map error codes: ${reason}`)
   }
   return violations
 }
@@ -192,30 +192,30 @@ export function importCircles(sources: ReadonlyMap<string, string>): string[] {
 }
 
 const errorTable = /\bRecord<\s*ErrorCode\b/
-const roomsWithErrorTable = ['api', 'agent']
+const foldersWithErrorTable = ['api', 'agent']
 
 /** Tests and suites may join rooms, turn clocks and read the environment; code that is shipped may not use them. */
 export function isTestCode(path: string): boolean {
   return /(?:\.test|-suite|-fixture|\/suite\/[^/]*)\.ts$/.test(path)
 }
 
-function roomOf(path: string): string | undefined {
-  const [top, room, ...rest] = path.split('/')
+function topFolderOf(path: string): string | undefined {
+  const [top, folder, ...rest] = path.split('/')
   if (top === 'bin') return 'bin'
-  return top === 'src' && rest.length > 0 ? room : undefined
+  return top === 'src' && rest.length > 0 ? folder : undefined
 }
 
 const carriesHttp = (specifier: string): boolean => specifier.includes('/lib/http-relay/')
 
 type FoundImport = ReturnType<typeof importsOf>[number]
 
-function importViolations(path: string, room: string, { specifier, typeOnly }: FoundImport): string[] {
+function importViolations(path: string, folder: string, { specifier, typeOnly }: FoundImport): string[] {
   if (specifier === undefined) return [`${path} imports a computed name: no table can hold it; write it out`]
-  for (const { names, room: home, reason } of onlyInRoom) {
-    if (names.test(specifier) && room !== home) return [`${path} imports ${specifier}: ${reason}`]
+  for (const { names, folder: home, reason } of onlyInFolder) {
+    if (names.test(specifier) && folder !== home) return [`${path} imports ${specifier}: ${reason}`]
   }
   if (
-    room === 'core' &&
+    folder === 'core' &&
     (specifier.startsWith('node:') ? !ofNodeInCore.test(specifier) : carriesHttp(specifier))
   )
     return [
@@ -223,29 +223,29 @@ function importViolations(path: string, room: string, { specifier, typeOnly }: F
     ]
   if (specifier.startsWith('node:')) return []
   if (!specifier.startsWith('.')) {
-    const reason = withoutPackages[room]
-    return reason ? [`${path} imports the package ${specifier}; ${room} takes none: ${reason}`] : []
+    const reason = withoutPackages[folder]
+    return reason ? [`${path} imports the package ${specifier}; ${folder} takes none: ${reason}`] : []
   }
   const target = posix.join(posix.dirname(path), specifier)
   if (target.endsWith('.json')) return []
   if (isTestCode(target) || target.startsWith('test/')) return [`${path} imports test code (${target})`]
-  const targetRoom = roomOf(target)
-  if (targetRoom === undefined) return [`${path} imports ${target}, which is in no room`]
-  if (targetRoom === room) return arrowsUp(path, target)
-  if (!mayImport[room]!.includes(targetRoom)) {
-    const allowed = mayImport[room]!.join(', ') || 'no other room'
+  const targetFolder = topFolderOf(target)
+  if (targetFolder === undefined) return [`${path} imports ${target}, which is in no room`]
+  if (targetFolder === folder) return arrowsUp(path, target)
+  if (!mayImport[folder]!.includes(targetFolder)) {
+    const allowed = mayImport[folder]!.join(', ') || 'no other room'
     const reason = 'what a room needs of another is a port in core, handed over in app'
-    return [`${path} imports ${target}; ${room} may import ${allowed}: ${reason}`]
+    return [`${path} imports ${target}; ${folder} may import ${allowed}: ${reason}`]
   }
-  if (room === 'dashboard' && !typeOnly && !forBrowsers.includes(target))
+  if (folder === 'dashboard' && !typeOnly && !forBrowsers.includes(target))
     return [`${path} imports ${target}; the dashboard takes only types: it runs in a browser`]
   return []
 }
 
-function banViolations(path: string, room: string, code: string): string[] {
+function banViolations(path: string, folder: string, code: string): string[] {
   const broken = bans.filter(
     (ban) =>
-      (ban.room ?? room) === room &&
+      (ban.folder ?? folder) === folder &&
       !ban.onlyIn.some((home) => path === home || (home.endsWith('/') && path.startsWith(home))) &&
       ban.code.test(code),
   )
@@ -269,14 +269,14 @@ const sharedOnPurpose = new Set([
 
 /** What the wire and the domain call by one name are two shapes of one thing. Fixtures and suites are left out. */
 export function sharedTypeNames(sources: ReadonlyMap<string, string>): string[] {
-  const places = new Map<string, string[]>()
+  const paths = new Map<string, string[]>()
   for (const [path, source] of sources) {
     if (/^src\/contract\/|(?:\.test|-fixture|-suite)\.ts$|\/suite\//.test(path)) continue
     for (const [, name] of source.matchAll(/^export (?:abstract )?(?:type|interface|class) (\w+)/gm)) {
-      places.set(name!, [...(places.get(name!) ?? []), path])
+      paths.set(name!, [...(paths.get(name!) ?? []), path])
     }
   }
-  return [...places]
+  return [...paths]
     .filter(([name, paths]) => paths.length > 1 && !sharedOnPurpose.has(name))
     .map(([name, paths]) => `${name}: ${paths.join(', ')}`)
 }

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 export type BuildRecorder = {
   url: string
   /** What was sent since the last call, in an order of its own: builds may run beside each other. */
-  take(): string[]
+  drain(): string[]
   close(): void
 }
 
@@ -33,7 +33,7 @@ export async function startBuildRecorder(): Promise<BuildRecorder> {
   await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    take: () => sent.splice(0).sort(),
+    drain: () => sent.splice(0).sort(),
     close: () => void server.close().closeAllConnections(),
   }
 }

@@ -30,11 +30,11 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
     gives: () => Promise<PulledImage>
     /** Layers that are on the machine, and by how many each is held. */
     here: Set<string>
-    held: Map<string, number>
+    protections: Map<string, number>
   } = {
     pulls: [],
     here: new Set(),
-    held: new Map(),
+    protections: new Map(),
     gives: async () => pulled,
     async pull(reference, options) {
       images.pulls.push([reference, options])
@@ -47,14 +47,14 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
     missing: (layers) => layers.filter((layer) => !images.here.has(layer)),
     protect(layers) {
       const add = (by: number) => {
-        for (const layer of layers) images.held.set(layer, (images.held.get(layer) ?? 0) + by)
+        for (const layer of layers) images.protections.set(layer, (images.protections.get(layer) ?? 0) + by)
       }
       add(1)
       return () => add(-1)
     },
     async prune(used, { dryRun }) {
       const needed = new Set(used.layers)
-      const gone = [...images.here].filter((layer) => !needed.has(layer) && !images.held.get(layer))
+      const gone = [...images.here].filter((layer) => !needed.has(layer) && !images.protections.get(layer))
       if (!dryRun) for (const layer of gone) images.here.delete(layer)
       return { count: gone.length, bytes: gone.length * 1000 }
     },
@@ -103,7 +103,7 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
       const log = (line: BuildLine) => lines.push(line)
       await builder.run(await jobOf(changes), log, signal, async (result) => settled.resolve(result))
       const result = await settled.promise
-      return { result, told: lines.slice(from).map(({ message }) => message) }
+      return { result, lines: lines.slice(from).map(({ message }) => message) }
     },
     /** Stores an archive with one file, and gives its bytes as text. */
     upload: async (content: string, hash = someHash): Promise<string> => {

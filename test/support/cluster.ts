@@ -124,9 +124,9 @@ async function startMember(
   let later: Record<string, string> = {}
   const machine = await network.addMachine(index)
   const database = await openLink({ path: socket }, network.hostAddress)
-  const start = (keep: boolean, more = later) =>
+  const start = (keepData: boolean, more = later) =>
     startWarren(isolation, {
-      keep,
+      keepData,
       name: `node-${index}`,
       machine,
       ...(program && { program }),

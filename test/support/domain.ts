@@ -132,7 +132,7 @@ export async function openFixture(options: FixtureOptions = {}) {
   const logged: Logged[] = []
   const routes = new RouteTable()
   const roots = { folder: '/root' }
-  const told: string[] = []
+  const events: string[] = []
   const logs = new LogFiles({ folder: join(folder, 'logs'), maxBytesPerSandbox: 1e6, maxBytesTotal: 1e7 })
   const buildFiles = new LocalBuildFiles(join(folder, 'build-files'))
   const domain = joinDomain(
@@ -153,7 +153,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       buildFiles,
       clock,
       log: loggingTo(logged),
-      appendLog: (sandboxID, { message }) => void told.push(`${sandboxID} ${message}`),
+      appendLog: (sandboxID, { message }) => void events.push(`${sandboxID} ${message}`),
       lookup: async (name) => (name === 'inside.test' ? ['10.0.0.1'] : ['198.51.100.1']),
       isClosed: (address) => address.startsWith('10.'),
       extraCA: undefined,
@@ -162,7 +162,7 @@ export async function openFixture(options: FixtureOptions = {}) {
       snapshotFolders: {
         folder: (name) => name,
         names: async () => [...driver.world.snapshots.keys()],
-        roomOf: async (names) => names.length,
+        bytesOf: async (names) => names.length,
       },
       volumeDisks,
       agentProgram: noAgent,
@@ -198,7 +198,7 @@ export async function openFixture(options: FixtureOptions = {}) {
     agent,
     team,
     routes,
-    told,
+    events,
     gate,
     roots,
     logs,

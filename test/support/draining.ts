@@ -43,7 +43,7 @@ export async function openDraining(t: TestContext, { canMigrateMemory = true } =
   })
   const nodes = [describeNode('one', 'draining'), describeNode('other', 'ready')]
   const membership = { nodeID: 'one', isDraining: true, nodes: async () => nodes }
-  const take: HandOver = (_node, offered) =>
+  const handOver: HandOver = (_node, offered) =>
     takeOffered(
       {
         ...other.stores,
@@ -55,7 +55,7 @@ export async function openDraining(t: TestContext, { canMigrateMemory = true } =
       offered,
     )
   const whyUnfit: AskWhyUnfit = (_node, needs) => other.driver.whyUnfit(needs)
-  const peer = { handOver: take, whyUnfit, asked: 0 }
+  const peer = { handOver, whyUnfit, asked: 0 }
   const newDrainer = (node: Fixture, as: DrainerParts['membership']) =>
     new Drainer({
       ...node.stores,
@@ -79,7 +79,7 @@ export async function openDraining(t: TestContext, { canMigrateMemory = true } =
   await one.stores.remoteBytes.markBuild(buildID, { at: 1, needs: null })
   const again = () => newDrainer(one, membership)
   const others = { drainerOfOther, newDrainer, again }
-  return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, take }
+  return { one, other, drainer, ...others, open, membership, nodes, clock, objects, peer, handOver }
 }
 
 const partsOf = ({ upkeep, logged }: Fixture) => {

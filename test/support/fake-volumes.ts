@@ -11,7 +11,7 @@ import { VolumeContent } from '../../src/volumes/volume-content.ts'
 export class FakeVolumeDisks implements VolumeDisks {
   readonly disks: Set<string> = new Set()
   /** How many disks are held at this moment. */
-  held = 0
+  acquiredCount = 0
   /** Knobs: called in the middle of each. */
   beforeCreated: (volumeID: string) => Promise<void> = async () => {}
   beforeRemoved: (volumeID: string) => Promise<void> = async () => {}
@@ -35,11 +35,11 @@ export class FakeVolumeDisks implements VolumeDisks {
 
   async acquire(volumeID: string) {
     this.#assertThere(volumeID)
-    this.held++
+    this.acquiredCount++
     const disk = { device: `/dev/${volumeID}`, options: 'rw', folder: 'files' }
     const release = async () => {
       await this.beforeReleased(volumeID)
-      this.held--
+      this.acquiredCount--
     }
     return { disk, release }
   }

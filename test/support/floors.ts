@@ -200,24 +200,26 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
 }
 
 /** Undefined: the file is in no room that has floors. */
-function floorOf(path: string): { room: string; folder: string } | undefined {
-  const room = Object.keys(floorsOf).find((each) => path.startsWith(`${each}/`))
-  return room === undefined ? undefined : { room, folder: posix.relative(room, posix.dirname(path)) || '.' }
+function floorOf(path: string): { floors: string; folder: string } | undefined {
+  const floors = Object.keys(floorsOf).find((each) => path.startsWith(`${each}/`))
+  return floors === undefined
+    ? undefined
+    : { floors, folder: posix.relative(floors, posix.dirname(path)) || '.' }
 }
 
 /** For a file whose folder the table does not name. */
 export function missingFloor(path: string): string[] {
   const at = floorOf(path)
-  if (!at || at.folder in floorsOf[at.room]!) return []
-  return [`${path} is on no floor of ${at.room}: add ${at.folder} to the table of floors`]
+  if (!at || at.folder in floorsOf[at.floors]!) return []
+  return [`${path} is on no floor of ${at.floors}: add ${at.folder} to the table of floors`]
 }
 
 /** For an import that the table does not allow. */
 export function arrowsUp(path: string, target: string): string[] {
   const from = floorOf(path)
   const to = floorOf(target)
-  if (!from || from.room !== to?.room || from.folder === to.folder) return []
-  const below = floorsOf[from.room]![from.folder] ?? []
+  if (!from || from.floors !== to?.floors || from.folder === to.folder) return []
+  const below = floorsOf[from.floors]![from.folder] ?? []
   if (below.includes(to.folder)) return []
   const reason = 'what two folders share lies on a lower floor than both'
   return [

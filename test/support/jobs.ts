@@ -66,12 +66,12 @@ function runAloud(job: Job, write: Write, seat: number): Promise<JobResult[]> {
 }
 
 async function runInOnePiece(job: Job, write: Write, seat: number): Promise<JobResult[]> {
-  let kept = ''
-  const keep = (text: string) => {
-    kept += text
+  let output = ''
+  const collect = (text: string) => {
+    output += text
   }
-  const results = await runAloud(job, keep, seat)
-  write(kept)
+  const results = await runAloud(job, collect, seat)
+  write(output)
   return results
 }
 

@@ -52,10 +52,10 @@ function isOwned(instance: string): boolean {
 
 /** The innermost first. */
 function mountsBelow(folder: string): string[] {
-  const places = readFileSync('/proc/self/mountinfo', 'utf8')
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8')
     .split('\n')
     .map((line) => line.split(' ')[4] ?? '')
-  return places.filter((path) => path.startsWith(folder)).sort((a, b) => b.length - a.length)
+  return mounts.filter((path) => path.startsWith(folder)).sort((a, b) => b.length - a.length)
 }
 
 /** The innermost first. */

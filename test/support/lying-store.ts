@@ -21,7 +21,7 @@ export type LyingStore = {
   endpoint: string
   /** From now on, reads of objects whose key has this text are answered so. */
   lie(what: Lie, about: string): void
-  tellTheTruth(): void
+  becomeHonest(): void
   /** Number of answers that were lies since `lie`. */
   lies(): number
   close(): Promise<void>
@@ -142,7 +142,7 @@ export async function openLyingStore(
       lie = { what, about }
       lies = 0
     },
-    tellTheTruth() {
+    becomeHonest() {
       lie = undefined
       server.closeAllConnections()
     },

@@ -4,7 +4,7 @@
  */
 import { runCommand } from '../../src/lib/run-command.ts'
 import { names, run } from './traces.ts'
-import { type Isolation, isolationNumber, place, seat } from './warren.ts'
+import { type Isolation, isolationNumber, seat, testPlace } from './warren.ts'
 
 export type MachineNetwork = {
   /** Where machines reach what this process serves. */
@@ -26,7 +26,7 @@ export type TestMachine = {
 
 /** A name of a link has at most 15 characters. */
 export async function makeMachineNetwork(isolation: Isolation): Promise<MachineNetwork> {
-  const number = 16 * place + 2 * seat + isolationNumber(isolation)
+  const number = 16 * testPlace + 2 * seat + isolationNumber(isolation)
   const [prefix, network] = [`wtest${number}`, `198.19.${number}`]
   const bridge = `${prefix}-br`
   // What a test that was cut off left.

@@ -39,12 +39,12 @@ export function markingLibrary(folder: string): Buffer {
   file.writeUInt16LE(segments, 56)
 
   const segment = (index: number, type: number, flags: number, at: number, bytes: number, align: number) => {
-    const place = headBytes + index * segmentBytes
-    file.writeUInt32LE(type, place)
-    file.writeUInt32LE(flags, place + 4)
-    for (const offset of [8, 16, 24]) long(at, place + offset)
-    for (const offset of [32, 40]) long(bytes, place + offset)
-    long(align, place + 48)
+    const segmentStart = headBytes + index * segmentBytes
+    file.writeUInt32LE(type, segmentStart)
+    file.writeUInt32LE(flags, segmentStart + 4)
+    for (const offset of [8, 16, 24]) long(at, segmentStart + offset)
+    for (const offset of [32, 40]) long(bytes, segmentStart + offset)
+    long(align, segmentStart + 48)
   }
   segment(0, 1, 7, 0, size, 4096) // all of it is loaded
   segment(1, 2, 6, dynamicAt, entries * 16, 8)

@@ -52,7 +52,7 @@ export async function paused({ service, team, driver }: Fixture): Promise<string
   return sandboxID
 }
 
-export const holds = ({ driver }: Fixture, sandboxID: string) => {
+export const contentOf = ({ driver }: Fixture, sandboxID: string) => {
   const inside = driver.world.sandboxes.get(sandboxID)
   return inside && [inside.memory.get('m'), inside.files.get('f')]
 }

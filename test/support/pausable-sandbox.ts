@@ -18,7 +18,7 @@ export async function running({ service, team, driver }: Fixture, changes: Parti
   return sandboxID
 }
 
-export function holds({ driver }: Fixture, sandboxID: string): (string | undefined)[] {
+export function contentOf({ driver }: Fixture, sandboxID: string): (string | undefined)[] {
   const inside = driver.world.sandboxes.get(sandboxID)
   return [inside?.memory.get('m'), inside?.files.get('f')]
 }

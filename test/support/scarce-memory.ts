@@ -34,7 +34,7 @@ export async function openScarceMemory(options: Partial<FixtureOptions> = {}) {
   return { ...fixture, memory, ...handsOf(fixture) }
 }
 
-export function handsOf({ driver, memoryGuard, clock, service, team, told, stores }: Fixture) {
+export function handsOf({ driver, memoryGuard, clock, service, team, events, stores }: Fixture) {
   const settle = async () => {
     for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve))
     // Whatever has gone takes no memory.
@@ -57,7 +57,7 @@ export function handsOf({ driver, memoryGuard, clock, service, team, told, store
       return other
     },
     /** Frozen sandboxes take nothing. */
-    take: (sandboxID: string, megabytes: number) => {
+    use: (sandboxID: string, megabytes: number) => {
       if (isFrozen(sandboxID)) return
       driver.world.memoryUses.set(
         sandboxID,
@@ -66,7 +66,7 @@ export function handsOf({ driver, memoryGuard, clock, service, team, told, store
     },
     isFrozen,
     settle,
-    toldOf: (sandboxID: string) => told.filter((line) => line.startsWith(sandboxID)).join('\n'),
+    eventsOf: (sandboxID: string) => events.filter((line) => line.startsWith(sandboxID)).join('\n'),
     rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
   }
 }

@@ -7,18 +7,18 @@ export type StoreGate = {
   /** From now on, answers pass at this many bytes a second. */
   slow(bytesPerSecond: number): void
   /** From now on, no answer passes. */
-  hold(): void
+  block(): void
   /** Everything passes again. */
   release(): void
   /** True if an answer waits. */
-  isHolding(): boolean
+  isBlocking(): boolean
   close(): Promise<void>
 }
 
 export async function openStoreGate(storeEndpoint: string): Promise<StoreGate> {
   const { hostname, port } = new URL(storeEndpoint)
   const sockets = new Set<Socket>()
-  const held = new Set<() => void>()
+  const blocked = new Set<() => void>()
   let rate = Number.POSITIVE_INFINITY
   let nextAt = 0
   const server = createServer((client) => {
@@ -34,7 +34,7 @@ export async function openStoreGate(storeEndpoint: string): Promise<StoreGate> {
     store.on('data', (chunk) => {
       store.pause()
       const pass = () => {
-        held.delete(pass)
+        blocked.delete(pass)
         waits = undefined
         if (client.write(chunk)) store.resume()
         else client.once('drain', () => store.resume())
@@ -42,13 +42,13 @@ export async function openStoreGate(storeEndpoint: string): Promise<StoreGate> {
       }
       if (rate === Number.POSITIVE_INFINITY) return pass()
       waits = pass
-      held.add(pass)
+      blocked.add(pass)
       if (rate === 0) return
       nextAt = Math.max(nextAt, Date.now()) + (chunk.length / rate) * 1000
-      setTimeout(() => held.has(pass) && rate > 0 && pass(), nextAt - Date.now())
+      setTimeout(() => blocked.has(pass) && rate > 0 && pass(), nextAt - Date.now())
     })
     client.on('close', () => {
-      if (waits) held.delete(waits)
+      if (waits) blocked.delete(waits)
       store.destroy()
     })
     store.on('close', () => {
@@ -61,14 +61,14 @@ export async function openStoreGate(storeEndpoint: string): Promise<StoreGate> {
     slow(bytesPerSecond) {
       rate = bytesPerSecond
     },
-    hold() {
+    block() {
       rate = 0
     },
     release() {
       rate = Number.POSITIVE_INFINITY
-      for (const pass of [...held]) pass()
+      for (const pass of [...blocked]) pass()
     },
-    isHolding: () => held.size > 0,
+    isBlocking: () => blocked.size > 0,
     async close() {
       for (const socket of sockets) socket.destroy()
       server.close()

@@ -39,13 +39,13 @@ export const anyIsolation = isolations[0]!
 
 export const repoFolder = resolve(import.meta.dirname, '../..')
 /** A developer may run tests beside others: each place has ports, networks and folders of its own. */
-export const place = Number(process.env.WARREN_TEST_PLACE ?? 0)
+export const testPlace = Number(process.env.WARREN_TEST_PLACE ?? 0)
 /** The runner runs files beside each other: within its place each seat has ports, networks and data folders of its own. */
 export const seat = Number(process.env.WARREN_TEST_SEAT ?? 0)
 /** Number of Warrens for which a test place has networks. */
 export const maxSeats = 8
 
-export const cacheFolder = realFolder(join(repoFolder, '.cache', place === 0 ? '' : `place-${place}`))
+export const cacheFolder = realFolder(join(repoFolder, '.cache', testPlace === 0 ? '' : `place-${testPlace}`))
 /** The runtimes and the root of the base template, for tests of every place. */
 export const machineFolder = realFolder(join(repoFolder, '.cache', 'machine'))
 
@@ -56,12 +56,12 @@ function realFolder(path: string): string {
 
 /** Below 32768, where the kernel takes ports from for connections. */
 export const portOf = (isolation: Isolation, ownSeat: number) =>
-  22_000 + 1000 * place + 100 * ownSeat + 20 * isolationNumber(isolation)
+  22_000 + 1000 * testPlace + 100 * ownSeat + 20 * isolationNumber(isolation)
 
 /** Place 0 has 10.214 to 10.217, place 1 has 10.204 to 10.207, and so on: a quarter of each for a seat and isolation. */
 export const subnetOf = (isolation: Isolation, ownSeat: number) => {
   const quarter = 2 * (ownSeat % 2) + isolationNumber(isolation)
-  return `10.${214 - 10 * place + Math.floor(ownSeat / 2)}.${64 * quarter}.0/18`
+  return `10.${214 - 10 * testPlace + Math.floor(ownSeat / 2)}.${64 * quarter}.0/18`
 }
 
 /**
@@ -105,7 +105,7 @@ export type ApiOptions = {
 
 export type StartOptions = {
   /** Keep the rows and sandboxes that an earlier Warren on this folder has. */
-  keep?: boolean
+  keepData?: boolean
   settings?: Record<string, string>
   /** Distinguishes several data folders of one isolation. */
   name?: string
@@ -199,7 +199,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
   }
   await mkdir(dataFolder, { recursive: true })
   linkMachine(dataFolder)
-  if (!options.keep) {
+  if (!options.keepData) {
     const database = ['', '-wal', '-shm'].map((suffix) => `warren.db${suffix}`)
     const secrets = ['secrets.json', 'secret-key.json']
     for (const name of ['server.json', 'credentials.json', 'node.json', ...secrets, ...database])
@@ -210,7 +210,7 @@ export async function startWarren(isolation: Isolation, options: StartOptions = 
       rmSync(join(dataFolder, name), { recursive: true, force: true })
   }
   const logFile = join(dataFolder, 'server.log')
-  if (!options.keep) writeFileSync(logFile, '')
+  if (!options.keepData) writeFileSync(logFile, '')
   const log = openSync(logFile, 'a')
   const program = options.program ?? join(repoFolder, 'bin/warren')
   const { machine } = options

@@ -141,7 +141,7 @@ class Lookahead {
   }
 }
 
-/** Returns how many bytes at the end of `held` may be the beginning of the delimiter: nearly always 0. */
+/** Returns how many bytes at the end of `buffered` may be the beginning of the delimiter: nearly always 0. */
 function options(buffered: Buffer, delimiter: Buffer): number {
   let at = buffered.indexOf(delimiter[0]!, Math.max(0, buffered.length - delimiter.length + 1))
   while (at >= 0) {

@@ -30,7 +30,7 @@ const copyAtOnce = 256 * 1024
 const writeAtOnce = 512 * 1024
 const maxPieces = 16
 
-export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
+export async function storeFile(file: NewFile, metadataStore: Metadata): Promise<void> {
   const { path, account } = file
   makeFolders(dirname(path), account)
   const { target, stats } = await followLinks(path)
@@ -41,8 +41,8 @@ export async function storeFile(file: NewFile, kept: Metadata): Promise<void> {
   // Held open, so that everything happens in this folder, whatever replaces its name meanwhile.
   const folder = await files.open(dirname(target), constants.O_RDONLY | constants.O_DIRECTORY)
   try {
-    const place = join('/proc/self/fd', String(folder.fd))
-    await storeIn(place, basename(target), stats, file, kept)
+    const folderPath = join('/proc/self/fd', String(folder.fd))
+    await storeIn(folderPath, basename(target), stats, file, metadataStore)
   } finally {
     await folder.close()
   }
@@ -53,7 +53,7 @@ async function storeIn(
   name: string,
   stats: Stats | undefined,
   { account, chunks, metadata }: NewFile,
-  kept: Metadata,
+  metadataStore: Metadata,
 ): Promise<void> {
   const target = join(folder, name)
   const { beside, file } = await createBeside(folder, stats ? 'over' : 'new')
@@ -65,9 +65,9 @@ async function storeIn(
     } finally {
       await file.close()
     }
-    note(kept, beside, metadata, stats && target)
-    const isOldFile = await putInPlace(beside, target, stats)
-    if (isOldFile) note(kept, target, metadata, target)
+    note(metadataStore, beside, metadata, stats && target)
+    const isOldFile = await replaceTarget(beside, target, stats)
+    if (isOldFile) note(metadataStore, target, metadata, target)
   } catch (error) {
     await files.unlink(beside).catch(() => {})
     throw error
@@ -75,11 +75,16 @@ async function storeIn(
 }
 
 /** An upload without metadata does not fail on a file system without attributes. */
-function note(kept: Metadata, path: string, metadata: FileMetadata, replaced: string | undefined): void {
+function note(
+  metadataStore: Metadata,
+  path: string,
+  metadata: FileMetadata,
+  replaced: string | undefined,
+): void {
   const isAsked = Object.keys(metadata).length > 0
   if (!isAsked && replaced === undefined) return
   try {
-    kept.replace(path, metadata, replaced)
+    metadataStore.replace(path, metadata, replaced)
   } catch (error) {
     if (isAsked) throw error
   }
@@ -104,7 +109,7 @@ async function createBeside(
  * A file with several names must stay one file, and a mounted one cannot be replaced: both are overwritten
  * with the bytes. True if the file at the target is the one that was there before.
  */
-async function putInPlace(beside: string, target: string, stats: Stats | undefined): Promise<boolean> {
+async function replaceTarget(beside: string, target: string, stats: Stats | undefined): Promise<boolean> {
   if (stats === undefined || stats.nlink === 1) {
     try {
       await files.rename(beside, target)

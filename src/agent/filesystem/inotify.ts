@@ -36,7 +36,7 @@ export type InotifyEvent = { watch: number; mask: number; cookie: number; name: 
 
 export type InotifyListener = {
   /** Gets events in the order in which they happened, without those of other listeners' folders. */
-  take(events: InotifyEvent[]): void
+  accept(events: InotifyEvent[]): void
   /** Called when events were lost, or when none will come any more. */
   lost(): void
 }
@@ -124,7 +124,7 @@ export class Inotify {
       }
       if (event.mask & flag.ignored) this.#listeners.delete(event.watch)
     }
-    for (const [listener, events] of shares) listener.take(events)
+    for (const [listener, events] of shares) listener.accept(events)
   }
 
   #bind(): Calls {

@@ -15,7 +15,7 @@ test('each of many files that arrive at once in several folders is reported as c
   const watcher = await TreeWatcher.open(inotify, root, true)
   const half = (mask: number, cookie: number, name: string) => ({ watch: 1, mask, cookie, name })
   const [one, other] = [temporaryName('new'), temporaryName('new')]
-  watcher.take([
+  watcher.accept([
     half(flag.movedFrom, 1, one),
     half(flag.movedFrom, 2, other),
     half(flag.movedTo, 1, 'one'),
@@ -23,12 +23,12 @@ test('each of many files that arrive at once in several folders is reported as c
   ])
   // Nothing of it asks the disk.
   await setImmediate()
-  const told = watcher.changes.drain()
+  const changes = watcher.changes.drain()
   watcher.close()
   rmSync(root, { recursive: true })
   const types = [EventType.CREATE, EventType.CHMOD, EventType.WRITE]
   assert.deepEqual(
-    told,
+    changes,
     ['one', 'other'].flatMap((name) => types.map((type) => ({ name, type }))),
   )
 })

@@ -65,7 +65,7 @@ export class TreeWatcher implements InotifyListener {
     this.#work = this.#adopt('', false).catch((error) => this.#fail(error))
   }
 
-  take(events: InotifyEvent[]): void {
+  accept(events: InotifyEvent[]): void {
     this.#waiting += events.length
     if (this.#waiting > maxWaiting) this.lost()
     this.#work = this.#work.then(() => this.#handleAll(events)).catch((error) => this.#fail(error))
@@ -177,12 +177,12 @@ export class TreeWatcher implements InotifyListener {
   /**
    * Watches a folder and those below it. Adds the watch before listing, so that nothing is missed in between.
    */
-  async #adopt(first: string, tell: boolean): Promise<void> {
+  async #adopt(first: string, isReported: boolean): Promise<void> {
     const waiting = [first]
     while (waiting.length > 0 && !this.changes.over) {
       const folder = waiting.pop()!
       if (!this.#watch(folder)) continue
-      if (this.#recursive) waiting.push(...(await this.#look(folder, tell)))
+      if (this.#recursive) waiting.push(...(await this.#look(folder, isReported)))
       if (this.#folders.size + waiting.length > maxFolders) {
         throw new AppError(
           'limit_reached',
@@ -207,7 +207,7 @@ export class TreeWatcher implements InotifyListener {
   }
 
   /** Returns the folders in a folder; if it is new, everything in it is reported. */
-  async #look(folder: string, tell: boolean): Promise<string[]> {
+  async #look(folder: string, isReported: boolean): Promise<string[]> {
     const path = join(this.root, folder)
     const entries = await files.readdir(path, { withFileTypes: true }).catch(() => [] as Dirent[])
     const folders: string[] = []
@@ -215,12 +215,12 @@ export class TreeWatcher implements InotifyListener {
       const name = join(folder, entry.name)
       if (temporaryKind(entry.name)) continue
       if (entry.isDirectory() && !unwatchable.has(join(path, entry.name))) folders.push(name)
-      if (tell) await this.#tellFound(name, entry)
+      if (isReported) await this.#reportFound(name, entry)
     }
     return folders
   }
 
-  async #tellFound(name: string, entry: Dirent): Promise<void> {
+  async #reportFound(name: string, entry: Dirent): Promise<void> {
     if (this.#found.size >= maxFound) this.#found.clear()
     this.#found.add(name)
     this.changes.push(name, EventType.CREATE)

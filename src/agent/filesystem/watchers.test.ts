@@ -29,13 +29,13 @@ const newFolder = () => {
 const call = (method: string, message: Json, headers = {}) =>
   agent.unary(`filesystem.Filesystem/${method}`, message, headers)
 
-type Watched = { folder: string; told: () => Promise<string[]>; stream: AsyncGenerator<Frame> }
+type Watched = { folder: string; reported: () => Promise<string[]>; stream: AsyncGenerator<Frame> }
 
-/** Watches a folder; `told` reads events up to and including a mark that it makes itself. */
+/** Watches a folder; `reported` reads events up to and including a mark that it makes itself. */
 async function watch(folder: string, options: Json = {}): Promise<Watched> {
   const stream = agent.stream('filesystem.Filesystem/WatchDir', { path: folder, ...options })
   assert.deepEqual((await stream.next()).value.message, { start: {} })
-  const told = async () => {
+  const reported = async () => {
     const mark = `mark${marks++}`
     mkdirSync(join(folder, mark))
     const seen: string[] = []
@@ -46,7 +46,7 @@ async function watch(folder: string, options: Json = {}): Promise<Watched> {
       if (!name.startsWith('mark')) seen.push(`${type.replace('EVENT_TYPE_', '')} ${name}`)
     }
   }
-  return { folder, told, stream }
+  return { folder, reported, stream }
 }
 
 const upload = (path: string, body: string | Buffer) =>
@@ -59,18 +59,18 @@ const upload = (path: string, body: string | Buffer) =>
 
 suite('a watcher', () => {
   test('reports each change in its folder by its kind', async () => {
-    const { folder, told, stream } = await watch(newFolder())
+    const { folder, reported, stream } = await watch(newFolder())
     const file = join(folder, 'file')
     writeFileSync(file, 'x')
-    assert.deepEqual(await told(), ['CREATE file', 'WRITE file'])
+    assert.deepEqual(await reported(), ['CREATE file', 'WRITE file'])
     appendFileSync(file, 'y')
-    assert.deepEqual(await told(), ['WRITE file'])
+    assert.deepEqual(await reported(), ['WRITE file'])
     chmodSync(file, 0o600)
-    assert.deepEqual(await told(), ['CHMOD file'])
+    assert.deepEqual(await reported(), ['CHMOD file'])
     renameSync(file, join(folder, 'other'))
-    assert.deepEqual(await told(), ['RENAME file', 'CREATE other'])
+    assert.deepEqual(await reported(), ['RENAME file', 'CREATE other'])
     unlinkSync(join(folder, 'other'))
-    assert.deepEqual(await told(), ['REMOVE other'])
+    assert.deepEqual(await reported(), ['REMOVE other'])
     await stream.return(undefined)
   })
 
@@ -79,19 +79,19 @@ suite('a watcher', () => {
     mkdirSync(join(folder, 'deep/er'), { recursive: true })
     const flat = await watch(folder)
     writeFileSync(join(folder, 'deep/file'), 'x')
-    assert.deepEqual(await flat.told(), [])
+    assert.deepEqual(await flat.reported(), [])
     await flat.stream.return(undefined)
     const deep = await watch(folder, { recursive: true })
     writeFileSync(join(folder, 'deep/er/file'), 'x')
-    assert.deepEqual(await deep.told(), ['CREATE deep/er/file', 'WRITE deep/er/file'])
+    assert.deepEqual(await deep.reported(), ['CREATE deep/er/file', 'WRITE deep/er/file'])
     await deep.stream.return(undefined)
   })
 
   test('misses nothing in folders that are filled as soon as they appear', async () => {
-    const { folder, told, stream } = await watch(newFolder(), { recursive: true })
+    const { folder, reported, stream } = await watch(newFolder(), { recursive: true })
     const script = 'for a in 0 1 2 3 4 5 6 7 8 9; do mkdir -p $a/b/c; echo x > $a/b/c/f; echo y > $a/g; done'
     execFileSync('sh', ['-c', script], { cwd: folder })
-    const seen = await told()
+    const seen = await reported()
     for (let a = 0; a < 10; a++) {
       for (const name of [`${a}`, `${a}/b`, `${a}/b/c`, `${a}/b/c/f`, `${a}/g`]) {
         assert.equal(seen.filter((event) => event === `CREATE ${name}`).length, 1, name)
@@ -99,49 +99,54 @@ suite('a watcher', () => {
       for (const name of [`${a}/b/c/f`, `${a}/g`]) assert.ok(seen.includes(`WRITE ${name}`), name)
     }
     writeFileSync(join(folder, '3/b/c/f'), 'again')
-    assert.deepEqual([...new Set(await told())], ['WRITE 3/b/c/f'])
+    assert.deepEqual([...new Set(await reported())], ['WRITE 3/b/c/f'])
     await stream.return(undefined)
   })
 
   test('follows a renamed folder, forgets one that leaves, and finds one that arrives', async () => {
     const outside = newFolder()
-    const { folder, told, stream } = await watch(newFolder(), { recursive: true })
+    const { folder, reported, stream } = await watch(newFolder(), { recursive: true })
     mkdirSync(join(folder, 'a/b'), { recursive: true })
-    assert.deepEqual(await told(), ['CREATE a', 'CREATE a/b'])
+    assert.deepEqual(await reported(), ['CREATE a', 'CREATE a/b'])
     renameSync(join(folder, 'a'), join(folder, 'z'))
     writeFileSync(join(folder, 'z/b/f'), '')
-    assert.deepEqual(await told(), ['RENAME a', 'CREATE z', 'CREATE z/b/f'])
+    assert.deepEqual(await reported(), ['RENAME a', 'CREATE z', 'CREATE z/b/f'])
     renameSync(join(folder, 'z'), join(outside, 'z'))
     writeFileSync(join(outside, 'z/b/unseen'), '')
-    assert.deepEqual(await told(), ['RENAME z'])
+    assert.deepEqual(await reported(), ['RENAME z'])
     renameSync(join(outside, 'z'), join(folder, 'y'))
-    assert.deepEqual((await told()).sort(), ['CREATE y', 'CREATE y/b', 'CREATE y/b/f', 'CREATE y/b/unseen'])
+    assert.deepEqual((await reported()).sort(), [
+      'CREATE y',
+      'CREATE y/b',
+      'CREATE y/b/f',
+      'CREATE y/b/unseen',
+    ])
     unlinkSync(join(folder, 'y/b/f'))
-    assert.deepEqual(await told(), ['REMOVE y/b/f'])
+    assert.deepEqual(await reported(), ['REMOVE y/b/f'])
     await stream.return(undefined)
   })
 
   test('distinguishes a folder from the one that took its name', async () => {
-    const { folder, told, stream } = await watch(newFolder(), { recursive: true })
+    const { folder, reported, stream } = await watch(newFolder(), { recursive: true })
     execFileSync('sh', ['-c', 'mkdir a; mv a b; mkdir a; mv a c; mkdir a'], { cwd: folder })
-    await told()
+    await reported()
     for (const name of ['a', 'b', 'c']) writeFileSync(join(folder, name, 'f'), '')
-    assert.deepEqual(await told(), ['CREATE a/f', 'CREATE b/f', 'CREATE c/f'])
+    assert.deepEqual(await reported(), ['CREATE a/f', 'CREATE b/f', 'CREATE c/f'])
     await stream.return(undefined)
   })
 
   test('reports an upload as a write, and never its temporary name', async () => {
-    const { folder, told, stream } = await watch(newFolder(), { recursive: true })
+    const { folder, reported, stream } = await watch(newFolder(), { recursive: true })
     await upload(join(folder, 'file'), 'one')
-    assert.deepEqual(await told(), ['CREATE file', 'CHMOD file', 'WRITE file'])
+    assert.deepEqual(await reported(), ['CREATE file', 'CHMOD file', 'WRITE file'])
     await upload(join(folder, 'file'), 'two')
-    assert.deepEqual(await told(), ['WRITE file'])
+    assert.deepEqual(await reported(), ['WRITE file'])
     execFileSync('ln', [join(folder, 'file'), join(folder, 'second')])
-    assert.deepEqual(await told(), ['CREATE second'])
+    assert.deepEqual(await reported(), ['CREATE second'])
     await upload(join(folder, 'second'), 'three')
-    assert.deepEqual([...new Set(await told())], ['WRITE second'])
+    assert.deepEqual([...new Set(await reported())], ['WRITE second'])
     await upload(join(folder, 'new/deep/file'), 'x')
-    const deep = await told()
+    const deep = await reported()
     assert.deepEqual(
       // A file that was there before the watch of its folder stood has no CHMOD.
       deep.filter((event) => /^(CREATE|WRITE).*file$/.test(event)),
@@ -152,7 +157,7 @@ suite('a watcher', () => {
   })
 
   test('reports nothing of a failed upload', async () => {
-    const { folder, told, stream } = await watch(newFolder())
+    const { folder, reported, stream } = await watch(newFolder())
     const response = await agent.fetch(
       'POST',
       `/files?path=${encodeURIComponent(join(folder, 'file'))}`,
@@ -160,7 +165,7 @@ suite('a watcher', () => {
       'no gzip',
     )
     assert.equal(response.status, 400)
-    assert.deepEqual(await told(), [])
+    assert.deepEqual(await reported(), [])
     await stream.return(undefined)
   })
 
@@ -170,9 +175,9 @@ suite('a watcher', () => {
     try {
       mkdirSync(join(elsewhere, 'tree'))
       writeFileSync(join(elsewhere, 'tree/file'), 'x')
-      const { folder, told, stream } = await watch(newFolder(), { recursive: true })
+      const { folder, reported, stream } = await watch(newFolder(), { recursive: true })
       await call('Move', { source: join(elsewhere, 'tree'), destination: join(folder, 'here') })
-      assert.deepEqual(await told(), ['CREATE here', 'CREATE here/file', 'WRITE here/file'])
+      assert.deepEqual(await reported(), ['CREATE here', 'CREATE here/file', 'WRITE here/file'])
       await stream.return(undefined)
     } finally {
       execFileSync('umount', [elsewhere])
@@ -217,13 +222,13 @@ suite('a watcher', () => {
     const real = newFolder()
     const folder = newFolder()
     symlinkSync(real, join(folder, 'link'))
-    const { told, stream } = await watch(folder, { recursive: true })
+    const { reported, stream } = await watch(folder, { recursive: true })
     writeFileSync(join(real, 'f'), '')
-    assert.deepEqual(await told(), [])
+    assert.deepEqual(await reported(), [])
     await stream.return(undefined)
     const through = await watch(join(folder, 'link'))
     writeFileSync(join(real, 'g'), '')
-    assert.deepEqual(await through.told(), ['CREATE g'])
+    assert.deepEqual(await through.reported(), ['CREATE g'])
     await through.stream.return(undefined)
   })
 

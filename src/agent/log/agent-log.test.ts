@@ -85,8 +85,8 @@ describe('the log of the agent', () => {
     for (let count = 0; count < 3000; count++) add('fast')
     assert.equal(entriesAfter(log).length, 2001)
     clock.advance(1000)
-    const told = entriesAfter(log).at(-1)!
-    assert.deepEqual([told.fields.event_type, told.fields.entries], ['left_out', '999'])
+    const entry = entriesAfter(log).at(-1)!
+    assert.deepEqual([entry.fields.event_type, entry.fields.entries], ['left_out', '999'])
     clock.advance(2000)
     add('in time')
     assert.equal(entriesAfter(log).at(-1)!.message, 'in time')
@@ -100,9 +100,9 @@ describe('the log of the agent', () => {
 
   it('lets output come in a burst, then at a pace', () => {
     const { log, clock } = openLog()
-    let taken = 0
-    while (log.takeOutput(4096)) taken += 4096
-    assert.equal(taken, 256 * 1024)
+    let accepted = 0
+    while (log.takeOutput(4096)) accepted += 4096
+    assert.equal(accepted, 256 * 1024)
     clock.advance(31)
     assert.equal(log.takeOutput(4096), false)
     clock.advance(1)

@@ -10,7 +10,7 @@ type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 type LogFields = { logger: string; event_type: string } & Record<string, string>
 
 const longestText = 4096
-const maxKeptBytes = 512 * 1024
+const maxBufferedBytes = 512 * 1024
 /** The cost of an entry in addition to its text. */
 const entryOverhead = 96
 /** Output may come in a burst of this size, then at this pace. */
@@ -22,9 +22,9 @@ const outputBytesPerMs = 128
  */
 const furthestAheadMs = 2000
 /** Dropped entries are reported together after this time. */
-export const tellLeftOutAfterMs = 1000
+export const reportLeftOutAfterMs = 1000
 
-type Kept = { at: number; line: string }
+type BufferedLine = { at: number; line: string }
 
 /** `canWait`: more entries will follow soon, so that a sender may send them together. */
 type LogListener = (canWait: boolean) => void
@@ -32,8 +32,8 @@ type LogListener = (canWait: boolean) => void
 export class AgentLog {
   readonly clock: Clock
   #firstSequence: number
-  #kept: Kept[] = []
-  #keptBytes = 0
+  #buffered: BufferedLine[] = []
+  #bufferedBytes = 0
   #lastSequence: number
   #lastAt = 0
   #outputBytes = outputBurstBytes
@@ -51,7 +51,7 @@ export class AgentLog {
 
   add(level: LogLevel, message: string, fields: LogFields, canWait = false): void {
     if (this.#lastAt < this.clock.now() + furthestAheadMs) this.#push(level, message, fields, canWait)
-    else if (this.#leftOut++ === 0) this.clock.after(tellLeftOutAfterMs, () => this.#tellLeftOut())
+    else if (this.#leftOut++ === 0) this.clock.after(reportLeftOutAfterMs, () => this.#reportLeftOut())
   }
 
   /** True if this many bytes of output may be logged now. */
@@ -67,8 +67,8 @@ export class AgentLog {
 
   /** Drops uncollected entries: they belong to the sandbox from whose memory this one was started. */
   forget(): void {
-    this.#kept = []
-    this.#keptBytes = 0
+    this.#buffered = []
+    this.#bufferedBytes = 0
     this.#leftOut = 0
     this.#firstSequence = this.#lastSequence
   }
@@ -84,13 +84,13 @@ export class AgentLog {
     // A number that this run has not reached belongs to another run.
     const read = after > this.#lastSequence ? this.#firstSequence : Math.max(after, this.#firstSequence)
     if (read === this.#lastSequence) return undefined
-    const oldest = this.#lastSequence - this.#kept.length + 1
+    const oldest = this.#lastSequence - this.#buffered.length + 1
     const from = Math.max(0, read + 1 - oldest)
     const lines = read + 1 < oldest ? [this.#droppedLine(oldest, oldest - 1 - read)] : []
     let bytes = 0
     let end = from
-    while (end < this.#kept.length && (end === from || bytes < maxBytes)) {
-      const { line } = this.#kept[end++]!
+    while (end < this.#buffered.length && (end === from || bytes < maxBytes)) {
+      const { line } = this.#buffered[end++]!
       bytes += line.length
       lines.push(line)
     }
@@ -102,15 +102,15 @@ export class AgentLog {
     const sequence = ++this.#lastSequence
     const fields = cutFields(given)
     const line = `${JSON.stringify({ sequence, at: this.#lastAt, level, message: cut(message), fields })}\n`
-    this.#kept.push({ at: this.#lastAt, line })
-    this.#keptBytes += line.length + entryOverhead
-    while (this.#keptBytes > maxKeptBytes) {
-      this.#keptBytes -= this.#kept.shift()!.line.length + entryOverhead
+    this.#buffered.push({ at: this.#lastAt, line })
+    this.#bufferedBytes += line.length + entryOverhead
+    while (this.#bufferedBytes > maxBufferedBytes) {
+      this.#bufferedBytes -= this.#buffered.shift()!.line.length + entryOverhead
     }
     for (const listener of this.#listeners) listener(canWait)
   }
 
-  #tellLeftOut(): void {
+  #reportLeftOut(): void {
     const entries = String(this.#leftOut)
     this.#leftOut = 0
     const fields = { logger: 'agent', event_type: 'left_out', entries }
@@ -120,7 +120,7 @@ export class AgentLog {
   #droppedLine(oldest: number, count: number): string {
     const entry = {
       sequence: oldest - 1,
-      at: this.#kept[0]!.at - 1,
+      at: this.#buffered[0]!.at - 1,
       level: 'warn',
       message: `${count} entries were dropped here before anybody collected them`,
       fields: { logger: 'agent', event_type: 'dropped', entries: String(count) },

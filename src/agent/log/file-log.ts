@@ -28,19 +28,19 @@ export function withFileLog(methods: Methods, log: AgentLog): Methods {
   const { makeDir, move, remove } = methods
   return {
     ...methods,
-    makeDir: told(makeDir, ({ path }) => logFile(log, 'file_make_dir', path)),
-    remove: told(remove, ({ path }) => logFile(log, 'file_remove', path)),
-    move: told(move, ({ source, destination }) => logFile(log, 'file_move', source, { destination })),
+    makeDir: withLog(makeDir, ({ path }) => logFile(log, 'file_make_dir', path)),
+    remove: withLog(remove, ({ path }) => logFile(log, 'file_remove', path)),
+    move: withLog(move, ({ source, destination }) => logFile(log, 'file_move', source, { destination })),
   }
 }
 
-function told<Request, Context, Answer>(
+function withLog<Request, Context, Answer>(
   method: (request: Request, context: Context) => Answer | Promise<Answer>,
-  tell: (request: Request) => void,
+  logCall: (request: Request) => void,
 ): (request: Request, context: Context) => Promise<Answer> {
   return async (request, context) => {
     const answer = await method(request, context)
-    tell(request)
+    logCall(request)
     return answer
   }
 }

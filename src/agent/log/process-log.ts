@@ -1,7 +1,7 @@
 /** Log entries of one process: its start, its output, its end. */
 import { StringDecoder } from 'node:string_decoder'
 import { errorText } from '../../lib/app-error.ts'
-import { type AgentLog, tellLeftOutAfterMs } from './agent-log.ts'
+import { type AgentLog, reportLeftOutAfterMs } from './agent-log.ts'
 
 type StartedProcess = {
   pid: number
@@ -56,7 +56,7 @@ export class ProcessLog {
   #leaveOut(bytes: number): void {
     if (this.#gapBytes === 0) {
       this.#decoders.clear()
-      this.#log.clock.after(tellLeftOutAfterMs, () => this.#closeGap())
+      this.#log.clock.after(reportLeftOutAfterMs, () => this.#closeGap())
     }
     this.#gapBytes += bytes
   }

@@ -28,13 +28,13 @@ function listenForEnds(waitpid: CFunction): AwaitExit {
     for (const [pid, listener] of listeners) {
       if (waitpid(pid, status, withoutWaiting) !== pid) continue
       listeners.delete(pid)
-      tell(listener, status.readInt32LE())
+      notify(listener, status.readInt32LE())
     }
   })
   return (pid, listener) => void listeners.set(pid, listener)
 }
 
-function tell(listener: ExitListener, status: number): void {
+function notify(listener: ExitListener, status: number): void {
   const signal = status & signalBits
   if (signal === 0) listener((status >> exitCodeShift) & exitCodeBits, null)
   else listener(null, signalName(signal))

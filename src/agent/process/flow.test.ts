@@ -68,7 +68,7 @@ suite('a flood of output', () => {
 
 suite('a process that has exited while others hold its output open', () => {
   const config = { cmd: 'x', args: [], envs: {} }
-  const owner = { budget: { take: () => false, give() {} }, ended() {} }
+  const owner = { budget: { reserve: () => false, give() {} }, ended() {} }
   const turn = () => new Promise((resolve) => setImmediate(resolve))
 
   /** Takes events until it holds this much, and more when some was taken from it. */
@@ -89,7 +89,7 @@ suite('a process that has exited while others hold its output open', () => {
     flush(): void {}
 
     /** Takes the oldest event out; false for the end of the process, or when there is none. */
-    take(process: RunningProcess): boolean {
+    pass(process: RunningProcess): boolean {
       const event = this.events.shift()
       if (event?.event?.case !== 'data') return false
       this.bufferedBytes -= bytesIn(event)
@@ -123,14 +123,14 @@ suite('a process that has exited while others hold its output open', () => {
     process.exited(0, null)
     t.mock.timers.tick(999)
     // The reader has taken some this very moment; nothing was read for it yet.
-    assert.ok(reader.take(process))
+    assert.ok(reader.pass(process))
     t.mock.timers.tick(1)
     stdout.end()
     while (!hasEnd(reader)) {
-      reader.take(process)
+      reader.pass(process)
       await turn()
     }
-    while (reader.take(process)) {}
+    while (reader.pass(process)) {}
     assert.equal(reader.readBytes, 285_000)
   })
 
@@ -140,12 +140,12 @@ suite('a process that has exited while others hold its output open', () => {
     process.exited(0, null)
     stdout.write(Buffer.alloc(mebibyte))
     for (let seen = 1; !hasEnd(reader); seen++) {
-      reader.take(process)
+      reader.pass(process)
       stdout.write(Buffer.alloc(64 * 1024))
       t.mock.timers.tick(seen % 10 === 0 ? 1000 : 0)
       await turn()
     }
-    while (reader.take(process)) {}
+    while (reader.pass(process)) {}
     const bytes = reader.readBytes
     assert.ok(bytes > 2 * mebibyte && bytes < 20 * mebibyte, `${bytes} bytes`)
   })

@@ -108,9 +108,12 @@ function start(native: Native, request: SpawnRequest): number {
  * If the user is at the limit of processes, or so close that the command could start none itself, the command
  * gets the reserve: somebody must be able to look around, and to end processes.
  */
-function spawnWithinLimit({ room, withinCommandLimit, spawn }: Native, request: SpawnRequest): number {
+function spawnWithinLimit(
+  { processLimit, withinCommandLimit, spawn }: Native,
+  request: SpawnRequest,
+): number {
   try {
-    return room.isShort() ? spawn(request) : withinCommandLimit(() => spawn(request))
+    return processLimit.isShort() ? spawn(request) : withinCommandLimit(() => spawn(request))
   } catch (error) {
     if (systemErrorCode(error) !== 'EAGAIN') throw error
     return spawn(request)

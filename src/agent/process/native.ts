@@ -6,7 +6,7 @@ import { closeSync, constants, openSync } from 'node:fs'
 import { AppError, errorText } from '../../lib/app-error.ts'
 import { openCLibrary } from '../../lib/c-library.ts'
 import { type AwaitExit, openAwaitExit } from './children.ts'
-import { ProcessRoom } from './process-room.ts'
+import { ProcessLimit } from './process-limit.ts'
 import { openSpawn, type Spawn } from './spawn.ts'
 
 export type TerminalSize = { cols: number; rows: number }
@@ -30,7 +30,7 @@ export type Native = {
    */
   hangsUp(ours: number): boolean
   /** Tells whether a command would reach its limit of processes at once, or soon. */
-  room: ProcessRoom
+  processLimit: ProcessLimit
   /** Runs `start` under the process limit of commands, which is below the agent's own. */
   withinCommandLimit<T>(start: () => T): T
 }
@@ -118,7 +118,7 @@ function openNative(addonPath: string): Native {
       return copy
     },
     resizeTerminal,
-    room: new ProcessRoom(Number(commandLimit.readBigUInt64LE(0))),
+    processLimit: new ProcessLimit(Number(commandLimit.readBigUInt64LE(0))),
     hangsUp: (ours) => ioctl(ours, getForeground, Buffer.alloc(4)) === 0,
     withinCommandLimit(start) {
       setrlimit(processCount, commandLimit)

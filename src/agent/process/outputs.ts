@@ -17,7 +17,7 @@ export type Output = {
   /** True if a reader would find nothing. */
   isEmpty?(): boolean
   /** Passes the available bytes on, without waiting. True if nobody can write any more; it is closed then. */
-  drain?(take: (bytes: Buffer) => void): boolean
+  drain?(onBytes: (bytes: Buffer) => void): boolean
 }
 
 /** The capacity of a pipe. */
@@ -48,11 +48,11 @@ export class PipeOutput implements Output {
     return new Socket({ fd: this.#fd, readable: true, writable: false })
   }
 
-  drain(take: (bytes: Buffer) => void): boolean {
+  drain(onBytes: (bytes: Buffer) => void): boolean {
     for (let read = 0; read < maxReads; read++) {
       const { hasBytes, isClosed } = this.#native.stateOf(this.#fd)
       const bytes = hasBytes ? readSync(this.#fd, space, 0, readBytes, null) : 0
-      if (bytes > 0) take(Buffer.from(space.subarray(0, bytes)))
+      if (bytes > 0) onBytes(Buffer.from(space.subarray(0, bytes)))
       if (isClosed && bytes < readBytes) {
         this.close()
         return true

@@ -21,7 +21,7 @@ export class ProcessFollower implements EventReader {
     answer.send({ event: startEvent(process.pid) })
     answer.onDrain = () => process.adjustFlow()
     process.subscribe(this)
-    if (process.isTold) this.flush()
+    if (process.isReported) this.flush()
   }
 
   /**

@@ -3,7 +3,7 @@ import { AppError } from '../../lib/app-error.ts'
 import type { ProcessOwner, Remains, RunningProcess } from './running-process.ts'
 import type { TailBudget } from './tail.ts'
 
-const maxEndedKept = 1000
+const maxEnded = 1000
 /** Limit for the stored output of all running and ended processes together. */
 const maxTailBytes = 4 * 1024 * 1024
 
@@ -18,7 +18,7 @@ export class ProcessTable implements ProcessOwner {
   #ended = new Map<number, EndedProcess>()
   #tailBytes = 0
   readonly budget: TailBudget = {
-    take: (bytes) => {
+    reserve: (bytes) => {
       this.#freeTails(bytes)
       if (this.#tailBytes + bytes > maxTailBytes) return false
       this.#tailBytes += bytes
@@ -40,7 +40,7 @@ export class ProcessTable implements ProcessOwner {
     // The end may be reported so late, to a slow reader, that another process has the pid by now.
     if (this.#running.get(pid) === process) this.#running.delete(pid)
     this.#ended.set(pid, { pid, tag, ...remains })
-    if (this.#ended.size > maxEndedKept) this.#forget(this.#ended.keys().next().value!)
+    if (this.#ended.size > maxEnded) this.#forget(this.#ended.keys().next().value!)
   }
 
   running(): RunningProcess[] {

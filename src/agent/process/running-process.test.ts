@@ -6,7 +6,7 @@ import { RunningProcess } from './running-process.ts'
 /** Higher than any pid or group of Linux: signals to it reach nobody. */
 const nobody = 2 ** 22 + 1
 const config = { cmd: 'x', args: [], envs: {} }
-const owner = { budget: { take: () => false, give() {} }, ended() {} }
+const owner = { budget: { reserve: () => false, give() {} }, ended() {} }
 
 /** A process whose output is read by hand or as a stream, on a clock that is turned by hand. */
 function run(t: TestContext) {
@@ -20,8 +20,8 @@ function run(t: TestContext) {
       return new PassThrough()
     },
     isEmpty: () => written === '',
-    drain: (take: (bytes: Buffer) => void) => {
-      if (written !== '') take(Buffer.from(written))
+    drain: (onBytes: (bytes: Buffer) => void) => {
+      if (written !== '') onBytes(Buffer.from(written))
       return true
     },
   }

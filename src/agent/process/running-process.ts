@@ -63,7 +63,7 @@ export class RunningProcess {
   /** Called when the process has exited. */
   #onExit = new Set<() => void>()
   #opening: NodeJS.Timeout | undefined
-  #isTold = false
+  #isReported = false
   #limit: NodeJS.Timeout | undefined
   #owner: ProcessOwner
   #log: ProcessLog | undefined
@@ -85,16 +85,16 @@ export class RunningProcess {
     this.#terminal = streams.terminal
     this.#outputs = new Outputs(
       streams.outputs,
-      (name, bytes) => this.#take(name, bytes),
+      (name, bytes) => this.#append(name, bytes),
       () => this.#finish(),
     )
-    if (this.#outputs.canWait) this.#opening = setTimeout(() => this.#tellStart(), shortMs)
+    if (this.#outputs.canWait) this.#opening = setTimeout(() => this.#reportStart(), shortMs)
     else this.#openOutputs()
   }
 
   /** Its start is reported, and no longer held back for its end. */
-  get isTold(): boolean {
-    return this.#isTold
+  get isReported(): boolean {
+    return this.#isReported
   }
 
   subscribe(reader: EventReader): void {
@@ -109,15 +109,15 @@ export class RunningProcess {
     if (this.#readers.delete(reader)) this.adjustFlow()
   }
 
-  #tellStart(): void {
+  #reportStart(): void {
     if (this.#outputs.areEmpty) this.#opening = setTimeout(() => this.#openOutputs(), silentMs - shortMs)
     else this.#outputs.open()
-    this.#isTold = true
+    this.#isReported = true
     this.#flush()
   }
 
   #openOutputs(): void {
-    this.#isTold = true
+    this.#isReported = true
     clearTimeout(this.#opening)
     this.#outputs.open()
     this.#flush()
@@ -192,7 +192,7 @@ export class RunningProcess {
 
   exited(exitCode: number | null, signal: string | null): void {
     this.#result = { exitCode, signal }
-    for (const tell of this.#onExit) tell()
+    for (const listener of this.#onExit) listener()
     if (this.#wasKilled) {
       // gVisor may miss a child that was born just then.
       send(-this.pid, 'SIGKILL')
@@ -241,7 +241,7 @@ export class RunningProcess {
     this.#owner.ended(this, { end, tails })
   }
 
-  #take(name: OutputName, bytes: Buffer): void {
+  #append(name: OutputName, bytes: Buffer): void {
     if (this.#hasEnded) return
     if (this.#result) this.#readSinceExit += bytes.length
     this.#tailOf(name).append(bytes)

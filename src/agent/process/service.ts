@@ -65,7 +65,7 @@ export class ProcessService {
       start: (request, call, answer) => this.#start(request, call, answer),
       connect: (request, call, answer) => {
         const process = table.findOrEnded(request.process)
-        if ('end' in process) tellRemains(process, answer)
+        if ('end' in process) sendRemains(process, answer)
         else new ProcessFollower(process, answer, call.keepaliveMs).followWithin(call)
       },
       sendInput: async (request, call) => {
@@ -163,7 +163,7 @@ async function* whileAllowed<T>(items: AsyncIterable<T>, signal: AbortSignal): A
   }
 }
 
-function tellRemains({ pid, end, tails }: EndedProcess, answer: EventAnswer): void {
+function sendRemains({ pid, end, tails }: EndedProcess, answer: EventAnswer): void {
   const data = tails.flatMap(({ name, bytes }) => dataEvents(name, bytes))
   for (const event of [startEvent(pid), ...data, end]) answer.send({ event })
   answer.end()

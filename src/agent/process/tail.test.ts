@@ -5,7 +5,7 @@ import { Tail, type TailBudget } from './tail.ts'
 function budgetOf(bytes: number): TailBudget & { left: number } {
   const budget = {
     left: bytes,
-    take(wanted: number) {
+    reserve(wanted: number) {
       if (wanted > budget.left) return false
       budget.left -= wanted
       return true

@@ -1,7 +1,7 @@
 /** The last bytes of a stream, in as little memory as they need. */
 
 /** The memory limit for all tails together; a tail that gets no more holds less. */
-export type TailBudget = { take(bytes: number): boolean; give(bytes: number): void }
+export type TailBudget = { reserve(bytes: number): boolean; give(bytes: number): void }
 
 export class Tail {
   #limit: number
@@ -11,7 +11,7 @@ export class Tail {
   #length = 0
   /** The position in the ring of the next byte. */
   #at = 0
-  #kept = 0
+  #size = 0
 
   constructor(limit: number, budget: TailBudget) {
     this.#limit = limit
@@ -20,7 +20,7 @@ export class Tail {
 
   append(bytes: Uint8Array): void {
     this.#length += bytes.length
-    this.#growFor(this.#kept + bytes.length)
+    this.#growFor(this.#size + bytes.length)
     const size = this.#ring.length
     if (size === 0) return
     const fresh = bytes.subarray(Math.max(0, bytes.length - size))
@@ -28,7 +28,7 @@ export class Tail {
     this.#ring.set(fresh.subarray(0, first), this.#at)
     this.#ring.set(fresh.subarray(first), 0)
     this.#at = (this.#at + fresh.length) % size
-    this.#kept = Math.min(size, this.#kept + fresh.length)
+    this.#size = Math.min(size, this.#size + fresh.length)
   }
 
   /**
@@ -37,11 +37,11 @@ export class Tail {
    */
   seal(): Buffer {
     const all = this.#inOrder()
-    const cut = this.#length > this.#kept ? continuationBytes(all) : 0
+    const cut = this.#length > this.#size ? continuationBytes(all) : 0
     const sealed = cut === 0 && all === this.#ring ? all : copyOf(all.subarray(cut))
     this.#budget.give(this.#ring.length - sealed.length)
     this.#ring = Buffer.alloc(0)
-    this.#kept = 0
+    this.#size = 0
     return sealed
   }
 
@@ -49,15 +49,15 @@ export class Tail {
     const size = this.#ring.length
     if (wanted <= size || size === this.#limit) return
     const larger = Math.min(Math.max(wanted, 2 * size), this.#limit)
-    if (!this.#budget.take(larger - size)) return
-    const kept = this.#inOrder()
+    if (!this.#budget.reserve(larger - size)) return
+    const content = this.#inOrder()
     this.#ring = Buffer.allocUnsafeSlow(larger)
-    kept.copy(this.#ring)
-    this.#at = kept.length % larger
+    content.copy(this.#ring)
+    this.#at = content.length % larger
   }
 
   #inOrder(): Buffer<ArrayBuffer> {
-    if (this.#kept < this.#ring.length) return this.#ring.subarray(0, this.#kept)
+    if (this.#size < this.#ring.length) return this.#ring.subarray(0, this.#size)
     if (this.#at === 0) return this.#ring
     return Buffer.concat([this.#ring.subarray(this.#at), this.#ring.subarray(0, this.#at)])
   }

@@ -41,13 +41,13 @@ export async function* readEnvelopes(request: IncomingMessage): AsyncGenerator<B
 
 /**
  * Uses events, which take a fraction of the time of iterating over a stream. Rejects with the error that
- * `take` throws.
+ * `onChunk` throws.
  */
-function readChunks(request: IncomingMessage, take: (chunk: Buffer) => void): Promise<void> {
+function readChunks(request: IncomingMessage, onChunk: (chunk: Buffer) => void): Promise<void> {
   return new Promise((resolve, reject) => {
     const onData = (chunk: Buffer) => {
       try {
-        take(chunk)
+        onChunk(chunk)
       } catch (error) {
         request.off('data', onData)
         reject(error)

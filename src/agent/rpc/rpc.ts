@@ -86,8 +86,8 @@ async function answerUnary(
     const answer = (await run(message, call)) as PlainMessage
     send(response, 200, `application/${codecName}`, codec.encode(method, answer))
   } catch (error) {
-    const told = wireError(error)
-    send(response, connectStatusOf(told.code), 'application/json', byteText(JSON.stringify(told)))
+    const wire = wireError(error)
+    send(response, connectStatusOf(wire.code), 'application/json', byteText(JSON.stringify(wire)))
   } finally {
     call?.close()
   }

@@ -76,12 +76,12 @@ suite('the agent kit', () => {
   })
 
   test('boots with its own files only, and without modules that take Node long to load', async (context) => {
-    if (await isTaken(envdPort)) return context.skip(`port ${envdPort} is in use here`)
-    const tell = join(parent, 'tell.cjs')
-    await writeFile(tell, tellModules)
+    if (await isInUse(envdPort)) return context.skip(`port ${envdPort} is in use here`)
+    const reporter = join(parent, 'tell.cjs')
+    await writeFile(reporter, listModules)
     const [program, ...words] = kit.command.slice(2).map((word) => word.replace('/.warren', kit.folder))
     const stdio = ['ignore', 'pipe', 'ignore'] as const
-    const child = spawn(program!, words.toSpliced(-1, 0, '-r', tell), { env: kit.env, stdio: [...stdio] })
+    const child = spawn(program!, words.toSpliced(-1, 0, '-r', reporter), { env: kit.env, stdio: [...stdio] })
     try {
       const agent = { host: '127.0.0.1', port: envdPort }
       const identity = { accessToken: 'x', envVars: {}, defaultUser: 'root', defaultWorkdir: '/' }
@@ -98,8 +98,8 @@ suite('the agent kit', () => {
       })
       assert.equal(stat.status, 200)
       child.kill('SIGUSR2')
-      const [told] = await once(child.stdout!, 'data')
-      const loaded = String(told).split(',')
+      const [output] = await once(child.stdout!, 'data')
+      const loaded = String(output).split(',')
       assert.ok(loaded.includes('NativeModule http'))
       const late = ['cluster', 'child_process', 'crypto', 'perf_hooks'].map((name) => `NativeModule ${name}`)
       assert.deepEqual(
@@ -114,10 +114,10 @@ suite('the agent kit', () => {
 })
 
 /** For a program that Node runs with this file loaded first: it prints the modules of Node that it has loaded. */
-const tellModules = `process.on('SIGUSR2', () =>
+const listModules = `process.on('SIGUSR2', () =>
   require('node:fs').writeSync(1, process.moduleLoadList.join()))`
 
-async function isTaken(port: number): Promise<boolean> {
+async function isInUse(port: number): Promise<boolean> {
   const server = createServer()
   return new Promise((resolve) => {
     server.once('error', () => resolve(true))

@@ -25,7 +25,7 @@ import { projectFolder, sourcesFolder } from '../project/project-folder.ts'
 const prefix = 'made-'
 const entry = 'warren.mjs'
 /** Including the new one. Processes may run from older ones, and load parts of them later. */
-const keptBundles = 16
+const maxBundles = 16
 /** The kernel dates a change of a file by a clock that may lag behind ours by this much. */
 const clockStepMs = 20
 
@@ -103,7 +103,7 @@ function removeOld(folder: string): void {
   const dated = readdirSync(folder)
     .filter((name) => name.startsWith(prefix))
     .map((name) => ({ path: join(folder, name), madeMs: statSync(join(folder, name)).mtimeMs }))
-  const old = dated.sort((a, b) => b.madeMs - a.madeMs).slice(keptBundles)
+  const old = dated.sort((a, b) => b.madeMs - a.madeMs).slice(maxBundles)
   for (const { path } of old) rmSync(path, { recursive: true, force: true })
 }
 

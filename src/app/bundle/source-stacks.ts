@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 
 const folder = new URL('./', import.meta.url).href
-const place = /file:\S+\/([\w-]+\.mjs):(\d+):(\d+)/g
+const position = /file:\S+\/([\w-]+\.mjs):(\d+):(\d+)/g
 const maps = new Map<string, SourceMap | undefined>()
 /**
  * Codes with which connections end every day. Node reads the stack of each error that closes a stream, so the
@@ -18,7 +18,7 @@ const everyday = new Set<unknown>(['ABORT_ERR', 'ECONNREFUSED', 'ECONNRESET', 'E
 Error.prepareStackTrace = (error, frames) => {
   const stack = [String(error), ...frames.map((frame) => `    at ${frame}`)].join('\n')
   if (everyday.has((error as NodeJS.ErrnoException).code)) return stack
-  return stack.replaceAll(place, (whole, file: string, line: string, column: string) => {
+  return stack.replaceAll(position, (whole, file: string, line: string, column: string) => {
     if (!whole.startsWith(folder)) return whole
     const origin = mapOf(file)?.findOrigin(Number(line), Number(column))
     if (!origin || !('fileName' in origin)) return whole

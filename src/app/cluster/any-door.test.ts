@@ -15,7 +15,7 @@ import { NodeDirectory } from '../../core/cluster/node-directory.ts'
 import type { BuiltInRecipe } from '../../core/template/built-in-templates.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { aNode } from '../../store/suite/nodes.ts'
-import { storePaused, takePaused } from '../../store/suite/rows.ts'
+import { claimPaused, storePaused } from '../../store/suite/rows.ts'
 
 const create = async ({ fixture: { service, team } }: ApiNode): Promise<string> =>
   (await service.create(team, request())).sandboxID
@@ -48,7 +48,7 @@ test('a sandbox that moves while all of its team are killed, or its team is dele
       stores.sandboxes.listUnended = listUnended
       // The node that was asked has done its part, and takes the sandbox now.
       await storePaused(stores, paused, { at: 1, needs: null })
-      assert.ok(await takePaused(one.fixture.stores, sandboxID, paused.snapshot!.name))
+      assert.ok(await claimPaused(one.fixture.stores, sandboxID, paused.snapshot!.name))
       return listUnended()
     }
     const answer = await one.callAsAdmin(method, path)
@@ -173,13 +173,13 @@ test('two requests with one idempotency key at two doors at once make one sandbo
   await using cluster = await openApiCluster()
   const [one, other] = cluster.nodes as [ApiNode, ApiNode]
   const { clock, team, driver } = one.fixture
-  const held = gate()
-  driver.beforeStarted = () => held.opened
+  const blocked = gate()
+  driver.beforeStarted = () => blocked.opened
   const claim = { key: 'same', requestHash: 'hash' }
   const first = one.fixture.service.create(team, request(), claim)
   while ((await one.fixture.stores.sandboxes.listUnended()).length === 0) await new Promise(setImmediate)
   const second = turning(clock, other.fixture.service.create(team, request(), claim))
-  setTimeout(held.open, 20)
+  setTimeout(blocked.open, 20)
   assert.equal((await second).sandboxID, (await first).sandboxID)
   assert.equal((await second).state, 'running')
   assert.deepEqual(await other.fixture.driver.list(), [])
@@ -258,7 +258,7 @@ test('a built-in template is built on one node, and every door shows its progres
       force: false,
     }),
   }
-  const held = gate()
+  const blocked = gate()
   const made: string[] = []
   await using cluster = await openApiCluster(['one', 'other'], (nodeID) => ({
     ports: {
@@ -266,7 +266,7 @@ test('a built-in template is built on one node, and every door shows its progres
       createBuilder: () => ({
         run: () => {
           made.push(nodeID)
-          return held.opened.then(() => Promise.reject(new Error('no network')))
+          return blocked.opened.then(() => Promise.reject(new Error('no network')))
         },
       }),
     },
@@ -297,7 +297,7 @@ test('a built-in template is built on one node, and every door shows its progres
     assert.match(JSON.stringify(followed), /"status":"building".*Building template/)
   }
   assert.deepEqual(made, ['one'])
-  held.open()
+  blocked.open()
   for (const node of [one, other]) await until(async () => (await progress(node)) === 'error')
   assert.match((await create(other)).text, /is being built.*The previous attempt failed: .*no network/)
 })

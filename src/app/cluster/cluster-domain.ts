@@ -54,7 +54,7 @@ export function joinClusterDomain(parts: ClusterDomainParts): ClusterDomain {
       askWhyUnfit,
       readNeeds: async ({ handle }) =>
         handle && canExportSnapshots(driver) ? driver.memoryNeeds(handle) : null,
-      canMigrateMemory: snapshots.takesMemory && driver.capabilities.exportSnapshots,
+      canMigrateMemory: snapshots.canTakeMemory && driver.capabilities.exportSnapshots,
       drawBelow: randomBelow,
     })
   const router = new RequestRouter({

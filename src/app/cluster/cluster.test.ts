@@ -9,7 +9,7 @@ import { Closers } from '../process/shutdown.ts'
 import { type ClusterParts, joinCluster } from './cluster.ts'
 
 /** From now on every method of these objects is called in vain: it neither returns nor fails. Undo it by the returned function. */
-function standStill(objects: readonly object[], spared: readonly unknown[]): () => void {
+function stopObjects(objects: readonly object[], spared: readonly unknown[]): () => void {
   const undo: (() => void)[] = []
   for (const object of objects) {
     for (let of = object; of !== Object.prototype && of !== null; of = Object.getPrototypeOf(of)) {
@@ -43,7 +43,7 @@ test('a node gives signs of life although everything else in it stands still, an
     config: { peerAddress: '127.0.0.1:9', forgetNodesAfterMinutes: null },
     paths: { root: folder },
     node: { nodeID },
-    place: 'here',
+    folderID: 'here',
     onReplaced: ({ message }: Error) => assert.fail(message),
     secrets: { seed: '1', adminToken: '2' },
     isolation: { isolation: 'container' },
@@ -63,7 +63,7 @@ test('a node gives signs of life although everything else in it stands still, an
   const all: unknown[] = [...Object.values(fixture), ...Object.values(stores), machine]
   const isOther = (part: unknown): part is object =>
     typeof part === 'object' && part !== null && part !== clock && part !== stores
-  const move = standStill(all.filter(isOther), [nodes.renew])
+  const move = stopObjects(all.filter(isOther), [nodes.renew])
   try {
     await until(async () => {
       clock.advance(renewEveryMs)

@@ -43,7 +43,7 @@ export type ClusterParts = {
   config: Config
   paths: DataPaths
   node: Node
-  place: string
+  folderID: string
   onReplaced: (problem: AppError) => void
   secrets: Secrets
   isolation: ChosenIsolation
@@ -69,7 +69,7 @@ export type Cluster = {
 
 /** Undefined without a cluster. Rejects if this Warren may not join; the others have not seen it then. */
 export async function joinCluster(parts: ClusterParts, closers: Closers): Promise<Cluster | undefined> {
-  const { config, paths, node, place, onReplaced, secrets, isolation, ports, domain } = parts
+  const { config, paths, node, folderID, onReplaced, secrets, isolation, ports, domain } = parts
   if (config.peerAddress === null) return undefined
   const { stores, vault, clock, log } = ports
   const { nodeID } = node
@@ -82,7 +82,7 @@ export async function joinCluster(parts: ClusterParts, closers: Closers): Promis
     log,
     self: {
       nodeID,
-      runID: newNodeRunID(place),
+      runID: newNodeRunID(folderID),
       address: config.peerAddress,
       facts: readFacts(isolation.isolation, ports),
     },

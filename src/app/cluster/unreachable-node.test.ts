@@ -125,10 +125,10 @@ for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, stri
   test(`a create ${whose} whose node breaks off is made by the next node, and once`, async () => {
     await using opened = await open()
     const [one, ...others] = opened.nodes
-    const held = gate()
+    const blocked = gate()
     const begun = onFirstStart(others, (node) => {
       node.dropPeers()
-      return held.opened
+      return blocked.opened
     })
     const { status, sandboxID } = await create(one, headers)
     const broken = await begun
@@ -139,7 +139,7 @@ for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, stri
       (await unended(opened.nodes)).map((row) => row.sandboxID),
       [sandboxID],
     )
-    held.open()
+    blocked.open()
     await until(async () => (await broken.fixture.driver.list()).length === 0)
     assert.deepEqual(
       (await next.fixture.driver.list()).map((one) => one.sandboxID),
@@ -203,13 +203,13 @@ for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, stri
   test(`a create ${whose} that was answered with "try again" leaves nothing, also if its node goes on late`, async () => {
     await using opened = await openPair()
     const { one, other } = opened
-    const held = gate()
+    const blocked = gate()
     const outcome = Promise.withResolvers<void>()
     other.fixture.faults.before = async (method) => {
       if (method !== 'insertWithinLimits') return
       other.fixture.faults.before = () => {}
       other.dropPeers()
-      await held.opened
+      await blocked.opened
     }
     other.fixture.faults.after = (method) => {
       if (method === 'insertWithinLimits') outcome.resolve()
@@ -217,7 +217,7 @@ for (const headers of [{}, { 'Idempotency-Key': 'mine' }] as Record<string, stri
     const answer = await ask(one, headers)
     assert.deepEqual([answer.status, answer.headers.get('retry-after')], [503, '1'])
     assert.match(await answer.text(), /None of the nodes .* Try again/)
-    held.open()
+    blocked.open()
     await outcome.promise
     await other.fixture.service.create(other.fixture.team, request())
     assert.equal((await unended([other])).length, 1, 'only the sandbox that was created afterwards')
@@ -242,8 +242,8 @@ test('a door that cannot find out whether a create took place does not say "try 
     [{ 'Idempotency-Key': 'mine' }, true],
   ] as const) {
     const answer = await turning(one.fixture.clock, ask(one, headers))
-    const told = answer.headers.get(header.shouldRetry)
-    assert.deepEqual([answer.status, told], [503, String(shouldRetry)])
+    const retryHeader = answer.headers.get(header.shouldRetry)
+    assert.deepEqual([answer.status, retryHeader], [503, String(shouldRetry)])
     assert.match(await answer.text(), /does not tell whether it created the sandbox/)
   }
 })

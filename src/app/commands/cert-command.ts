@@ -43,7 +43,7 @@ export async function certCommand(
   await makeFiles(files, name, clock)
   const settings = { WARREN_DOMAIN: domain, WARREN_TLS_CERT: files.certificate, WARREN_TLS_KEY: files.key }
   const trust = { NODE_EXTRA_CA_CERTS: files.authority, SSL_CERT_FILE: files.authority }
-  return json ? asJson({ settings, trust }) : told(name, settings, trust)
+  return json ? asJson({ settings, trust }) : instructions(name, settings, trust)
 }
 
 type Files = ReturnType<typeof filesIn>
@@ -62,7 +62,7 @@ async function makeFiles(files: Files, domain: string, clock: Clock): Promise<vo
   try {
     // Other users' clients on this machine read the authority here.
     await mkdir(files.folder, { recursive: true, mode: 0o755 })
-    const authority = (await keptAuthority(files, clock)) ?? (await newAuthority(files, clock))
+    const authority = (await storedAuthority(files, clock)) ?? (await newAuthority(files, clock))
     const made = issueCertificate(
       authority,
       {
@@ -85,7 +85,7 @@ async function makeFiles(files: Files, domain: string, clock: Clock): Promise<vo
 }
 
 /** Only if it outlives the certificates that it signs. */
-async function keptAuthority(files: Files, clock: Clock): Promise<Authority | undefined> {
+async function storedAuthority(files: Files, clock: Clock): Promise<Authority | undefined> {
   if (!existsSync(files.authority) || !existsSync(files.authorityKey)) return undefined
   const authority = {
     certificate: await readFile(files.authority, 'utf8'),
@@ -120,7 +120,11 @@ async function replaceFiles(files: [path: string, text: string, mode: number][])
   for (const [path] of files) await rename(`${path}.partial`, path)
 }
 
-function told(domain: string, settings: Record<string, string>, trust: Record<string, string>): string {
+function instructions(
+  domain: string,
+  settings: Record<string, string>,
+  trust: Record<string, string>,
+): string {
   return `A certificate for ${domain} and *.${domain} (also localhost and 127.0.0.1), for ${certificateDays} days.
 
 Start Warren with it (a running Warren that uses these files takes the new ones by itself):

@@ -113,9 +113,9 @@ WantedBy=sockets.target
 
 /** The file of settings with these changed or added. Everything else in it stays, because only the file may have it. */
 export function withSettings(file: string, given: Readonly<Record<string, string>>): string {
-  const stays = (line: string) => !Object.hasOwn(given, nameIn(line) ?? '')
-  const kept = file.split('\n').filter(stays).join('\n')
-  return `${kept}${kept === '' || kept.endsWith('\n') ? '' : '\n'}${environmentLines(given)}`
+  const isUnchanged = (line: string) => !Object.hasOwn(given, nameIn(line) ?? '')
+  const remaining = file.split('\n').filter(isUnchanged).join('\n')
+  return `${remaining}${remaining === '' || remaining.endsWith('\n') ? '' : '\n'}${environmentLines(given)}`
 }
 
 /** Throws if systemd could read a setting in another way than this. */

@@ -34,18 +34,19 @@ function makeArchive(version: string, says = version): string {
 const folder = join(work, 'installed')
 const upgrade = (
   archive: string,
-  place = folder,
+  installed = folder,
   service?: Parameters<typeof upgradeToArchive>[0]['service'],
 ) =>
   upgradeToArchive({
     archive,
-    folder: place,
+    folder: installed,
     version: '1.0.0',
     runningVersion: async () => undefined,
     say: () => {},
     ...(service && { service }),
   })
-const versionIn = (place: string) => execFileSync(join(place, 'bin/warren'), { encoding: 'utf8' }).trim()
+const versionIn = (installed: string) =>
+  execFileSync(join(installed, 'bin/warren'), { encoding: 'utf8' }).trim()
 
 test('an archive takes the place of the present release, which stays beside it with the bundle of the running server', async () => {
   makeFolder(folder, '1.0.0')
@@ -81,20 +82,20 @@ test('what cannot take the place is rejected with what to do, and nothing change
 })
 
 test('a release with which the service does not restart gives its place back', async () => {
-  const place = join(work, 'serving')
-  makeFolder(place, '1.0.0')
+  const installed = join(work, 'serving')
+  makeFolder(installed, '1.0.0')
   const restarted: string[] = []
   const service = {
     runs: async () => true,
     async restart() {
-      restarted.push(versionIn(place))
+      restarted.push(versionIn(installed))
       if (restarted.length === 1) throw new Error('Job for warren.service failed.')
     },
   }
   await assert.rejects(
-    upgrade(makeArchive('6.0.0'), place, service),
+    upgrade(makeArchive('6.0.0'), installed, service),
     /Job for warren\.service failed\. So Warren 1\.0\.0 is back in .*serving; the newer one is in .*serving\.new/,
   )
   assert.deepEqual(restarted, ['6.0.0', '1.0.0'])
-  assert.deepEqual([versionIn(place), versionIn(`${place}.new`)], ['1.0.0', '6.0.0'])
+  assert.deepEqual([versionIn(installed), versionIn(`${installed}.new`)], ['1.0.0', '6.0.0'])
 })

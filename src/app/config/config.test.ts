@@ -104,10 +104,13 @@ test('the settings command shows the origin of a value and hides passwords', () 
   assert.equal(database.value, 'postgres://me:***@db:5432/warren')
   assert.equal(database.from, 'environment')
   const mirrors = 'docker.io=me:s%2Fecret@hub.example/x,*=you:other@all.example,debian=folder:/srv'
-  const [places] = showSettings({ WARREN_REGISTRY_MIRRORS: mirrors }).filter(({ name }) =>
+  const [mirrorSettings] = showSettings({ WARREN_REGISTRY_MIRRORS: mirrors }).filter(({ name }) =>
     /MIRRORS/.test(name),
   )
-  assert.equal(places?.value, 'docker.io=me:***@hub.example/x,*=you:***@all.example,debian=folder:/srv')
+  assert.equal(
+    mirrorSettings?.value,
+    'docker.io=me:***@hub.example/x,*=you:***@all.example,debian=folder:/srv',
+  )
   for (const wrong of [
     { WARREN_REGISTRY_MIRRORS: 'docker.io=me:sec,ret@hub.example' },
     { WARREN_DATABASE_URL: 'mysql://me:sec@ret@db' },

@@ -100,7 +100,7 @@ export const pairs: Described<Readonly<Record<string, string>>> = {
   allowed: 'NAME=PLACE, several separated by commas',
   parse(text) {
     const entries = list.parse(text)!.map((part) => part.split(/=(.*)/s, 2))
-    return entries.every(([name, place]) => name && place) ? Object.fromEntries(entries) : undefined
+    return entries.every(([name, value]) => name && value) ? Object.fromEntries(entries) : undefined
   },
 }
 

@@ -134,9 +134,9 @@ test('a folder that cannot be created is rejected by name', async () => {
 
 test('a second Warren is rejected while the first one holds the folder', async (t) => {
   const { lock } = await openDataFolder(folderFor(t))
-  const held = lockDataFolder(lock)
+  const locked = lockDataFolder(lock)
   assert.throws(() => lockDataFolder(lock), new RegExp(`already running .*process ${process.pid}`))
-  held.release()
+  locked.release()
   lockDataFolder(lock).release()
 })
 

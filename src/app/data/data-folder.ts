@@ -114,10 +114,10 @@ async function readPrivateFile<T>(path: string): Promise<T | undefined> {
 }
 
 export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
-  const kept = await readPrivateFile<Secrets>(paths.secrets)
-  if (kept?.seed && kept.adminToken) {
+  const stored = await readPrivateFile<Secrets>(paths.secrets)
+  if (stored?.seed && stored.adminToken) {
     await closeToOthers(paths.secrets)
-    return kept
+    return stored
   }
   const fresh = { seed: randomHex(32), adminToken: randomHex(32) }
   await writePrivateFile(paths.secrets, fresh)
@@ -126,8 +126,8 @@ export async function loadSecrets(paths: DataPaths): Promise<Secrets> {
 
 /** Call it before `loadSecrets`, because a folder that was never used has no secrets yet. */
 export async function loadNode(paths: DataPaths): Promise<Node> {
-  const kept = await readPrivateFile<Node>(paths.node)
-  if (kept?.nodeID) return kept
+  const stored = await readPrivateFile<Node>(paths.node)
+  if (stored?.nodeID) return stored
   const servedBefore = (await readPrivateFile<Secrets>(paths.secrets)) !== undefined
   const fresh = { nodeID: randomHex(16), adopts: servedBefore }
   await writePrivateFile(paths.node, fresh)
@@ -147,14 +147,14 @@ async function closeToOthers(path: string): Promise<void> {
  * that a copy of either is worth nothing without the other.
  */
 export async function loadSecretKey(paths: DataPaths): Promise<string> {
-  const kept = await readPrivateFile<{ key?: unknown }>(paths.secretKey)
-  if (kept === undefined) {
+  const stored = await readPrivateFile<{ key?: unknown }>(paths.secretKey)
+  if (stored === undefined) {
     const key = randomHex(32)
     await writePrivateFile(paths.secretKey, { key })
     return key
   }
   await closeToOthers(paths.secretKey)
-  if (typeof kept?.key === 'string' && /^[0-9a-f]{64}$/.test(kept.key)) return kept.key
+  if (typeof stored?.key === 'string' && /^[0-9a-f]{64}$/.test(stored.key)) return stored.key
   throw new AppError(
     'internal',
     `${paths.secretKey} is damaged: restore it from a backup. Moving it away makes a new key, which opens no ` +

@@ -6,7 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 
 type DataLock = {
   /** Names the folder on this boot of the machine: whoever had it before has released the lock or ended. */
-  place: string
+  folderID: string
   release(): void
 }
 
@@ -19,7 +19,7 @@ export function lockDataFolder(path: string): DataLock {
   if (status === 0) {
     ftruncateSync(file)
     writeSync(file, `${process.pid}\n`)
-    return { place: placeOf(file), release: () => closeSync(file) }
+    return { folderID: folderIDOf(file), release: () => closeSync(file) }
   }
   closeSync(file)
   if (error) {
@@ -38,7 +38,7 @@ export function lockDataFolder(path: string): DataLock {
 }
 
 /** A copy of the folder has another inode, and another machine, or another boot of this one, another boot ID. */
-function placeOf(file: number): string {
+function folderIDOf(file: number): string {
   const { dev, ino } = fstatSync(file, { bigint: true })
   const bootID = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
   return createHash('sha256').update(`${bootID} ${dev} ${ino}`).digest('hex').slice(0, 32)

@@ -59,8 +59,8 @@ export function judgeCgroups(mounts: string, unified: string) {
 }
 
 async function lookAtCgroups() {
-  const places = ['/sys/fs/cgroup/cgroup.controllers', '/sys/fs/cgroup/unified/cgroup.controllers']
-  const unified = places.filter((file) => existsSync(file)).map((file) => readFileSync(file, 'utf8'))
+  const files = ['/sys/fs/cgroup/cgroup.controllers', '/sys/fs/cgroup/unified/cgroup.controllers']
+  const unified = files.filter((file) => existsSync(file)).map((file) => readFileSync(file, 'utf8'))
   return judgeCgroups(readFileSync('/proc/mounts', 'utf8'), unified.join(' '))
 }
 

@@ -44,6 +44,6 @@ async function waiting(config: Config): Promise<string> {
   if (!objectStore) return ''
   const { waitingTemplates, waitingSandboxes, onlyHere } = objectStore
   if (waitingTemplates + waitingSandboxes === 0) return ' and has everything of this machine'
-  const kept = onlyHere > 0 ? `; ${onlyHere} of them can be used on this machine only` : ''
-  return `; not uploaded yet: ${waitingTemplates} template builds, ${waitingSandboxes} paused sandboxes${kept}`
+  const localOnly = onlyHere > 0 ? `; ${onlyHere} of them can be used on this machine only` : ''
+  return `; not uploaded yet: ${waitingTemplates} template builds, ${waitingSandboxes} paused sandboxes${localOnly}`
 }

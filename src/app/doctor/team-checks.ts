@@ -65,8 +65,8 @@ export function judgeShares(
   if (problems.length > 0) return warn(problems.join('; '), remedy)
   const lent = teams.filter(({ usedBytes, fairBytes }) => usedBytes > fairBytes)
   if (lent.length === 0) return ok('each keeps to its share, and no guard acted in the last hour')
-  const told = lent.map(({ teamID, of }) => `${nameOf(teamID)} uses more than its share of ${of}`)
-  return ok(`${told.join('; ')}; nobody else needs it now`)
+  const messages = lent.map(({ teamID, of }) => `${nameOf(teamID)} uses more than its share of ${of}`)
+  return ok(`${messages.join('; ')}; nobody else needs it now`)
 }
 
 const count = (number: number, one: string, many: string) => `${number} ${number === 1 ? one : many}`

@@ -21,7 +21,7 @@ export function joinAttribution(
   const teamDisk = new TeamDisk({
     listVolumes: () => stores.volumes.listAll(),
     listPaused: () => stores.sandboxes.listUnended(['paused']),
-    snapshotBytes: (name) => snapshotFolders.roomOf([name]),
+    snapshotBytes: (name) => snapshotFolders.bytesOf([name]),
     clock,
   })
   return { sandboxTeams, teamDisk }

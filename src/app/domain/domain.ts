@@ -285,7 +285,7 @@ function joinObjectStorage(
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    isArrivingKept: () => stores.nodes.allKeepArriving(),
+    expiresUnusedArrivals: () => stores.nodes.allKeepArrivals(),
     snapshots: new RemoteSnapshots({ driver, snapshots, packs, clock, log }),
   }
   const fetcher = new BytesFetcher(parts)

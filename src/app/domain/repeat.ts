@@ -12,7 +12,7 @@ export function repeat(loop: Loop, { clock, log }: { clock: Clock; log: Log }): 
   let isClosed = false
   let round = Promise.resolve()
   let problem: string | undefined
-  const tell = (error: unknown) => {
+  const report = (error: unknown) => {
     if (problem !== errorText(error)) log.error({ err: error }, `could not ${job}: ${errorText(error)}`)
     problem = errorText(error)
   }
@@ -22,7 +22,7 @@ export function repeat(loop: Loop, { clock, log }: { clock: Clock; log: Log }): 
         .work()
         .then(() => {
           problem = undefined
-        }, tell)
+        }, report)
         .then(() => {
           if (!isClosed) cancel = next()
         })

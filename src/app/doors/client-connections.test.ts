@@ -13,9 +13,9 @@ async function open(context: TestContext) {
   const clock = new ManualClock()
   const server = createServer()
   const connections = new ClientConnections(server, clock)
-  const held: ServerResponse[] = []
+  const unanswered: ServerResponse[] = []
   server.on('request', ({ url }, response) =>
-    url === '/held' ? void held.push(response) : response.end('served'),
+    url === '/held' ? void unanswered.push(response) : response.end('served'),
   )
   await once(server.listen(0, '127.0.0.1'), 'listening')
   context.after(() => {
@@ -43,7 +43,7 @@ async function open(context: TestContext) {
     void connections.letLeave(quietMs).then(() => {
       hasLeft = true
     })
-  return { connections, held, connect, ask, passes, leave, hasLeft: () => hasLeft }
+  return { connections, unanswered, connect, ask, passes, leave, hasLeft: () => hasLeft }
 }
 
 it('a connection that was used lately stays open until an answer has told its client to leave', async (context) => {
@@ -76,25 +76,25 @@ it('a connection that is quiet for long is closed, and its client has time to no
 })
 
 it('nobody waits for a stream that began before clients were asked to leave', async (context) => {
-  const { held, connect, passes, leave, hasLeft } = await open(context)
+  const { unanswered, connect, passes, leave, hasLeft } = await open(context)
   const socket = await connect()
   socket.write(request.replace('/', '/held'))
-  for (let turn = 0; held.length === 0 && turn < 10_000; turn++) await new Promise(setImmediate)
-  held[0]!.write('begun')
+  for (let turn = 0; unanswered.length === 0 && turn < 10_000; turn++) await new Promise(setImmediate)
+  unanswered[0]!.write('begun')
   leave()
   await passes(50)
   assert.equal(hasLeft(), true)
-  held[0]!.end()
+  unanswered[0]!.end()
 })
 
 it('an answer under way whose head was not sent tells the client to leave', async (context) => {
-  const { connections, held, connect } = await open(context)
+  const { connections, unanswered, connect } = await open(context)
   const socket = await connect()
   const answer = socket.toArray()
   socket.write(request.replace('/', '/held'))
-  for (let turn = 0; held.length === 0 && turn < 10_000; turn++) await new Promise(setImmediate)
+  for (let turn = 0; unanswered.length === 0 && turn < 10_000; turn++) await new Promise(setImmediate)
   connections.askToLeave()
-  held[0]!.end('late')
+  unanswered[0]!.end('late')
   assert.match((await answer).join(''), /Connection: close[\s\S]*late$/)
 })
 

@@ -13,10 +13,10 @@ it('a server that closes answers the requests that have just come, and cuts olde
   const clock = new ManualClock()
   const underWay = new RequestsUnderWay({ now: () => clock.now(), after: (ms, act) => delayed(ms, act) })
   underWay.watch(listener.server)
-  const held = new Map<string, ServerResponse>()
+  const unanswered = new Map<string, ServerResponse>()
   listener.server.on('request', (request, response) => {
     response.write('begun ')
-    held.set(request.url!, response)
+    unanswered.set(request.url!, response)
   })
   await listener.listen('127.0.0.1', 0)
   const { port } = listener.server.address() as AddressInfo
@@ -38,7 +38,7 @@ it('a server that closes answers the requests that have just come, and cuts olde
   // Longer than any request may take that is no longer young.
   await delay(1500)
   assert.equal(tunnels, 'open')
-  held.get('/command')!.end('and ended')
+  unanswered.get('/command')!.end('and ended')
   assert.equal(Buffer.concat(await command.toArray()).toString(), 'begun and ended')
   assert.match(String((await isCut)[0]), /aborted/)
   await closed

@@ -36,7 +36,7 @@ export class FullHouse {
   /** Those without a request yet, and those whose client still sends the body of a request that was answered. */
   readonly #silent = new Set<Socket>()
   readonly #requests = new Set<IncomingMessage>()
-  #isMakingPlace = false
+  #isCutting = false
 
   constructor(parts: FullHouseParts) {
     this.#parts = parts
@@ -56,7 +56,7 @@ export class FullHouse {
       this.#requests.add(request)
       socket.once('close', () => this.#requests.delete(request))
     })
-    server.on('drop', () => void this.#makePlace())
+    server.on('drop', () => void this.#cutConnections())
   }
 
   #shakeHands(socket: Socket): void {
@@ -84,14 +84,14 @@ export class FullHouse {
     })
   }
 
-  async #makePlace(): Promise<void> {
-    if (this.#isMakingPlace) return
-    this.#isMakingPlace = true
+  async #cutConnections(): Promise<void> {
+    if (this.#isCutting) return
+    this.#isCutting = true
     try {
       await this.#closeSome()
       await sleep(this.#parts.clock, betweenMs)
     } finally {
-      this.#isMakingPlace = false
+      this.#isCutting = false
     }
   }
 
@@ -116,16 +116,16 @@ function largestHolders(requests: Iterable<IncomingMessage>, count: number): Con
   const teams = new Map<string, Map<string, Map<object, Connection>>>()
   for (const request of requests) {
     const { team = '', sandboxID = '' } = requestOwnerOf(request) ?? {}
-    const places = getOrAdd(teams, team, () => new Map<string, Map<object, Connection>>())
-    const connections = getOrAdd(places, sandboxID, () => new Map<object, Connection>())
+    const sandboxes = getOrAdd(teams, team, () => new Map<string, Map<object, Connection>>())
+    const connections = getOrAdd(sandboxes, sandboxID, () => new Map<object, Connection>())
     const { carrier } = request.socket as CarriedSocket
     if (carrier) connections.set(carrier, { cut: () => carrier.destroy(new Error('The server is full.')) })
     else connections.set(request.socket, { cut: () => resetSocket(request.socket) })
   }
   const chosen: Connection[] = []
   for (let left = count; left > 0; left--) {
-    const places = largest(teams.values(), (each) => sum(each.values()))
-    const connections = places && largest(places.values(), ({ size }) => size)
+    const sandboxes = largest(teams.values(), (each) => sum(each.values()))
+    const connections = sandboxes && largest(sandboxes.values(), ({ size }) => size)
     const [oldest] = connections ?? []
     if (!connections || !oldest) break
     connections.delete(oldest[0])

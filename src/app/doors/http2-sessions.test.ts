@@ -120,8 +120,8 @@ it('GOAWAY names the streams that waited as taken, and they are answered', async
   await left
   answerSlow()
   await listener.close({ graceMs: 1000 })
-  const told = client.frames().find(({ type }) => type === 7)
-  assert.deepEqual([told?.payload.readUInt32BE(0), told?.payload.readUInt32BE(4)], [later, 0])
+  const goaway = client.frames().find(({ type }) => type === 7)
+  assert.deepEqual([goaway?.payload.readUInt32BE(0), goaway?.payload.readUInt32BE(4)], [later, 0])
   const ended = () => client.frames().filter(({ type, flags }) => type === 0 && flags === 1)
   assert.deepEqual(
     ended().map(({ stream }) => stream),

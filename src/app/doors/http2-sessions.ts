@@ -24,7 +24,7 @@ const lookEveryMs = 50
 const quietMs = 250
 /** The same for a connection that was just opened: its client is about to send. */
 const unusedMs = 5000
-const maxHoldMs = 1000
+const maxDelayMs = 1000
 /** How long a client on a busy machine may take to notice that its connection ends. */
 const noticeMs = 1000
 /** How long it may take to read the rest of its answers before the connection is closed. */
@@ -34,8 +34,8 @@ export class Http2Sessions {
   readonly #clock: Clock
   /** Those whose clients were not told yet that the connection ends. */
   readonly #untold = new Map<Http2Session, SessionUse>()
-  readonly #told = new Map<Http2Session, SessionUse>()
-  #toldCount = 0
+  readonly #reported = new Map<Http2Session, SessionUse>()
+  #reportedCount = 0
   #isLeaving = false
 
   constructor(clock: Clock) {
@@ -48,7 +48,7 @@ export class Http2Sessions {
     this.#untold.set(session, { ...use, waitingSince: undefined, quietSince })
     session.once('close', () => {
       this.#untold.delete(session)
-      this.#told.delete(session)
+      this.#reported.delete(session)
     })
   }
 
@@ -57,7 +57,7 @@ export class Http2Sessions {
    * nobody else.
    */
   begin(session: Http2Session, stream: ServerHttp2Stream, act: () => void): void {
-    const use = this.#untold.get(session) ?? this.#told.get(session)
+    const use = this.#untold.get(session) ?? this.#reported.get(session)
     if (!use) return void stream.destroy()
     const note = () => {
       use.quietSince = this.#clock.now()
@@ -80,10 +80,10 @@ export class Http2Sessions {
       // After a busy moment, Node runs timers before it reads the requests that have arrived.
       await letOthersRun()
       const now = this.#clock.now()
-      for (const [session, { streams, quietSince }] of this.#told)
+      for (const [session, { streams, quietSince }] of this.#reported)
         if (streams.size === 0 && now - quietSince >= readMs) session.close()
       this.#endWhere(({ streams, isUsed, waitingSince, quietSince }) => {
-        if (waitingSince !== undefined && now - waitingSince >= maxHoldMs) return true
+        if (waitingSince !== undefined && now - waitingSince >= maxDelayMs) return true
         const isOver = streams.size === 0 || waitingSince !== undefined
         return isOver && now - quietSince >= (isUsed ? quietMs : unusedMs)
       })
@@ -100,12 +100,16 @@ export class Http2Sessions {
   async letLeave(patienceMs: number): Promise<void> {
     this.askToLeave()
     const maxMs = patienceMs + 2 * noticeMs
-    for (let [waitedMs, lastToldMs, count] = [0, -noticeMs, 0]; waitedMs < maxMs; waitedMs += lookEveryMs) {
+    for (
+      let [waitedMs, lastReportedMs, count] = [0, -noticeMs, 0];
+      waitedMs < maxMs;
+      waitedMs += lookEveryMs
+    ) {
       await letOthersRun()
       if (waitedMs >= patienceMs) this.delayStreams()
-      if (this.#toldCount > count) lastToldMs = waitedMs
-      count = this.#toldCount
-      if (waitedMs - lastToldMs >= noticeMs && !this.isInUse(patienceMs)) break
+      if (this.#reportedCount > count) lastReportedMs = waitedMs
+      count = this.#reportedCount
+      if (waitedMs - lastReportedMs >= noticeMs && !this.isInUse(patienceMs)) break
       await sleep(this.#clock, lookEveryMs)
     }
     this.#endWhere(({ isUsed }) => isUsed)
@@ -118,7 +122,7 @@ export class Http2Sessions {
   isInUse(withinMs: number): boolean {
     const isNew = (time: number, ms = withinMs) => this.#clock.now() - time < ms
     for (const { quietSince } of this.#untold.values()) if (isNew(quietSince)) return true
-    for (const { streams, quietSince } of this.#told.values())
+    for (const { streams, quietSince } of this.#reported.values())
       if ([...streams.values()].some((since) => isNew(since)) || isNew(quietSince, readMs)) return true
     return false
   }
@@ -137,12 +141,12 @@ export class Http2Sessions {
   /** Cuts all connections, after telling each client which of its requests were never taken. Answers that are complete are sent. */
   cut(): void {
     this.#endWhere(() => true)
-    for (const { streams } of this.#told.values())
+    for (const { streams } of this.#reported.values())
       for (const stream of streams.keys())
         if (!stream.writableEnded) stream.destroy(new Error('Warren is closing'))
-    for (const session of this.#told.keys()) session.close()
+    for (const session of this.#reported.keys()) session.close()
     this.#clock.after(noticeMs, () => {
-      for (const session of this.#told.keys()) session.destroy(new Error('Warren is closing'))
+      for (const session of this.#reported.keys()) session.destroy(new Error('Warren is closing'))
     })
   }
 
@@ -150,8 +154,8 @@ export class Http2Sessions {
     for (const [session, use] of this.#untold) {
       if (session.destroyed || !matches(use)) continue
       this.#untold.delete(session)
-      this.#told.set(session, use)
-      this.#toldCount += 1
+      this.#reported.set(session, use)
+      this.#reportedCount += 1
       // Not by closing: some clients lose answers that they have not read when their connection ends.
       session.goaway()
       use.quietSince = this.#clock.now()

@@ -25,7 +25,7 @@ export async function portProblem(host: string, port: number): Promise<PortProbl
     server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)))
   })
   if (code === undefined) return undefined
-  if (code === 'EADDRINUSE') return takenBy(await portHolders(host, port), port)
+  if (code === 'EADDRINUSE') return inUseBy(await portHolders(host, port), port)
   if (code === 'EADDRNOTAVAIL') {
     return {
       text: `This machine has no address ${host}: set WARREN_HOST to one of its own, such as 127.0.0.1 or 0.0.0.0.`,
@@ -38,7 +38,7 @@ export async function portProblem(host: string, port: number): Promise<PortProbl
 type PortListener = { name?: string; dataFolder?: string }
 
 /** If a stranger has one of the addresses and a Warren another, the stranger is the problem. */
-function takenBy(listeners: PortListener[], port: number): PortProblem {
+function inUseBy(listeners: PortListener[], port: number): PortProblem {
   const listener = listeners.find(({ dataFolder }) => dataFolder === undefined) ?? listeners[0]
   const other = port === 65535 ? port - 1 : port + 1
   const { name, dataFolder } = listener ?? {}

@@ -144,7 +144,7 @@ describe('the isolations of the table', () => {
       assert.equal(new Set(entries.map((entry) => entry[key])).size, entries.length, key)
     assert.deepEqual(
       entries.map(({ weakness }) => weakness === null),
-      entries.map((_, place) => place === 0),
+      entries.map((_, index) => index === 0),
     )
   })
 })

@@ -11,9 +11,9 @@ export async function ensureFirstTeam(
   paths: DataPaths,
 ): Promise<FirstKey> {
   const known = await teams.listTeams()
-  const kept = await readCredentials(paths)
+  const stored = await readCredentials(paths)
   // A key that was revoked is not replaced: only a database without the team needs a new key.
-  if (kept && known.some((team) => team.teamID === kept.teamID)) return kept
+  if (stored && known.some((team) => team.teamID === stored.teamID)) return stored
   const team = known.find(isFirst) ?? (await makeFirstTeam(teams))
   const { key } = await teams.createKey(team.teamID, 'made at the first start')
   const credentials = { teamID: team.teamID, apiKey: key }

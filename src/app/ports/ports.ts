@@ -31,7 +31,7 @@ import { guardObjects } from '../storage/guard-objects.ts'
 import { openImages, warnOfMissingLayers } from '../storage/open-images.ts'
 import { baseLayer, type OpenedObjects, openObjects } from '../storage/open-objects.ts'
 import { snapshotFolders } from '../storage/snapshot-folders.ts'
-import { countDecisions, countTakes } from '../telemetry/counters.ts'
+import { countDecisions, countWarmStarts } from '../telemetry/counters.ts'
 import type { Telemetry } from '../telemetry/telemetry.ts'
 import { tracedAgent, tracedBuilder, tracedStores } from '../telemetry/trace-ports.ts'
 import { registerBaseTemplate } from '../templates/base-template.ts'
@@ -41,7 +41,7 @@ import { dockerRecipe } from '../templates/docker-recipe.ts'
 import { mcpGatewayRecipe } from '../templates/mcp-gateway-recipe.ts'
 import { pytorchRecipe } from '../templates/pytorch-recipe.ts'
 import { readExtraCA } from '../trust/extra-ca.ts'
-import { tellHostAuthorities } from '../trust/host-authorities.ts'
+import { logHostAuthorities } from '../trust/host-authorities.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { openSecrets } from './open-secrets.ts'
 import { openWebhooks } from './open-webhooks.ts'
@@ -67,7 +67,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
   const { config, paths, driver, baseRootFolder, node, telemetry, log } = parts
   const { tracer } = telemetry
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
-  if (config.extraCA === 'host') tellHostAuthorities(log)
+  if (config.extraCA === 'host') logHostAuthorities(log)
   const diskLevels = await readDiskLevels(paths.root, config.diskReserveMB)
   const diskReserve = new FileReserve(paths.root, diskLevels.reserveBytes)
   const diskFreeBytes = () => freeBytes(paths.root)
@@ -146,13 +146,13 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     lookup,
     snapshotFolders: snapshotFolders(paths.snapshots),
     volumeDisks,
-    appendLog: (sandboxID, entry) => collector.tell(sandboxID, entry),
+    appendLog: (sandboxID, entry) => collector.append(sandboxID, entry),
     recipes: [codeInterpreterRecipe, desktopRecipe, dockerRecipe, mcpGatewayRecipe, pytorchRecipe].map(
       (recipe) => recipe(config.defaultDiskMB, driver.gpus !== undefined),
     ),
     machine: readMachine(config.memoryMB, driver),
     tracer,
-    onAcquire: countTakes(telemetry.measures),
+    onAcquire: countWarmStarts(telemetry.measures),
     freeBytes: diskFreeBytes,
     diskReserve,
     rootsOf: (build) => rootsOf(build, images, paths),

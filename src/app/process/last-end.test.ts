@@ -6,7 +6,7 @@ import { it } from 'node:test'
 import { systemClock } from '../../lib/clock.ts'
 import { silentLog } from '../../lib/log.ts'
 import { openDataFolder, removeServerFile, saveServerFile } from '../data/data-folder.ts'
-import { explainLastEnd, tellLastEnd } from './last-end.ts'
+import { explainLastEnd, reportLastEnd } from './last-end.ts'
 
 const bootedAt = 1_000_000
 const server = { pid: 4321, startedAt: bootedAt + 60_000 }
@@ -44,16 +44,16 @@ it('the log explains the end by a restart of the machine', () => {
 
 it('the log says nothing about a previous Warren that closed in order', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'warren-last-end-'))
-  const told: string[] = []
-  const log = { ...silentLog, warn: (_: object, message: string) => told.push(message) }
+  const logged: string[] = []
+  const log = { ...silentLog, warn: (_: object, message: string) => logged.push(message) }
   try {
     const paths = await openDataFolder(folder)
     await saveServerFile(paths, { ...server, startedAt: Date.now(), url: '', domain: null, tlsCert: null })
-    await tellLastEnd(paths, systemClock, log)
-    assert.equal(told.length, 1)
+    await reportLastEnd(paths, systemClock, log)
+    assert.equal(logged.length, 1)
     await removeServerFile(paths)
-    await tellLastEnd(paths, systemClock, log)
-    assert.equal(told.length, 1)
+    await reportLastEnd(paths, systemClock, log)
+    assert.equal(logged.length, 1)
   } finally {
     await rm(folder, { recursive: true, force: true })
   }

@@ -13,7 +13,7 @@ const readKernelLogWithinMs = 10_000
 /**
  * Call it while holding the data folder's lock: then the process that left its server file behind is dead.
  */
-export async function tellLastEnd(paths: DataPaths, clock: Clock, log: Log): Promise<void> {
+export async function reportLastEnd(paths: DataPaths, clock: Clock, log: Log): Promise<void> {
   const server = await readServerFile(paths)
   if (!server) return
   const bootedAt = clock.now() - uptime() * 1000
@@ -31,14 +31,14 @@ export function explainLastEnd(
   bootedAt: number,
   kernelLog: string | undefined,
 ): string {
-  const told = `The Warren that served this data folder before (process ${pid}) ended without closing.`
-  if (startedAt < bootedAt) return `${told} The machine was restarted meanwhile.`
+  const message = `The Warren that served this data folder before (process ${pid}) ended without closing.`
+  if (startedAt < bootedAt) return `${message} The machine was restarted meanwhile.`
   if (kernelLog === undefined) {
-    return `${told} The kernel's log cannot be read here; check it yourself (dmesg, journalctl -k).`
+    return `${message} The kernel's log cannot be read here; check it yourself (dmesg, journalctl -k).`
   }
   const about = linesAbout(kernelLog, pid, startedAt - bootedAt)
-  if (about.length > 0) return `${told} The kernel says: ${about.join(' | ')}`
-  return `${told} The kernel says nothing about it: somebody killed it (SIGKILL), or it crashed and its log says why.`
+  if (about.length > 0) return `${message} The kernel says: ${about.join(' | ')}`
+  return `${message} The kernel says nothing about it: somebody killed it (SIGKILL), or it crashed and its log says why.`
 }
 
 const maxLines = 5

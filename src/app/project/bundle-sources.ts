@@ -15,23 +15,23 @@ export async function bundleSources(
   entryPoints: Record<string, string>,
   more: MoreOptions = {},
 ): Promise<Map<string, string>> {
-  const file = keptIn(entryPoints, more)
-  const kept = file && (await ifPresent(readFile(file, 'utf8')))
-  if (kept) return new Map(JSON.parse(kept))
+  const file = cacheFileOf(entryPoints, more)
+  const cached = file && (await ifPresent(readFile(file, 'utf8')))
+  if (cached) return new Map(JSON.parse(cached))
   const made = await makePrograms(entryPoints, more)
-  if (file) await keep(file, JSON.stringify([...made]))
+  if (file) await writeCache(file, JSON.stringify([...made]))
   return made
 }
 
 /** Warren's own bundle has a folder for each state of the sources, where these programs can be stored. */
-function keptIn(entryPoints: Record<string, string>, more: MoreOptions): string | undefined {
+function cacheFileOf(entryPoints: Record<string, string>, more: MoreOptions): string | undefined {
   if (extname(import.meta.filename) !== '.mjs') return undefined
   const asked = createHash('sha256').update(JSON.stringify([entryPoints, more]))
   return join(import.meta.dirname, `programs-${asked.digest('hex').slice(0, 16)}.json`)
 }
 
 /** If it cannot be written, the next start makes the programs again. */
-async function keep(file: string, text: string): Promise<void> {
+async function writeCache(file: string, text: string): Promise<void> {
   const partial = `${file}.${randomHex(4)}`
   await writeFile(partial, text)
     .then(() => rename(partial, file))

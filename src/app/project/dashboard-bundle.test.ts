@@ -17,8 +17,8 @@ test('the dashboard is bundled once, and its first view is small', async () => {
     assert.ok(bytes < maxFirstBytes, `the first view has ${bytes} bytes`)
     // The terminal, the charts and the client come when they are needed.
     assert.ok([...made.files.keys()].length > first.length + 2)
-    const [kept, ...more] = await readdir(folder)
-    assert.deepEqual([kept?.length, more], [32, []])
+    const [cached, ...more] = await readdir(folder)
+    assert.deepEqual([cached?.length, more], [32, []])
     assert.deepEqual(await openDashboard(folder), made)
   } finally {
     await rm(folder, { recursive: true })

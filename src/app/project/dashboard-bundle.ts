@@ -23,8 +23,8 @@ const brotliQuality = 9
 type Entry = Dashboard['entry']
 
 export async function openDashboard(folder: string): Promise<Dashboard> {
-  const kept = join(folder, await keyOfSources())
-  return (await readBundle(kept)) ?? (await bundle(kept))
+  const cached = join(folder, await keyOfSources())
+  return (await readBundle(cached)) ?? (await bundle(cached))
 }
 
 async function keyOfSources(): Promise<string> {
@@ -92,7 +92,7 @@ async function bundle(folder: string): Promise<Dashboard> {
     files.set(basename(path), { gzip: gzipSync(contents, { level: 9 }), br })
   }
   const dashboard = { entry: entryOf(metafile), files }
-  await keep(folder, dashboard)
+  await writeBundle(folder, dashboard)
   return dashboard
 }
 
@@ -121,7 +121,7 @@ function entryOf({ outputs }: Metafile): Entry {
 }
 
 /** Written beside and renamed, so that a bundle is complete or absent; of two concurrent writers one wins. */
-async function keep(folder: string, { entry, files }: Dashboard): Promise<void> {
+async function writeBundle(folder: string, { entry, files }: Dashboard): Promise<void> {
   const beside = `${folder}.${randomHex(4)}.new`
   try {
     await mkdir(dirname(folder), { recursive: true })

@@ -19,7 +19,7 @@ import { sameTar } from './same-bytes.ts'
 import { makeSystemRoot } from './system-root.ts'
 
 /** Where the release lies in the image. */
-const place = 'opt/warren'
+const installFolder = 'opt/warren'
 const usage =
   'Usage:\n  bin/container-image ARCHIVE OUT\n\nARCHIVE is a release (npm run release), OUT the image to write, a tar file.'
 
@@ -35,8 +35,8 @@ async function makeImage(archive: string, out: string): Promise<void> {
   }
   await inWork(async (root) => {
     await makeSystemRoot(root)
-    await mkdir(join(root, place), { recursive: true })
-    await runCommand('tar', ['-xzf', archive, '-C', join(root, place), '--strip-components=1'])
+    await mkdir(join(root, installFolder), { recursive: true })
+    await runCommand('tar', ['-xzf', archive, '-C', join(root, installFolder), '--strip-components=1'])
     const createdAt = new Date(systemClock.now()).toISOString()
     await finishImage({ root, version, out, createdAt })
   })
@@ -51,7 +51,7 @@ export async function makeImageOf({
   await inWork(async (root) => {
     await unpackFolder(system, root, () => {})
     await mkdir(join(root, 'opt'), { recursive: true })
-    await runCommand('cp', ['-a', folder, join(root, place)])
+    await runCommand('cp', ['-a', folder, join(root, installFolder)])
     await finishImage({ root, ...image })
   })
 }
@@ -71,7 +71,7 @@ async function inWork(work: (root: string) => Promise<void>): Promise<void> {
 async function finishImage(image: ImageParts): Promise<void> {
   const { root, version, createdAt } = image
   // The machine has the programs of Debian.
-  await rm(join(root, place, shippedPrograms), { recursive: true, force: true })
+  await rm(join(root, installFolder, shippedPrograms), { recursive: true, force: true })
   // Lets bin/start-on-host distinguish images.
   await writeFile(join(root, 'etc/warren-image'), `${version} ${createdAt}\n`)
   await writeImage(image)

@@ -12,7 +12,7 @@ import { shippedPrograms } from '../setup/shipped.ts'
 import { containerNeed, systemNeeds } from '../setup/system-packages.ts'
 
 /** Below the root of the machine. */
-const place = 'usr/lib/warren'
+const installFolder = 'usr/lib/warren'
 const units = 'usr/lib/systemd/system'
 const scripts = join(projectFolder, 'src/app/release/debian')
 const architectures: Record<string, string> = { x64: 'amd64', arm64: 'arm64' }
@@ -38,11 +38,11 @@ export async function makeDebianPackage({
   const root = join(work, 'package')
   for (const path of ['DEBIAN', 'usr/bin', 'usr/lib', units, 'etc/warren', 'usr/share/doc/warren'])
     await mkdir(join(root, path), { recursive: true })
-  await runCommand('cp', ['-a', folder, join(root, place)])
-  await rm(join(root, place, shippedPrograms), { recursive: true })
-  await rm(join(root, place, 'warren.service'))
+  await runCommand('cp', ['-a', folder, join(root, installFolder)])
+  await rm(join(root, installFolder, shippedPrograms), { recursive: true })
+  await rm(join(root, installFolder, 'warren.service'))
   await symlink('../lib/warren/bin/warren', join(root, 'usr/bin/warren'))
-  await writeFile(join(root, units, 'warren.service'), systemdUnit(`/${place}`))
+  await writeFile(join(root, units, 'warren.service'), systemdUnit(`/${installFolder}`))
   await writeFile(join(root, units, 'warren.socket'), systemdSocket(loadConfig({})))
   await writeFile(join(root, environmentFile), settingsFile, { mode: 0o600 })
   await writeFile(join(root, 'usr/share/doc/warren/copyright'), copyright)

@@ -11,7 +11,7 @@ import { projectFolder } from '../project/project-folder.ts'
 import { nodePackages } from '../setup/base-recipe.ts'
 import { makeBaseRoot } from '../setup/base-root.ts'
 import { downloadGo, findGo } from '../setup/go-toolchain.ts'
-import { installRunsc, placeOf } from '../setup/gvisor.ts'
+import { installRunsc, runscPath } from '../setup/gvisor.ts'
 import { builtVersion, fetchModule, gvisorVersion } from '../setup/gvisor-build.ts'
 import { createProgress, type Progress } from '../setup/progress.ts'
 import { shippedBase, shippedFolder, shippedPackages, shippedPrograms } from '../setup/shipped.ts'
@@ -28,7 +28,7 @@ import {
 
 const secondsOfDay = 24 * 3600
 /** Between releases, since neither changes often. */
-const keptFolder = join(projectFolder, '.cache/release')
+const packedFolder = join(projectFolder, '.cache/release')
 
 type ShippedParts = {
   runsc: { version: string; sha256: string; path: string }
@@ -48,16 +48,16 @@ export async function addShippedParts(release: string): Promise<ShippedParts> {
     await progress.step('Collect the licences of what gVisor is built of', () =>
       copyGoLicences(join(release, shippedFolder, 'licences'), runsc.path, work),
     )
-    const { hash, kept } = await keepBase(work, progress)
-    await copyFile(kept.file, join(release, shippedBase(hash)))
-    const system = await keepSystem(work, progress)
+    const { hash, packed } = await packBase(work, progress)
+    await copyFile(packed.file, join(release, shippedBase(hash)))
+    const system = await packSystem(work, progress)
     await progress.step('Pack the programs that a bare machine lacks', () =>
       packPrograms(system.root, join(release, shippedPrograms)),
     )
     return {
       runsc,
-      base: { hash, sha256: await sha256OfFile(kept.file), packages: kept.packages },
-      system: system.kept,
+      base: { hash, sha256: await sha256OfFile(packed.file), packages: packed.packages },
+      system: system.packed,
     }
   } finally {
     await rm(work, { recursive: true, force: true })
@@ -78,7 +78,7 @@ async function packNodePackages(folder: string): Promise<void> {
 async function addRunsc(release: string, work: string, progress: Progress): Promise<ShippedParts['runsc']> {
   const built = await installRunsc(join(work, 'runtimes'), loadConfig({}).cacheDir, progress)
   if ('missing' in built) throw new AppError('unavailable', `A release needs gVisor. ${built.missing}`)
-  const path = placeOf(join(release, shippedFolder), builtVersion)
+  const path = runscPath(join(release, shippedFolder), builtVersion)
   await mkdir(join(path, '..'), { recursive: true })
   await copyFile(built.path, path)
   await chmod(path, 0o755)
@@ -99,38 +99,42 @@ async function copyGoLicences(folder: string, program: string, work: string): Pr
   }
 }
 
-type Kept = { file: string; packages: DebianPackage[] }
+type PackedRoot = { file: string; packages: DebianPackage[] }
 
-async function keepBase(work: string, progress: Progress): Promise<{ hash: string; kept: Kept }> {
+async function packBase(work: string, progress: Progress): Promise<{ hash: string; packed: PackedRoot }> {
   const { baseImage, cacheDir } = loadConfig({})
   const { folder, hash } = await makeBaseRoot(join(work, 'base'), baseImage, cacheDir, progress)
-  const kept = await keep(`base-${hash}`, progress, async () => folder)
+  const packed = await packOnce(`base-${hash}`, progress, async () => folder)
   await rm(folder, { recursive: true, force: true })
-  return { hash, kept }
+  return { hash, packed }
 }
 
-async function keepSystem(work: string, progress: Progress): Promise<{ root: string; kept: Kept }> {
+async function packSystem(work: string, progress: Progress): Promise<{ root: string; packed: PackedRoot }> {
   const root = join(work, 'system')
   let isMade = false
-  const kept = await keep(`system-${systemRecipe}`, progress, async () => {
+  const packed = await packOnce(`system-${systemRecipe}`, progress, async () => {
     await progress.step('Make a Debian root with the programs that Warren calls', () => makeSystemRoot(root))
     isMade = true
     return root
   })
   if (!isMade) {
     await mkdir(root)
-    await runCommand('tar', ['-xpf', kept.file, '-C', root, '--numeric-owner', '--same-owner'])
+    await runCommand('tar', ['-xpf', packed.file, '-C', root, '--numeric-owner', '--same-owner'])
   }
-  return { root, kept }
+  return { root, packed }
 }
 
 /** Packs a Debian root so that the same packages give the same bytes, and lists its packages. */
-async function keep(name: string, progress: Progress, makeRoot: () => Promise<string>): Promise<Kept> {
-  await mkdir(keptFolder, { recursive: true })
-  const file = join(keptFolder, `${name}.tar.zst`)
-  const list = join(keptFolder, `${name}.packages.json`)
+async function packOnce(
+  name: string,
+  progress: Progress,
+  makeRoot: () => Promise<string>,
+): Promise<PackedRoot> {
+  await mkdir(packedFolder, { recursive: true })
+  const file = join(packedFolder, `${name}.tar.zst`)
+  const list = join(packedFolder, `${name}.packages.json`)
   if (existsSync(file)) {
-    progress.note(`${name}: packed by an earlier release in ${keptFolder}.`)
+    progress.note(`${name}: packed by an earlier release in ${packedFolder}.`)
     return { file, packages: JSON.parse(await readFile(list, 'utf8')) as DebianPackage[] }
   }
   const root = await makeRoot()

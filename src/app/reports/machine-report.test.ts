@@ -10,14 +10,14 @@ const throughTracer = { trace: <T>(_: string, __: object, work: () => Promise<T>
 
 test('the last problems are listed, the newest first, and a repeated one is counted', () => {
   const clock = new ManualClock()
-  const told: string[] = []
-  const problems = new RecentProblems({ ...silentLog, warn: (_, message) => told.push(message) }, clock)
+  const printed: string[] = []
+  const problems = new RecentProblems({ ...silentLog, warn: (_, message) => printed.push(message) }, clock)
   problems.info({}, 'all is well')
   problems.error({ err: new AppError('no_space', 'The disk is full: free some space') }, 'create failed')
   for (let round = 0; round < 3; round++) problems.warn({}, `x${'y'.repeat(5000)}`)
   const [warned, failed] = problems.list()
   assert.deepEqual(
-    [problems.list().length, warned!.count, warned!.message.length, told.length],
+    [problems.list().length, warned!.count, warned!.message.length, printed.length],
     [2, 3, 1000, 3],
   )
   assert.match(failed!.cause!, /free some space/)

@@ -67,8 +67,8 @@ export const withoutPasswords = (text: string): string => text.replace(/(https?:
 /** How this machine reaches its mirror, as options for an apt that runs elsewhere. */
 export async function hostAcquireOptions(): Promise<string[]> {
   const { stdout } = await runCommand('apt-config', ['dump'])
-  const kept = /^(Acquire::(?:https?::Proxy|Check-Valid-Until)) "(.+)";$/gm
-  return [...stdout.matchAll(kept)].flatMap((match) => ['-o', `${match[1]}=${match[2]}`])
+  const inherited = /^(Acquire::(?:https?::Proxy|Check-Valid-Until)) "(.+)";$/gm
+  return [...stdout.matchAll(inherited)].flatMap((match) => ['-o', `${match[1]}=${match[2]}`])
 }
 
 /** The rest of the environment stays, since it may name a proxy. */

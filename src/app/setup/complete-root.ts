@@ -54,9 +54,9 @@ async function addShell(root: string): Promise<void> {
 }
 
 function freeID(rows: string[][], wanted = firstID): number {
-  const taken = new Set(rows.map((row) => Number(row[2])))
+  const usedIDs = new Set(rows.map((row) => Number(row[2])))
   let id = wanted
-  while (taken.has(id)) id++
+  while (usedIDs.has(id)) id++
   return id
 }
 

@@ -21,12 +21,12 @@ export async function examineGiven(path: string): Promise<GivenRunsc> {
   const { stdout } = await asked.catch((error) => {
     throw reject(`which does not run here: ${errorText(error)}`, error)
   })
-  const told = /^runsc version (\S+)/.exec(stdout)?.[1]
-  if (told === undefined) throw reject('which is no runsc: it does not tell the version of one.')
-  const released = Number(/^release-(\d{8})/.exec(told)?.[1] ?? Number.POSITIVE_INFINITY)
+  const version = /^runsc version (\S+)/.exec(stdout)?.[1]
+  if (version === undefined) throw reject('which is no runsc: it does not tell the version of one.')
+  const released = Number(/^release-(\d{8})/.exec(version)?.[1] ?? Number.POSITIVE_INFINITY)
   if (released < oldestRelease)
-    throw reject(`which is ${told}: Warren needs release-${oldestRelease} or newer, or its own build.`)
+    throw reject(`which is ${version}: Warren needs release-${oldestRelease} or newer, or its own build.`)
   const sum = await sha256OfFile(path)
   if (sum === builtSums[process.arch]) return { version: builtVersion }
-  return { version: `given-${sum.slice(0, 12)}`, foreign: told }
+  return { version: `given-${sum.slice(0, 12)}`, foreign: version }
 }

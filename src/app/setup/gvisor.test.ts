@@ -71,10 +71,10 @@ test('a runsc that does not run is not installed', async (t) => {
 test('a start removes the unfinished files of an earlier start, and none of a start that still runs', async (t) => {
   const { runtimes, cache } = foldersFor(t)
   putRunsc(cache, builtVersion, '#!/bin/sh\n')
-  const place = join(runtimes, `runsc-${builtVersion}`)
+  const folder = join(runtimes, `runsc-${builtVersion}`)
   // 2^22 is the most that the kernel gives as a process id.
   for (const name of ['runsc.4194305.partial-go', `runsc.${process.ppid}.partial-go`])
-    mkdirSync(join(place, name, 'bin'), { recursive: true })
+    mkdirSync(join(folder, name, 'bin'), { recursive: true })
   await installRunsc(runtimes, cache, quiet)
-  assert.deepEqual(readdirSync(place).sort(), ['runsc', `runsc.${process.ppid}.partial-go`])
+  assert.deepEqual(readdirSync(folder).sort(), ['runsc', `runsc.${process.ppid}.partial-go`])
 })

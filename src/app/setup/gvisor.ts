@@ -19,14 +19,15 @@ const versionWithinMs = 20_000
 /** Of the folder of a downloaded Go, after the name of the unfinished program. */
 const goSuffix = '-go'
 
-export const placeOf = (parent: string, version: string): string => join(parent, `runsc-${version}`, 'runsc')
+export const runscPath = (parent: string, version: string): string =>
+  join(parent, `runsc-${version}`, 'runsc')
 
 export function findRunsc(parent: string): string | undefined {
-  const path = placeOf(parent, builtVersion)
+  const path = runscPath(parent, builtVersion)
   return existsSync(path) ? path : undefined
 }
 
-export const findShippedRunsc = () => findShipped(placeOf(shippedFolder, builtVersion))
+export const findShippedRunsc = () => findShipped(runscPath(shippedFolder, builtVersion))
 
 export const mustBuildRunsc = (runtimesDir: string, cacheDir: string): boolean =>
   !findRunsc(runtimesDir) && !findShippedRunsc() && !findRunsc(cacheDir)
@@ -37,7 +38,7 @@ export function findOlderRunsc(parent: string): string | undefined {
   const versions = readdirSync(parent).flatMap((name) => /^runsc-(.+)/.exec(name)?.slice(1) ?? [])
   const older = versions
     .filter((version) => version !== builtVersion)
-    .map((version) => placeOf(parent, version))
+    .map((version) => runscPath(parent, version))
     .filter((path) => existsSync(path))
   const made = new Map(older.map((path) => [path, statSync(path).mtimeMs]))
   return older.sort((one, other) => made.get(other)! - made.get(one)!)[0]
@@ -50,8 +51,8 @@ export async function installGiven(
   progress: Progress,
 ): Promise<{ path: string }> {
   const { version, foreign } = await examineGiven(given)
-  const path = placeOf(runtimesDir, version)
-  if (!existsSync(path)) await place(path, (partial) => copyFile(given, partial))
+  const path = runscPath(runtimesDir, version)
+  if (!existsSync(path)) await makeWhole(path, (partial) => copyFile(given, partial))
   progress.note(`gVisor is ${given}, as WARREN_RUNSC says${foreign ? ': a foreign build' : ''}.`)
   return { path }
 }
@@ -74,8 +75,8 @@ export async function installRunsc(
   }
   const built = findShippedRunsc() ?? findRunsc(cacheDir)
   if (built) {
-    const path = placeOf(runtimesDir, builtVersion)
-    await place(path, (partial) => copyFile(built, partial))
+    const path = runscPath(runtimesDir, builtVersion)
+    await makeWhole(path, (partial) => copyFile(built, partial))
     return { path }
   }
   const older = findOlderRunsc(runtimesDir)
@@ -90,7 +91,7 @@ export async function installRunsc(
 /** Gives the empty text on success, else the reason of the failure. */
 async function fillCache(cacheDir: string, progress: Progress): Promise<string> {
   try {
-    await place(placeOf(cacheDir, builtVersion), async (partial) => {
+    await makeWhole(runscPath(cacheDir, builtVersion), async (partial) => {
       const go = await progress.step(
         `Get Go ${goNumber}, which builds gVisor`,
         async (advance) => (await findGo()) ?? downloadGo(`${partial}${goSuffix}`, advance),
@@ -107,10 +108,10 @@ async function fillCache(cacheDir: string, progress: Progress): Promise<string> 
 }
 
 /** Makes a program complete in its place or not at all. */
-async function place(path: string, make: (partial: string) => Promise<void>): Promise<void> {
+async function makeWhole(path: string, make: (partial: string) => Promise<void>): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o755 })
   const partial = `${path}.${process.pid}.partial`
-  await takeLeftovers(dirname(path), `${partial}${goSuffix}`)
+  await removeLeftovers(dirname(path), `${partial}${goSuffix}`)
   try {
     await make(partial)
     await chmod(partial, 0o755)
@@ -127,7 +128,7 @@ async function place(path: string, make: (partial: string) => Promise<void>): Pr
  * Removes unfinished files of starts that were killed, up to a gigabyte. The Go of one of them, with what it has compiled,
  * becomes that of this start.
  */
-async function takeLeftovers(folder: string, goFolder: string): Promise<void> {
+async function removeLeftovers(folder: string, goFolder: string): Promise<void> {
   for (const name of readdirSync(folder)) {
     const [, pid, part] = /^runsc\.(\d+)\.partial(.*)$/.exec(name) ?? []
     if (pid === undefined || Number(pid) === process.pid || processStart(Number(pid)) !== undefined) continue

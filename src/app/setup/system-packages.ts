@@ -85,11 +85,11 @@ export async function installSystemPackages(needs: readonly Need[], progress: Pr
       )
     }
   })
-  const still = missingNeeds(missing)
-  if (still.length > 0) {
+  const stillMissing = missingNeeds(missing)
+  if (stillMissing.length > 0) {
     throw new AppError(
       'unavailable',
-      `apt-get ran, but ${still.map((need) => need.file).join(', ')} cannot be found in ${programFolders.join(', ')}.`,
+      `apt-get ran, but ${stillMissing.map((need) => need.file).join(', ')} cannot be found in ${programFolders.join(', ')}.`,
     )
   }
 }

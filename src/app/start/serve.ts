@@ -49,7 +49,7 @@ export type ServeParts = {
   agentProgram: AgentProgram
   openDashboard: ApiParts['openDashboard']
   /** Of the locked data folder. */
-  place: string
+  folderID: string
   /** Called when another Warren has taken the ID of this node: this process must end at once. */
   onReplaced: (problem: AppError) => void
   log: Log

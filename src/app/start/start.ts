@@ -24,7 +24,7 @@ import { sandboxOwner } from '../isolation/sandbox-owner.ts'
 import { chooseGpus } from '../machine/gpus.ts'
 import { choosePageServer } from '../machine/page-server.ts'
 import { prepareMachine } from '../machine/prepare-machine.ts'
-import { tellLastEnd } from '../process/last-end.ts'
+import { reportLastEnd } from '../process/last-end.ts'
 import { ShutdownSignals } from '../process/shutdown-signals.ts'
 import { refusedStatus, StartRefusal } from '../process/start-refusal.ts'
 import { openDashboard } from '../project/dashboard-bundle.ts'
@@ -41,7 +41,7 @@ export async function start(config: Config): Promise<void> {
   refuseMachine(process.platform, process.arch, process.getuid?.())
   const paths = await openDataFolder(config.dataDir, config.secretsDir ?? undefined)
   await makeSpaceToStart(paths, config)
-  const lock = await lockOrTell(paths)
+  const lock = await lockOrExplain(paths)
   if (inheritedSockets().door === undefined) await refusePort(config.host, config.port)
   // A wrong file is reported here, before the set-up, which takes long.
   const extraCA = config.extraCA === null ? undefined : readExtraCA(config.extraCA)
@@ -50,8 +50,8 @@ export async function start(config: Config): Promise<void> {
   const stopped = signals.next()
   const log = pino({ level: config.logLevel, mixin: requestFields }, openLogOutput())
   try {
-    await tellLastEnd(paths, systemClock, log)
-    const node = { place: lock.place, onReplaced: (problem: AppError) => endAtOnce(problem, log) }
+    await reportLastEnd(paths, systemClock, log)
+    const node = { folderID: lock.folderID, onReplaced: (problem: AppError) => endAtOnce(problem, log) }
     const running = await Promise.race([bringUp(config, paths, node, log), stopped])
     if (typeof running === 'string') return interrupted(running)
     const signal = await stopped
@@ -74,7 +74,7 @@ export async function start(config: Config): Promise<void> {
 }
 
 /** A second start on a data folder says where the first one serves. */
-async function lockOrTell(paths: DataPaths): Promise<ReturnType<typeof lockDataFolder>> {
+async function lockOrExplain(paths: DataPaths): Promise<ReturnType<typeof lockDataFolder>> {
   try {
     return lockDataFolder(paths.lock)
   } catch (error) {
@@ -112,7 +112,7 @@ function requestFields(): object {
 async function bringUp(
   config: Config,
   paths: DataPaths,
-  node: Pick<ServeParts, 'place' | 'onReplaced'>,
+  node: Pick<ServeParts, 'folderID' | 'onReplaced'>,
   log: Log,
 ): Promise<RunningServer> {
   const progress = createProgress(process.stderr)
@@ -163,9 +163,9 @@ async function bringUp(
   const { url, domain } = running.server
   const { apiKey } = running.credentials
   // Others may read a file or a journal, so the key goes to a terminal only.
-  const told = process.stdout.isTTY ? banner : serviceLine
+  const greeting = process.stdout.isTTY ? banner : serviceLine
   const program = join(projectFolder, 'bin/warren')
-  process.stdout.write(told({ url, domain, apiKey }, describe(isolation), program))
+  process.stdout.write(greeting({ url, domain, apiKey }, describe(isolation), program))
   if (isolation.fallback) process.stdout.write(`\nWARNING: ${isolation.fallback.warning}\n`)
   return running
 }

@@ -35,7 +35,7 @@ export async function guardObjects(opened: OpenedObjects, parts: GuardParts): Pr
     objects,
     rows: stores.remoteBytes,
     shared: stores.nodes,
-    place: config.objectStore!,
+    location: config.objectStore!,
     clock,
     log,
   })

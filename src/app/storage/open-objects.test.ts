@@ -119,11 +119,11 @@ test('a start does not wait for an object store that is silent, and says so', as
   const { folder } = await make('other')
   const images = await open('images-other')
   t.after(() => images.close())
-  const told: unknown[] = []
-  const log = { ...silentLog, warn: (fields: object) => void told.push(fields) }
+  const logged: unknown[] = []
+  const log = { ...silentLog, warn: (fields: object) => void logged.push(fields) }
   const began = performance.now()
   assert.notEqual(await baseLayer(images, folder, silent, log, 200), layer)
   assert.ok(performance.now() - began < 5000, 'one try of the client alone takes 30 s')
-  assert.match(inspect(told), /has not answered within 0.2 s/)
+  assert.match(inspect(logged), /has not answered within 0.2 s/)
   await assert.rejects(requireAnswer(silent, 200), /has not answered within 0.2 s/)
 })

@@ -110,8 +110,8 @@ export function baseFetcher(open: () => Promise<OpenedObjects | undefined>): Fet
     try {
       const layer = await findSharedBase(name, opened.objects, answersWithinMs)
       if (layer === undefined) return false
-      const take = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
-      const fetching = opened.packs.fetch(layerKey(layer), () => ({ open: () => take }))
+      const unpack = (content: AsyncIterable<Uint8Array>) => unpackTree(content, root)
+      const fetching = opened.packs.fetch(layerKey(layer), () => ({ open: () => unpack }))
       await progress.step('Fetch the base template from the object store', () => fetching)
       return (await fetching) !== undefined
     } catch (error) {

@@ -11,7 +11,7 @@ export function snapshotFolders(folder: string): SnapshotFolders {
       // A snapshot that is being taken has a suffix to its name.
       return [...new Set(entries.map((entry) => entry.split('.', 1)[0]!))]
     },
-    async roomOf(names) {
+    async bytesOf(names) {
       const links = new Map<number, { left: number; bytes: number }>()
       for (const name of names) {
         for (const path of await filesIn(join(folder, name))) {

@@ -11,11 +11,11 @@ export function countDecisions(measures: Measures): OnDecision {
   return (protocol, isAllowed) => decisions.of(protocol, isAllowed ? 'allowed' : 'rejected').add()
 }
 
-export function countTakes(measures: Measures): (isWarm: boolean) => void {
-  const takes = measures.counter(
+export function countWarmStarts(measures: Measures): (isWarm: boolean) => void {
+  const warmStarts = measures.counter(
     'warren_warm_pool_takes_total',
     'Creates of templates that the warm pool keeps, by whether a sandbox was ready.',
     ['result'],
   )
-  return (isWarm) => takes.of(isWarm ? 'hit' : 'miss').add()
+  return (isWarm) => warmStarts.of(isWarm ? 'hit' : 'miss').add()
 }

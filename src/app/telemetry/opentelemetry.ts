@@ -80,7 +80,7 @@ function inSpan<T>(
     try {
       return await work()
     } catch (error) {
-      tellFailure(span, error)
+      recordFailure(span, error)
       throw error
     } finally {
       span.end()
@@ -88,7 +88,7 @@ function inSpan<T>(
   })
 }
 
-function tellFailure(span: Span, error: unknown): void {
+function recordFailure(span: Span, error: unknown): void {
   const code = isAppError(error) ? error.code : 'internal'
   span.setAttribute('error.type', code)
   span.setStatus({ code: SpanStatusCode.ERROR, message: errorText(error) })

@@ -108,7 +108,7 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     name: 'warren_disk_guard_acts',
     help: 'Sandboxes that the disk guard has frozen or ended since the start of the server.',
     labelNames: ['act'],
-    read: () => acts({ freeze: diskGuard.counts.stoodStill, end: diskGuard.counts.ended }),
+    read: () => acts({ freeze: diskGuard.counts.frozen, end: diskGuard.counts.ended }),
   })
   measures.gauge({
     name: 'warren_memory_held_sandboxes',
@@ -121,8 +121,8 @@ export function addServerGauges(measures: Measures, parts: GaugeParts): void {
     help: 'Sandboxes that the memory guard has frozen, paused or ended since the start of the server.',
     labelNames: ['act'],
     read: () => {
-      const { stoodStill, paused, ended } = memoryGuard.counts
-      return acts({ freeze: stoodStill, pause: paused, end: ended })
+      const { frozen, paused, ended } = memoryGuard.counts
+      return acts({ freeze: frozen, pause: paused, end: ended })
     },
   })
   addTeamShares(measures, 'memory', memoryGuard)

@@ -8,7 +8,7 @@ import type { Log } from '../../lib/log.ts'
 import { silentLog } from '../../lib/log.ts'
 import { Measures } from '../../lib/measures.ts'
 import { addConnectionGauges } from './connection-gauges.ts'
-import { countDecisions, countTakes } from './counters.ts'
+import { countDecisions, countWarmStarts } from './counters.ts'
 import { OperationTracer } from './operation-tracer.ts'
 import { createPrometheus } from './prometheus.ts'
 import { countRequests } from './requests.ts'
@@ -79,7 +79,7 @@ test('requests are counted by route and by target', async () => {
   onFinished({ ...finished, status: 502, sandboxID: 'itwo', target: 'none' })
   onFinished({ ...finished, status: 101, target: 'service' })
   countDecisions(measures)('dns', false)
-  countTakes(measures)(true)
+  countWarmStarts(measures)(true)
   const { text } = await createPrometheus(measures, silentLog)()
   const expected = [
     'warren_api_request_seconds_count{method="GET",route="/v2/sandboxes",code="200"} 1',
@@ -173,7 +173,7 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
   new OperationTracer(measures, undefined)
   countRequests(measures, 'off', silentLog)
   countDecisions(measures)
-  countTakes(measures)
+  countWarmStarts(measures)
   addConnectionGauges(measures)
   let sums = 0
   addServerGauges(measures, {
@@ -199,10 +199,10 @@ test('the documentation of metrics and the Grafana dashboard use only metrics th
     warm: { count: () => ({ ready: 1, booting: 0 }) },
     routes: { values: () => [].values() },
     freeBytes: async () => 5,
-    diskGuard: { frozenCount: 2, counts: { stoodStill: 3, ended: 1 }, teamShares: [] },
+    diskGuard: { frozenCount: 2, counts: { frozen: 3, ended: 1 }, teamShares: [] },
     memoryGuard: {
       frozenCount: 1,
-      counts: { stoodStill: 4, paused: 2, ended: 1 },
+      counts: { frozen: 4, paused: 2, ended: 1 },
       teamShares: [{ teamID: 'greedy', usedBytes: 900, fairBytes: 500, aboveBytes: 100 }],
     },
     version: '1',

@@ -20,15 +20,15 @@ const systemBundles = [
 const localFolder = '/usr/local/share/ca-certificates'
 const usualFolder = '/usr/share/ca-certificates'
 
-type TrustPlaces = { files: readonly string[]; usualFolder: string; clock: Clock }
+type TrustFolders = { files: readonly string[]; usualFolder: string; clock: Clock }
 
-export function hostAuthorities(places: Partial<TrustPlaces> = {}): X509Certificate[] {
-  const { clock = systemClock } = places
-  const files = places.files ?? [...systemBundles, ...certificatesBelow(localFolder), ...trustFiles()]
+export function hostAuthorities(folders: Partial<TrustFolders> = {}): X509Certificate[] {
+  const { clock = systemClock } = folders
+  const files = folders.files ?? [...systemBundles, ...certificatesBelow(localFolder), ...trustFiles()]
   const known = new Set(
     [
       ...rootCertificates,
-      ...certificatesBelow(places.usualFolder ?? usualFolder).flatMap(certificatesIn),
+      ...certificatesBelow(folders.usualFolder ?? usualFolder).flatMap(certificatesIn),
     ].map((pem) => read(pem)?.fingerprint256),
   )
   const found = new Map<string, X509Certificate>()
@@ -44,7 +44,7 @@ export function hostAuthorities(places: Partial<TrustPlaces> = {}): X509Certific
 export const authorityNames = (authorities: readonly X509Certificate[]): string[] =>
   authorities.map(({ subject }) => /^(?:CN|O)=(.*)$/m.exec(subject)?.[1] ?? subject.replaceAll('\n', ', '))
 
-export function tellHostAuthorities(log: Log): void {
+export function logHostAuthorities(log: Log): void {
   const authorities = authorityNames(hostAuthorities())
   if (authorities.length > 0)
     log.info({ authorities }, 'builds and sandboxes trust these authorities of this machine')

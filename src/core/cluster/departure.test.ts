@@ -44,14 +44,14 @@ test('the snapshot of a move is taken after the requests under way have finished
 })
 
 test('a node that took a sandbox and could not resume it does so later by itself, even if it is not draining', async (t) => {
-  const { one, other, drainer, drainerOfOther, clock, peer, take } = await openDraining(t)
+  const { one, other, drainer, drainerOfOther, clock, peer, handOver } = await openDraining(t)
   await other.stores.teams.setLimits(other.team.teamID, { ...other.team.limits, maxSandboxes: 1 })
   const sandboxID = await startRunning(one)
   const { endAt } = await one.service.get(one.team, sandboxID)
   let inTheWay = ''
   peer.handOver = async (...offer) => {
     inTheWay = (await other.service.create(other.team, request({ timeoutMs: 3_600_000 }))).sandboxID
-    await take(...offer)
+    await handOver(...offer)
   }
   await drainer.run()
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -84,11 +84,11 @@ test('a sandbox that a process paused before it crashed resumes, on another node
   await again().run()
   assert.equal(memoryOn(other, migrated.sandboxID), 'memory')
   assert.equal((await other.service.get(other.team, migrated.sandboxID)).endAt, migrated.endAt)
-  const kept = await departed(one)
+  const undrained = await departed(one)
   membership.isDraining = false
   await again().run()
-  assert.equal(memoryOn(one, kept.sandboxID), 'memory')
-  assert.equal((await one.service.get(one.team, kept.sandboxID)).endAt, kept.endAt)
+  assert.equal(memoryOn(one, undrained.sandboxID), 'memory')
+  assert.equal((await one.service.get(one.team, undrained.sandboxID)).endAt, undrained.endAt)
 })
 
 test('if the node that took a sandbox dies before it resumes it, another node resumes it', async (t) => {
@@ -162,16 +162,16 @@ test('a client that pauses a sandbox which a drain has just paused succeeds, and
 })
 
 test("a client's pause wins over the resume by the new node", async (t) => {
-  const { one, other, drainer, peer, take } = await openDraining(t)
+  const { one, other, drainer, peer, handOver } = await openDraining(t)
   let sandboxID = ''
   peer.handOver = async (...offer) => {
     other.faults.before = async (method) => {
       if (method !== 'resumeWithinLimits') return
       other.faults.before = () => {}
       const row = (await other.stores.sandboxes.find(sandboxID))!
-      assert.ok(await other.stores.sandboxes.stayPaused(row, row.snapshot!))
+      assert.ok(await other.stores.sandboxes.cancelResume(row, row.snapshot!))
     }
-    await take(...offer)
+    await handOver(...offer)
   }
   sandboxID = await startRunning(one)
   await drainer.run()

@@ -83,7 +83,7 @@ test('nothing is paused if no other node has capacity', async (t) => {
 })
 
 test('a sandbox that no node accepts keeps running here; this is logged once and tried again later', async (t) => {
-  const { one, other, drainer, clock, peer, take } = await openDraining(t)
+  const { one, other, drainer, clock, peer, handOver } = await openDraining(t)
   peer.handOver = async () => {
     throw new AppError('unavailable', 'Node other did not answer.')
   }
@@ -95,7 +95,7 @@ test('a sandbox that no node accepts keeps running here; this is logged once and
   await drainer.run()
   assert.equal(peer.asked, 2)
   assert.equal(complaints(one).length, 1)
-  peer.handOver = take
+  peer.handOver = handOver
   clock.advance(61_000)
   await drainer.run()
   assert.equal(memoryOn(one, sandboxID), undefined)
@@ -112,9 +112,9 @@ test('a sandbox keeps running here while the object store does not answer', asyn
 })
 
 test('a lost answer leaves one live copy of the sandbox, on the node that took it', async (t) => {
-  const { one, other, drainer, clock, peer, take } = await openDraining(t)
+  const { one, other, drainer, clock, peer, handOver } = await openDraining(t)
   peer.handOver = async (...offer) => {
-    await take(...offer)
+    await handOver(...offer)
     throw new AppError('unavailable', 'The connection was lost.')
   }
   const sandboxID = await startRunning(one)
@@ -123,7 +123,7 @@ test('a lost answer leaves one live copy of the sandbox, on the node that took i
   assert.equal(memoryOn(other, sandboxID), 'memory')
   // Its team pauses it there: that the node is asked once more must not wake it.
   await other.service.pause(other.team, sandboxID, { memory: true, requireHealthyAgent: false })
-  peer.handOver = take
+  peer.handOver = handOver
   clock.advance(61_000)
   await drainer.run()
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
@@ -163,14 +163,14 @@ test('a node of an older release that rejects the memory is not offered the sand
 })
 
 test('the next node is asked if the best one cannot use the memory, whatever their versions', async (t) => {
-  const { one, other, drainer, peer, nodes, take } = await openDraining(t)
+  const { one, other, drainer, peer, nodes, handOver } = await openDraining(t)
   nodes[1]!.facts = { ...nodes[1]!.facts, version: '2' }
   nodes.push({ ...describeNode('third', 'ready'), facts: { ...nodes[0]!.facts, version: '3' } })
   const offeredTo: string[] = []
   peer.whyUnfit = async ({ nodeID }) => (nodeID === 'other' ? undefined : 'It needs another runtime.')
   peer.handOver = (node, ...rest) => {
     offeredTo.push(node.nodeID)
-    return take(node, ...rest)
+    return handOver(node, ...rest)
   }
   // The third node ranks first.
   nodes[1]!.load = { ...nodes[1]!.load, allocatedCPU: 50 }
@@ -180,12 +180,12 @@ test('the next node is asked if the best one cannot use the memory, whatever the
 })
 
 test('requests for a sandbox wait until its move has ended', async (t) => {
-  const { one, drainer, peer, take, clock } = await openDraining(t)
+  const { one, drainer, peer, handOver, clock } = await openDraining(t)
   const [asked, opened] = [gate(), gate()]
   peer.handOver = async (...offer) => {
     asked.open()
     await opened.opened
-    await take(...offer)
+    await handOver(...offer)
   }
   const sandboxID = await startRunning(one)
   const round = drainer.run()

@@ -55,7 +55,7 @@ export type DrainerParts = DepartureParts & {
 }
 
 type NodeDemand = {
-  withRoom: boolean
+  needsCapacity: boolean
   /** Null: there is no memory. */
   needs: MemoryNeeds | null
 }
@@ -84,9 +84,9 @@ export class Drainer {
    */
   async run(): Promise<void> {
     const departures = await this.#departures()
-    await this.#takeSteps(departures)
+    await this.#runSteps(departures)
     const migrations = this.#goesOn() ? await this.#migrationSteps() : []
-    await this.#takeSteps(migrations, () => this.#goesOn())
+    await this.#runSteps(migrations, () => this.#goesOn())
     const listed = new Set([...departures, ...migrations].map(({ sandboxID }) => sandboxID))
     for (const known of [this.#problems, this.#unfit, this.#firstEnds])
       for (const sandboxID of known.keys()) if (!listed.has(sandboxID)) known.delete(sandboxID)
@@ -107,7 +107,7 @@ export class Drainer {
     return this.#parts.membership.isDraining && !this.#closing.signal.aborted
   }
 
-  async #takeSteps(steps: readonly Step[], goesOn = () => !this.#closing.signal.aborted): Promise<void> {
+  async #runSteps(steps: readonly Step[], goesOn = () => !this.#closing.signal.aborted): Promise<void> {
     const queue = steps.values()
     const work = async () => {
       for (const step of queue) {
@@ -165,7 +165,7 @@ export class Drainer {
     const { rows, canMigrateMemory, readNeeds } = this.#parts
     if (!canMigrateMemory || this.#endsSoon(seen)) return
     if (!(await rows.findStoredBuild(seen.buildID))) return
-    const node = await this.#nodeFor(seen, { withRoom: true, needs: await readNeeds(seen) })
+    const node = await this.#nodeFor(seen, { needsCapacity: true, needs: await readNeeds(seen) })
     const paused = await this.#pause(seen)
     if (paused) await this.#handOver(paused, async () => node)
   }
@@ -202,7 +202,7 @@ export class Drainer {
     const mayMigrate = this.#goesOn() && (await rows.findStoredBuild(row.buildID))
     const needs = async () => (await rows.findPaused(sandboxID))?.stored?.needs ?? null
     if (mayMigrate)
-      await this.#handOver(row, async () => this.#nodeFor(row, { withRoom: true, needs: await needs() }))
+      await this.#handOver(row, async () => this.#nodeFor(row, { needsCapacity: true, needs: await needs() }))
     else await resumeDeparted(this.#parts, row)
   }
 
@@ -247,7 +247,7 @@ export class Drainer {
     const { sandboxID, buildID } = row
     const stored = (await rows.findPaused(sandboxID))?.stored
     if (!stored || !(await rows.findStoredBuild(buildID))) return
-    const node = await this.#nodeFor(row, { withRoom: false, needs: stored.needs })
+    const node = await this.#nodeFor(row, { needsCapacity: false, needs: stored.needs })
     await this.#offer(node, row)
   }
 
@@ -266,7 +266,7 @@ export class Drainer {
    * Asks each candidate whether it can use the memory, because nothing else tells: two releases may have the same
    * runtime and agent, and a node keeps those of earlier releases.
    */
-  async #nodeFor(row: Sandbox, { withRoom, needs }: NodeDemand): Promise<ClusterNode> {
+  async #nodeFor(row: Sandbox, { needsCapacity, needs }: NodeDemand): Promise<ClusterNode> {
     const { membership, askWhyUnfit, drawBelow } = this.#parts
     const { templateID, cpuCount, memoryMB, gpuCount = 0, buildID, sandboxID } = row
     const unfit = this.#unfit.get(sandboxID)
@@ -275,8 +275,8 @@ export class Drainer {
     const demand = { templateID, ...sizes, builder: membership.nodeID, buildID, isBound: false }
     const ranked = rankNodes(nodes, demand, { sentTo: () => ({ cpuCount: 0, memoryMB: 0 }), drawBelow })
     let why: string | undefined
-    for (const { node, hasRoom } of ranked) {
-      if (withRoom && !hasRoom) continue
+    for (const { node, hasCapacity } of ranked) {
+      if (needsCapacity && !hasCapacity) continue
       // A node that does not answer is not the target, whatever it can restore.
       const asked = needs ? askWhyUnfit(node, needs, this.#closing.signal).catch(errorText) : undefined
       const reason = await asked

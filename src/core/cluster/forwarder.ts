@@ -32,18 +32,18 @@ export interface Forwarder<Exchange extends DoorExchange> {
    * The CPU and memory that the request needs, if the peer that passed it on can try other nodes when this
    * one is full.
    */
-  roomNeeded(request: Exchange['request']): NeededRoom | undefined
+  capacityNeeded(request: Exchange['request']): NeededCapacity | undefined
   /** The ID of the peer's attempt to have this create carried out. */
   attemptIDOf(request: Exchange['request']): string | undefined
   /** Tells the peer that passed the request on that another node owns the object. */
   refuseAsMisdirected(exchange: Exchange): void
   /** Tells the peer that passed the request on that this node is full. */
-  refuseForRoom(exchange: Exchange): void
+  refuseForCapacity(exchange: Exchange): void
   /**
    * Tells the peer that passed the request on which sandboxes this node creates for it. Nobody else learns
    * this.
    */
-  tellMade(exchange: Exchange, sandboxIDs: readonly string[]): void
+  reportMade(exchange: Exchange, sandboxIDs: readonly string[]): void
   /**
    * Sends a request whose body has already been read to this node. Rejects if the node may have carried it out
    * and its answer was lost, unless the request has an `attemptID`.
@@ -57,12 +57,12 @@ export interface Forwarder<Exchange extends DoorExchange> {
  */
 export type Forwarded = 'answered' | 'here' | 'absent'
 
-export type NeededRoom = { cpuCount: number; memoryMB: number; gpuCount?: number }
+export type NeededCapacity = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
 export type SentBody = {
   body: Buffer
   /** The node must reject at once if it lacks this capacity. Undefined: the node waits for capacity. */
-  needs: NeededRoom | undefined
+  needs: NeededCapacity | undefined
   /** New for each attempt. The caller gives the attempt up if its answer is lost (`OwnerStore.giveUpCreate`). */
   attemptID?: string | undefined
 }

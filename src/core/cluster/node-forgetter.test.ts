@@ -8,7 +8,7 @@ import { NodeForgetter } from './node-forgetter.ts'
 function open(silences: Record<string, number>) {
   const forgotten: string[] = []
   const waits = new Set<number>()
-  const lease = { isTaken: false }
+  const lease = { isAcquired: false }
   const membership = { steadyForMs: 3_600_000 }
   const forgetter = new NodeForgetter({
     nodes: {
@@ -23,7 +23,7 @@ function open(silences: Record<string, number>) {
       },
     },
     leases: {
-      acquire: async () => !lease.isTaken,
+      acquire: async () => !lease.isAcquired,
       release: async () => {},
     },
     membership,
@@ -51,7 +51,7 @@ test("only a node that is absent for longer than the operator's limit is forgott
 
 test('only one Warren at a time forgets nodes', async () => {
   const { forgetter, forgotten, lease } = open({ 'gone for good': 601_000 })
-  lease.isTaken = true
+  lease.isAcquired = true
   await forgetter.run()
   assert.deepEqual(forgotten, [])
 })

@@ -65,13 +65,13 @@ export const isUnreachable = ({ silentMs }: Pick<ClusterNode, 'silentMs'>): bool
   silentMs > unreachableAfterMs
 
 /**
- * `place` names the data folder on this boot of its machine, in letters and digits. The folder's lock lets one process at a
- * time have it, so an earlier process with the same place has ended, whenever its last sign of life was.
+ * `folderID` names the data folder on this boot of its machine, in letters and digits. The folder's lock lets one process at a
+ * time have it, so an earlier process with the same folder has ended, whenever its last sign of life was.
  */
-export const newNodeRunID = (place: string): string => `${place}.${newUUID()}`
+export const newNodeRunID = (folderID: string): string => `${folderID}.${newUUID()}`
 
 /** Undefined for a process of an earlier version. */
-export function placeOf(runID: string): string | undefined {
-  const [place, process] = runID.split('.')
-  return process === undefined ? undefined : place
+export function folderIDOf(runID: string): string | undefined {
+  const [folderID, process] = runID.split('.')
+  return process === undefined ? undefined : folderID
 }

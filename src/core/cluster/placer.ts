@@ -33,7 +33,7 @@ type PlacerParts<Exchange extends DoorExchange> = {
   owners: OwnerStore
   forwarder: Forwarder<Exchange>
   catalog: TemplateCatalog
-  admission: Pick<Admission, 'hasRoomFor'>
+  admission: Pick<Admission, 'hasCapacityFor'>
   reachability: Pick<Reachability, 'troubleOf'>
   clock: Clock
 }
@@ -77,12 +77,12 @@ export class Placer<Exchange extends DoorExchange> {
   async placeCreate(team: Team, wanted: PlacedRequest, exchange: Exchange): Promise<Placement> {
     const { forwarder } = this.#parts
     if (!forwarder.isFromPeer(exchange.request)) return this.#choose(team, wanted, exchange)
-    const needs = forwarder.roomNeeded(exchange.request)
-    if (!needs || (await this.#parts.admission.hasRoomFor(needs))) {
+    const needs = forwarder.capacityNeeded(exchange.request)
+    if (!needs || (await this.#parts.admission.hasCapacityFor(needs))) {
       const attemptID = forwarder.attemptIDOf(exchange.request)
       return { isAnswered: false, attemptKey: attemptID && attemptKeyOf(attemptID) }
     }
-    forwarder.refuseForRoom(exchange)
+    forwarder.refuseForCapacity(exchange)
     return answered
   }
 
@@ -128,8 +128,8 @@ export class Placer<Exchange extends DoorExchange> {
   ): Promise<Placement> {
     const { failed } = attempts
     let asked = 0
-    for (const { node, hasRoom } of ranked) {
-      if (!hasRoom) continue
+    for (const { node, hasCapacity } of ranked) {
+      if (!hasCapacity) continue
       if (asked === maxAsked || failed.size === maxFailed) break
       const outcome = await this.#try(node.nodeID, demand, attempts)
       if (outcome === 'no room') asked++
@@ -164,7 +164,7 @@ export class Placer<Exchange extends DoorExchange> {
     const { wanted, exchange, failed } = attempts
     if (demand) this.#note(nodeID, demand)
     if (nodeID === membership.nodeID)
-      return demand && !(await admission.hasRoomFor(demand)) ? 'no room' : { isAnswered: false }
+      return demand && !(await admission.hasCapacityFor(demand)) ? 'no room' : { isAnswered: false }
     const attemptID = newUUID()
     const outcome = await forwarder.send(nodeID, exchange, { body: wanted.body(), needs: demand, attemptID })
     if (outcome === 'answered') return answered

@@ -65,7 +65,7 @@ test('free capacity counts before everything else, and includes sandboxes sent t
   assert.deepEqual(order([full, node('b')]), ['b', 'a'])
   const ranked = rankNodes([full], demand, { sentTo: nothing, drawBelow: first })
   assert.deepEqual(
-    ranked.map(({ hasRoom }) => hasRoom),
+    ranked.map(({ hasCapacity }) => hasCapacity),
     [false],
   )
   const sent = (nodeID: string) => (nodeID === 'b' ? { cpuCount: 99, memoryMB: 0 } : nothing())
@@ -114,7 +114,7 @@ test('a sandbox with GPUs goes to a node with enough free GPUs, and never to one
   const nodes = [node('none'), node('busy', gpus(0)), node('free', gpus(2)), node('small', gpus(1, 1))]
   const ranked = rankNodes(nodes, { ...demand, gpuCount: 2 }, { sentTo: nothing, drawBelow: first })
   assert.deepEqual(
-    ranked.map(({ node: { nodeID }, hasRoom }) => [nodeID, hasRoom]),
+    ranked.map(({ node: { nodeID }, hasCapacity }) => [nodeID, hasCapacity]),
     [
       ['free', true],
       ['busy', false],
@@ -122,7 +122,7 @@ test('a sandbox with GPUs goes to a node with enough free GPUs, and never to one
   )
   const sent = (nodeID: string) => (nodeID === 'free' ? { ...nothing(), gpuCount: 1 } : nothing())
   assert.equal(
-    rankNodes(nodes, { ...demand, gpuCount: 2 }, { sentTo: sent, drawBelow: first })[0]!.hasRoom,
+    rankNodes(nodes, { ...demand, gpuCount: 2 }, { sentTo: sent, drawBelow: first })[0]!.hasCapacity,
     false,
   )
   assert.equal(rankNodes(nodes, demand, { sentTo: nothing, drawBelow: first }).length, 4)

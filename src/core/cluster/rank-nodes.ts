@@ -20,7 +20,7 @@ export type PlacementDemand = {
 /** CPU, memory and GPUs of requests that were sent to a node since its last report. */
 export type SentDemand = { cpuCount: number; memoryMB: number; gpuCount?: number }
 
-export type RankedNode = { node: ClusterNode; hasRoom: boolean }
+export type RankedNode = { node: ClusterNode; hasCapacity: boolean }
 
 type RankingFacts = {
   sentTo: (nodeID: string) => SentDemand
@@ -44,7 +44,7 @@ export function rankNodes(
   return {
     *[Symbol.iterator]() {
       if (!first) return
-      yield { node: first, hasRoom: hasRoomFor(first, demand, facts) }
+      yield { node: first, hasCapacity: hasCapacityFor(first, demand, facts) }
       const others = fitting.filter((node) => node !== first)
       yield* sortByRank(others, demand, facts)
     },
@@ -85,18 +85,18 @@ function sortByRank(
 ): RankedNode[] {
   const graded = nodes.map((node) => ({
     node,
-    hasRoom: hasRoomFor(node, demand, facts),
+    hasCapacity: hasCapacityFor(node, demand, facts),
     grade: gradeOf(node, demand, facts),
     fullness: fullnessOf(node, facts.sentTo(node.nodeID)),
   }))
   graded.sort((a, b) => b.grade - a.grade || a.fullness - b.fullness)
-  return graded.map(({ node, hasRoom }) => ({ node, hasRoom }))
+  return graded.map(({ node, hasCapacity }) => ({ node, hasCapacity }))
 }
 
 /** Being reachable counts most, then capacity, then what the node has already. */
 function gradeOf(node: ClusterNode, demand: PlacementDemand, facts: RankingFacts): number {
   const { isReachable = () => true } = facts
-  return (isReachable(node) ? 20 : 0) + (hasRoomFor(node, demand, facts) ? 10 : 0) + tierOf(node, demand)
+  return (isReachable(node) ? 20 : 0) + (hasCapacityFor(node, demand, facts) ? 10 : 0) + tierOf(node, demand)
 }
 
 /** A memory image needs a CPU that has every instruction of the CPU it was written on. */
@@ -135,7 +135,7 @@ function tierOf({ nodeID, load }: ClusterNode, demand: PlacementDemand): number 
   return isAtHand ? 1 : 0
 }
 
-function hasRoomFor(
+function hasCapacityFor(
   { nodeID, load }: ClusterNode,
   demand: PlacementDemand,
   { sentTo }: RankingFacts,
@@ -156,7 +156,7 @@ export const hasGpusFor = (
 
 /** The allocated share of the node's CPU or memory, whichever is larger. */
 function fullnessOf({ load }: ClusterNode, sent: SentDemand): number {
-  const share = (taken: number, free: number) => taken / Math.max(1, taken + free)
+  const share = (used: number, free: number) => used / Math.max(1, used + free)
   const cpu = share(load.allocatedCPU + sent.cpuCount, load.freeCPU - sent.cpuCount)
   const memory = share(load.allocatedMemoryMB + sent.memoryMB, load.freeMemoryMB - sent.memoryMB)
   return Math.max(cpu, memory)

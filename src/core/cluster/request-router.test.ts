@@ -39,7 +39,7 @@ test('any node answers for a sandbox whose node has no row, except for a live on
 
 /** A node `one` that remembers what it reads of the owner `row`. */
 function newRouter(row: { owner: Owner }, nodes: ClusterNode[]) {
-  const state = { reads: 0, taken: [] as string[] }
+  const state = { reads: 0, claimed: [] as string[] }
   const router = new RequestRouter({
     membership: { nodeID: 'one', find: async (id) => nodes.find(({ nodeID }) => nodeID === id) },
     owners: new Owners(
@@ -53,7 +53,7 @@ function newRouter(row: { owner: Owner }, nodes: ClusterNode[]) {
     ),
     takeOver: async (id, { from }) => {
       assert.equal(from, row.owner.nodeID)
-      state.taken.push(id)
+      state.claimed.push(id)
       row.owner = { nodeID: 'one', isMovable: false }
       return true
     },
@@ -72,18 +72,18 @@ test('a remembered owner is asked without a look at the row, and looked up again
   row.owner = { nodeID: 'third', isMovable: true }
   nodes[0]!.silentMs = 60_000
   assert.equal(await router.route(sandbox, { isFromPeer: false }), nodes[1])
-  assert.deepEqual(state.taken, [])
+  assert.deepEqual(state.claimed, [])
 })
 
 test('a request for a sandbox that was taken over is not passed on when its earlier node is back', async () => {
   const nodes = [nodeOf('other', 60_000)]
   const { router, state } = newRouter({ owner: { nodeID: 'other', isMovable: true } }, nodes)
   assert.equal(await router.route(sandbox, { isFromPeer: false }), 'absent')
-  assert.deepEqual(state.taken, [], 'it is not known yet whether who asks may use it')
+  assert.deepEqual(state.claimed, [], 'it is not known yet whether who asks may use it')
   await router.takeOver('a', { memory: true })
   nodes[0]!.silentMs = 0
   assert.equal(await router.route(sandbox, { isFromPeer: false }), 'here')
-  assert.deepEqual(state.taken, ['a'])
+  assert.deepEqual(state.claimed, ['a'])
 })
 
 test('a peer that asks the wrong node gets an error, and that node never takes over for it', async () => {
@@ -91,7 +91,7 @@ test('a peer that asks the wrong node gets an error, and that node never takes o
     nodeOf('other', 60_000),
   ])
   assert.equal(await router.route(sandbox, { isFromPeer: true }), 'misdirected')
-  assert.deepEqual(state.taken, [])
+  assert.deepEqual(state.claimed, [])
 })
 
 test('a sandbox that its returned owner or another node has by now is not taken from it', async () => {
@@ -104,7 +104,7 @@ test('a sandbox that its returned owner or another node has by now is not taken 
   row.owner = { nodeID: 'other', isMovable: true }
   nodes[0]!.silentMs = 0
   assert.equal(await router.takeOver('a', { memory: true }), false)
-  assert.deepEqual(state.taken, [])
+  assert.deepEqual(state.claimed, [])
 })
 
 test('a row that came back to this node while a request looked for it is told as moving, and not as missing', async () => {

@@ -10,7 +10,7 @@ import { isUnreachable } from './node.ts'
 
 type VolumePlacerParts<Exchange extends DoorExchange> = {
   membership: Pick<Membership, 'nodeID' | 'isDraining' | 'nodes'>
-  forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseForRoom' | 'send'>
+  forwarder: Pick<Forwarder<Exchange>, 'isFromPeer' | 'refuseForCapacity' | 'send'>
 }
 
 export class VolumePlacer<Exchange extends DoorExchange> {
@@ -26,7 +26,7 @@ export class VolumePlacer<Exchange extends DoorExchange> {
     if (!membership.isDraining) return false
     if (forwarder.isFromPeer(exchange.request)) {
       // The peer did not know yet that this node is draining, and asks another node.
-      forwarder.refuseForRoom(exchange)
+      forwarder.refuseForCapacity(exchange)
       return true
     }
     const others = (await membership.nodes()).filter(

@@ -67,18 +67,18 @@ export class DiskSpace {
   async #prune(): Promise<void> {
     const { pruner, freeBytes, minFreeBytes } = this.#parts
     // Things that nobody can use again come first.
-    this.#tell(await pruner.run({ before: 0, dryRun: false }))
+    this.#report(await pruner.run({ before: 0, dryRun: false }))
     while ((await freeBytes()) < minFreeBytes) {
       const last = (await pruner.oldestUses(atOnce)).at(-1)
       if (last === undefined) return
       const report = await pruner.run({ before: last + 1, dryRun: false })
-      this.#tell(report)
+      this.#report(report)
       // All listed steps and files came into use meanwhile.
       if (report.steps.count + report.files.count === 0) return
     }
   }
 
-  #tell(report: PruneReport): void {
+  #report(report: PruneReport): void {
     const { steps, savedStates, layers, files } = report
     const bytes = savedStates.bytes + layers.bytes + files.bytes
     if (steps.count + savedStates.count + layers.count + files.count === 0) return

@@ -114,20 +114,20 @@ describe('pruning', () => {
     const handle = await driver.start({ ...spec, ...roots })
     await driver.takeSnapshot(handle, 'step-kept', { memory: false, afterwards: 'end', lasting: true })
     const release = world.snapshots.protect('step-kept')
-    const told: string[][] = []
+    const events: string[][] = []
     world.images.prune = async ({ folders }) => {
-      told.push([...folders])
+      events.push([...folders])
       return { count: 0, bytes: 0 }
     }
     await world.prune()
     await driver.start({
       ...spec,
       ...roots,
-      fromSnapshot: { folder: 'step-kept', memory: false, keep: false },
+      fromSnapshot: { folder: 'step-kept', memory: false, keepSnapshot: false },
     })
     release()
     await world.prune()
-    assert.deepEqual(told, [
+    assert.deepEqual(events, [
       ['/layers/a/root', '/layers/b/root'],
       ['/layers/a/root', '/layers/b/root'],
     ])
@@ -156,8 +156,8 @@ describe('pruning', () => {
         const id = { build: { ...base, buildID: newUUID() }, teamID: world.fixture.team.teamID }
         const onResult = async (result: BuildResult) => {
           await pruneAll()
-          const kept = world.fixture.driver.world.snapshots.get(result.snapshot!.name)
-          assert.deepEqual([...kept!.content.files.keys()].slice(1, 3), ['shared', `${name}-${number}`])
+          const unpruned = world.fixture.driver.world.snapshots.get(result.snapshot!.name)
+          assert.deepEqual([...unpruned!.content.files.keys()].slice(1, 3), ['shared', `${name}-${number}`])
           await world.own(result)
           written++
         }
@@ -173,6 +173,6 @@ describe('pruning', () => {
     assert.equal(written, 15)
     await pruneAll()
     assert.equal(world.states().length, 15)
-    assert.ok([...world.images.held.values()].every((count) => count === 0))
+    assert.ok([...world.images.protections.values()].every((count) => count === 0))
   })
 })

@@ -9,7 +9,7 @@ const maxHeaders = 20
 const longestName = 128
 const longestValue = 4096
 /** Headers that frame or route the request itself: changing one would let a request hide in another. */
-const kept = new Set([
+const reserved = new Set([
   ...['connection', 'content-length', 'expect', 'host', 'http2-settings', 'keep-alive', 'proxy-connection'],
   ...['te', 'trailer', 'transfer-encoding', 'upgrade'],
 ])
@@ -54,7 +54,7 @@ function parseHeaders(domain: string, headers: [string, string][]): Record<strin
   for (const [header, value] of headers) {
     const name = header.toLowerCase()
     if (!token.test(header) || header.length > longestName) throw say(`cannot set a header "${header}"`)
-    if (kept.has(name)) throw say(`may not set ${name}: it belongs to the connection`)
+    if (reserved.has(name)) throw say(`may not set ${name}: it belongs to the connection`)
     if (seen.has(name)) throw say(`sets ${name} twice`)
     seen.add(name)
     if (value.length > longestValue) throw say(`gives ${name} more than ${longestValue} characters`)

@@ -25,7 +25,7 @@ type BytesFetcherParts = {
   layers: RemoteLayers
   logs: LogCarrier
   /** False while another node may remove an object from which the memory of a running sandbox arrives. */
-  isArrivingKept: () => Promise<boolean>
+  expiresUnusedArrivals: () => Promise<boolean>
   clock: Clock
   log: Log
 }
@@ -79,7 +79,7 @@ export class BytesFetcher implements BytesSource {
     { memory, stored }: { memory: boolean; stored: RemoteRun },
     signal: AbortSignal,
   ): Promise<RemoteRun | undefined> {
-    const { snapshots, logs, isArrivingKept } = this.#parts
+    const { snapshots, logs, expiresUnusedArrivals } = this.#parts
     const { sandboxID } = row
     const { name, memory: hasMemory } = row.snapshot!
     const wanted = memory && hasMemory
@@ -87,7 +87,7 @@ export class BytesFetcher implements BytesSource {
     const here = await snapshots.fetch(
       name,
       sandboxKey({ sandboxID, runID: stored.runID }),
-      { memory: wanted, memoryLater: wanted && (await isArrivingKept()) },
+      { memory: wanted, memoryLater: wanted && (await expiresUnusedArrivals()) },
       signal,
       {
         beside: logs.unpack(sandboxID),
@@ -112,19 +112,19 @@ export class BytesFetcher implements BytesSource {
     snapshot,
   }: Pick<Sandbox, 'sandboxID' | 'runID' | 'state' | 'snapshot'>): Promise<RemoteRun | undefined> {
     if (!snapshot || snapshot.frozen) return undefined
-    if (state === 'resuming') return this.#keptOf(sandboxID, snapshot)
+    if (state === 'resuming') return this.#storedOfResumed(sandboxID, snapshot)
     const paused = await this.#parts.rows.findPaused(sandboxID)
     const stored = paused?.runID === runID ? await this.#storedOfPaused(paused) : undefined
     return stored && { runID, ...stored }
   }
 
   /** What the object store keeps for a sandbox that is being resumed. */
-  async #keptOf(
+  async #storedOfResumed(
     sandboxID: string,
     { arrivesFrom, storedFrom }: SandboxSnapshot,
   ): Promise<RemoteRun | undefined> {
-    const { snapshots, isArrivingKept } = this.#parts
-    if (arrivesFrom || !storedFrom || (await isArrivingKept())) return arrivesFrom ?? storedFrom
+    const { snapshots, expiresUnusedArrivals } = this.#parts
+    if (arrivesFrom || !storedFrom || (await expiresUnusedArrivals())) return arrivesFrom ?? storedFrom
     // A node of an earlier release may have removed it.
     const facts = await snapshots.factsOf(sandboxKey({ sandboxID, runID: storedFrom.runID }))
     return facts && storedFrom

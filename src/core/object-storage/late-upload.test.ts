@@ -17,10 +17,10 @@ test('an upload that comes late leaves the memory from which another node is loa
   const clock = new ManualClock()
   const objects = new MemoryObjectStore(clock)
   const [uploads, memory] = [gate(), gate()]
-  let [isHeld, frozenCount] = [true, 0]
+  let [isFrozen, frozenCount] = [true, 0]
   class SlowPacks extends ObjectPacks {
     override async store(...given: Parameters<ObjectPacks['store']>): ReturnType<ObjectPacks['store']> {
-      if (isHeld && ++frozenCount) await uploads.opened
+      if (isFrozen && ++frozenCount) await uploads.opened
       return super.store(...given)
     }
   }
@@ -52,7 +52,7 @@ test('an upload that comes late leaves the memory from which another node is loa
   const round = one.objectStorage!.uploader.run()
   await until(async () => frozenCount === 2)
   rows.listUnstored = list
-  isHeld = false
+  isFrozen = false
   await one.objectStorage!.uploader.storeSandbox(migrated)
   assert.ok(await other.objectStorage!.migrator.claim(migrated.sandboxID, { memory: true, from: 'one' }))
   ;(other.driver as ArrivingDriver).beforeFilled = () => memory.opened

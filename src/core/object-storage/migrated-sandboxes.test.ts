@@ -2,7 +2,13 @@
 
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { holds, openObjectCluster, paused, storedSoon, timed } from '../../../test/support/object-cluster.ts'
+import {
+  contentOf,
+  openObjectCluster,
+  paused,
+  storedSoon,
+  timed,
+} from '../../../test/support/object-cluster.ts'
 import { noAgent } from '../../drivers/driver-fixture.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { letOthersRun } from '../../lib/let-others-run.ts'
@@ -28,7 +34,7 @@ for (const memory of [true, false]) {
     assert.deepEqual([state, snapshot?.memory], ['paused', true])
     assert.equal(await one.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' }), true)
     await one.service.connect(one.team, sandboxID, timed)
-    assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(one, sandboxID), ['memory', 'file'])
   })
 }
 
@@ -42,7 +48,7 @@ test('a resume without memory that the limits reject does not take the memory', 
   await other.reconciler.run()
   assert.equal((await other.service.get(other.team, sandboxID)).snapshot?.memory, true)
   await other.service.connect(other.team, sandboxID, timed)
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
 })
 
 test('a sandbox whose template the object store lacks is not taken over', async (t) => {
@@ -57,7 +63,7 @@ test('a sandbox whose template the object store lacks is not taken over', async 
   assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), false)
   await one.reconciler.run()
   await one.service.connect(one.team, sandboxID, timed)
-  assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(one, sandboxID), ['memory', 'file'])
 })
 
 test('a connect that waits while its sandbox leaves and comes back does not take the row for the one it read', async (t) => {
@@ -83,7 +89,7 @@ test('a connect that waits while its sandbox leaves and comes back does not take
   assert.equal(await back, true)
   await one.reconciler.run()
   await one.service.connect(one.team, sandboxID, timed)
-  assert.deepEqual(holds(one, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(one, sandboxID), ['memory', 'file'])
 })
 
 test('an object that is not the one that was stored is not taken for the snapshot', async (t) => {
@@ -101,7 +107,7 @@ test('an object that is not the one that was stored is not taken for the snapsho
   assert.equal((await other.service.get(other.team, mine)).snapshot?.memory, true)
   objects.objects.set(key!, whole)
   await other.service.connect(other.team, mine, timed)
-  assert.deepEqual(holds(other, mine), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, mine), ['memory', 'file'])
 })
 
 test('a resume that meets what a forgotten run has left ends it, before another node may start the sandbox', async (t) => {
@@ -114,5 +120,5 @@ test('a resume that meets what a forgotten run has left ends it, before another 
   assert.equal(one.driver.world.sandboxes.size, 0)
   assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), true)
   await other.service.connect(other.team, sandboxID, timed)
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
 })

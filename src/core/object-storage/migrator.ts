@@ -7,7 +7,7 @@
  */
 import type { Log } from '../../lib/log.ts'
 import type { SandboxTurns } from '../sandbox/row/sandbox-turns.ts'
-import { newTakenSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
+import { newSnapshotName } from '../sandbox/snapshots/snapshot-names.ts'
 import type { BytesFetcher } from './bytes-fetcher.ts'
 import type { RemoteBytesStore } from './remote-bytes-store.ts'
 
@@ -48,7 +48,7 @@ export class SandboxMigrator {
       if (paused.nodeID === nodeID) return true
       if (!paused.stored || paused.nodeID !== from) return false
       if (memory && paused.stored.needs) await fetcher.requireFit(sandboxID, paused.stored.needs)
-      const isMine = await rows.claim(paused, newTakenSnapshotName(paused))
+      const isMine = await rows.claim(paused, newSnapshotName(paused))
       if (isMine) log.info({ sandboxID, from: paused.nodeID }, 'A paused sandbox was taken over.')
       return isMine
     })

@@ -21,9 +21,9 @@ class TestCluster {
   findShared = async (name: string) => this.values.get(name)
 
   /** A node of it whose settings name this place. */
-  node(objects: MemoryObjectStore, place = 's3://a/b'): StoreIdentity {
+  node(objects: MemoryObjectStore, location = 's3://a/b'): StoreIdentity {
     const rows = { listSomeStored: async () => this.stored }
-    return new StoreIdentity({ objects, rows, shared: this, place, clock: this.clock, log: silentLog })
+    return new StoreIdentity({ objects, rows, shared: this, location, clock: this.clock, log: silentLog })
   }
 
   async store(objects: MemoryObjectStore, key: ObjectKey): Promise<void> {

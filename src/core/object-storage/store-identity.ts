@@ -17,10 +17,10 @@ const sharedName = 'object store'
 const maxBytes = 100
 
 /** What the database remembers: the ID, and the place that the settings of the first node named. */
-type Claim = { id: string; place: string }
+type Claim = { id: string; location: string }
 const readClaim = (value: string): Claim => {
-  const [id = '', ...place] = value.split(' ')
-  return { id, place: place.join(' ') }
+  const [id = '', ...location] = value.split(' ')
+  return { id, location: location.join(' ') }
 }
 
 /** How long a refusal is valid without another look. */
@@ -44,7 +44,7 @@ type StoreIdentityParts = {
   rows: Pick<RemoteBytesStore, 'listSomeStored'>
   shared: SharedValues
   /** The place of the settings, such as `s3://bucket/prefix`. */
-  place: string
+  location: string
   clock: Clock
   log: Log
 }
@@ -91,23 +91,23 @@ export class StoreIdentity {
 
   /** Returns the ID. */
   async #prove(): Promise<string> {
-    const { shared, place } = this.#parts
+    const { shared, location } = this.#parts
     const [mark, known] = [await this.#read(), await shared.findShared(sharedName)]
     const claim = known === undefined ? undefined : readClaim(known)
     if (mark !== undefined) {
       if (mark === claim?.id) return mark
       // The database may be from before the mark; otherwise the mark is another cluster's.
       if (claim || (await this.#lookForStored()) !== 'some') throw this.#isForeign()
-      const { id } = readClaim(await shared.share(sharedName, `${mark} ${place}`))
+      const { id } = readClaim(await shared.share(sharedName, `${mark} ${location}`))
       if (id !== mark) throw this.#isForeign()
       return id
     }
-    const own = claim ?? readClaim(await shared.share(sharedName, `${newUUID()} ${place}`))
+    const own = claim ?? readClaim(await shared.share(sharedName, `${newUUID()} ${location}`))
     const stored = await this.#lookForStored()
     if (stored === 'none') throw this.#isElsewhere(own, 'has nothing of what this cluster has stored')
     // With nothing stored yet, only the place that the first node named gets the mark.
-    if (stored === 'nothing is stored' && own.place !== place)
-      throw this.#isElsewhere(own, `is not ${own.place}, which this cluster uses`)
+    if (stored === 'nothing is stored' && own.location !== location)
+      throw this.#isElsewhere(own, `is not ${own.location}, which this cluster uses`)
     const isNew = await this.#parts.objects.putIfAbsent(identityKey, Buffer.from(own.id))
     if (!isNew && (await this.#read()) !== own.id) throw this.#isForeign()
     return own.id
@@ -126,18 +126,18 @@ export class StoreIdentity {
   }
 
   #isForeign(): WrongObjectStore {
-    const { place } = this.#parts
+    const { location } = this.#parts
     return new WrongObjectStore(
-      `The object store at ${place} has the mark of another cluster. Set WARREN_OBJECT_STORE to a bucket or prefix of this cluster's own. ` +
-        `If the other cluster is gone, remove the object ${place}/${identityKey}.`,
+      `The object store at ${location} has the mark of another cluster. Set WARREN_OBJECT_STORE to a bucket or prefix of this cluster's own. ` +
+        `If the other cluster is gone, remove the object ${location}/${identityKey}.`,
     )
   }
 
   #isElsewhere({ id }: Claim, how: string): WrongObjectStore {
-    const { place } = this.#parts
+    const { location } = this.#parts
     return new WrongObjectStore(
-      `The object store at ${place} ${how}. Set WARREN_OBJECT_STORE to the place that the other machines ` +
-        `use. If this place is the right one because the bucket was emptied or replaced, write the object ${place}/${identityKey} with the content ${id}.`,
+      `The object store at ${location} ${how}. Set WARREN_OBJECT_STORE to the place that the other machines ` +
+        `use. If this place is the right one because the bucket was emptied or replaced, write the object ${location}/${identityKey} with the content ${id}.`,
     )
   }
 }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import test from 'node:test'
 import { type Fixture, failsWith, gate, request, until } from '../../../test/support/domain.ts'
 import {
-  holds,
+  contentOf,
   openObjectCluster,
   paused,
   storedOf,
@@ -25,7 +25,7 @@ test('a paused sandbox of one node resumes on another, memory included, and its 
   assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'one' }), true)
   const { sandbox } = await other.service.connect(other.team, sandboxID, timed)
   assert.equal(sandbox.state, 'running')
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
   assert.equal(one.driver.world.snapshots.size, 1)
   await one.reconciler.run()
   assert.equal(one.driver.world.snapshots.size, 0)
@@ -76,9 +76,9 @@ test('a malformed packed log is left out, and the sandbox moves without it', asy
   }
   const broken = ['no JSON', '[]', 'null', JSON.stringify({ ...entry, level: 'x' }), '{"at":"now"}']
   for (const content of [endless(), ...broken.map(of)]) {
-    const take = carrier.unpack(sandboxID).open('log.jsonl', 0)
-    assert.ok(typeof take === 'function')
-    await take(content)
+    const write = carrier.unpack(sandboxID).open('log.jsonl', 0)
+    assert.ok(typeof write === 'function')
+    await write(content)
   }
   assert.ok(piecesRead < 20, `${piecesRead} pieces of an endless log were read`)
   assert.deepEqual(await one.logs.newest(sandboxID, 1e6), before)
@@ -95,7 +95,7 @@ test('a node that finds a sandbox of its own owned by another node stops its cop
   one.driver.world.sandboxes.set(sandboxID, inside)
   await one.reconciler.run()
   assert.equal(one.driver.world.sandboxes.has(sandboxID), false)
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
   assert.ok(one.logged.some(({ message }) => message.includes('that another node owns was stopped')))
 })
 
@@ -121,7 +121,7 @@ test('the copy of the earlier owner is removed even before the new owner has fet
   assert.equal(one.driver.world.snapshots.size, 0)
   await other.reconciler.run()
   await other.service.connect(other.team, sandboxID, timed)
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
 })
 
 test('of several nodes that take the same sandbox at once, its own node included, one gets it', async (t) => {
@@ -140,7 +140,7 @@ test('of several nodes that take the same sandbox at once, its own node included
       return node.service.connect(node.team, sandboxID, timed).catch(() => undefined)
     })
     await Promise.all(resumes)
-    const live = [one, other, third].filter((node) => holds(node, sandboxID))
+    const live = [one, other, third].filter((node) => contentOf(node, sandboxID))
     assert.equal(live.length, 1, `round ${round}`)
     await live[0]!.service.kill(live[0]!.team, sandboxID)
   }
@@ -161,9 +161,9 @@ test('while the object store does not answer, local work continues, the outage i
   objects.isGone = true
   const sandboxID = await paused(one)
   for (let round = 0; round < 3; round++) await one.objectStorage!.uploader.run()
-  const told = one.logged.filter(({ message }) => message.includes('object store'))
+  const messages = one.logged.filter(({ message }) => message.includes('object store'))
   assert.deepEqual(
-    told.map(({ level }) => level),
+    messages.map(({ level }) => level),
     ['warn'],
   )
   objects.isGone = false
@@ -216,7 +216,7 @@ test('memory of another kind of machine is rejected with the reason before the s
   assert.equal(await other.objectStorage!.migrator.claim(sandboxID, { memory: false, from: 'one' }), true)
   await assert.rejects(other.service.connect(other.team, sandboxID, timed), failsWith('unprocessable'))
   await other.service.connect(other.team, sandboxID, { ...timed, memory: false })
-  assert.deepEqual(holds(other, sandboxID), [undefined, 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), [undefined, 'file'])
 })
 
 test('a store that fails during a fetch leaves the sandbox paused, and the next resume succeeds', async (t) => {
@@ -229,7 +229,7 @@ test('a store that fails during a fetch leaves the sandbox paused, and the next 
   assert.equal((await other.service.get(other.team, sandboxID)).state, 'paused')
   objects.isGone = false
   await other.service.connect(other.team, sandboxID, timed)
-  assert.deepEqual(holds(other, sandboxID), ['memory', 'file'])
+  assert.deepEqual(contentOf(other, sandboxID), ['memory', 'file'])
 })
 
 test('a sandbox that moves there and back has its newest state', async (t) => {
@@ -243,13 +243,13 @@ test('a sandbox that moves there and back has its newest state', async (t) => {
   await storedSoon(other, sandboxID)
   assert.equal(await one.objectStorage!.migrator.claim(sandboxID, { memory: true, from: 'other' }), true)
   await one.service.connect(one.team, sandboxID, timed)
-  assert.deepEqual(holds(one, sandboxID), ['memory', 'changed'])
+  assert.deepEqual(contentOf(one, sandboxID), ['memory', 'changed'])
 })
 
 test('objects that no row needs are removed after a delay', async (t) => {
   const { one, objects, clock } = await openObjectCluster(t)
-  const [kept, killed] = [await paused(one), await paused(one)]
-  await storedSoon(one, kept)
+  const [running, killed] = [await paused(one), await paused(one)]
+  await storedSoon(one, running)
   await storedSoon(one, killed)
   await one.service.kill(one.team, killed)
   await one.objectStorage!.sweeper.run()
@@ -258,7 +258,7 @@ test('objects that no row needs are removed after a delay', async (t) => {
   await one.objectStorage!.sweeper.run()
   const keys = [...objects.objects.keys()]
   assert.equal(keys.length, 1)
-  assert.match(keys[0]!, new RegExp(kept))
+  assert.match(keys[0]!, new RegExp(running))
 })
 
 test('a build of one node starts on another once the object store has its layers and its snapshot', async (t) => {

@@ -100,7 +100,7 @@ export type RestoreSpec = {
    * sandbox is gone, a start without memory boots on the files as the sandbox left them. A start that rejects
    * leaves the snapshot as it was, or without its memory if processes had already begun to run.
    */
-  keep: boolean
+  keepSnapshot: boolean
 }
 
 export type Endpoint = { host: string; port: number }

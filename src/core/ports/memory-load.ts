@@ -11,4 +11,4 @@ export type MemoryLoad = {
 }
 
 /** How long an arriving snapshot can be used if nothing has started from it, in milliseconds. */
-export const arrivingKeptMs = 60_000
+export const arrivingExpiryMs = 60_000

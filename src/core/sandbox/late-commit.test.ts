@@ -30,7 +30,7 @@ async function world() {
   const { service, team, driver } = fixture
   const { sandboxID } = await service.create(team, request())
   const setMemory = (text: string) => driver.world.sandboxes.get(sandboxID)!.memory.set('m', text)
-  const take = () => service.snapshot(team, sandboxID, { name: parseOwnName(team, 'mine'), memory: true })
+  const snapshot = () => service.snapshot(team, sandboxID, { name: parseOwnName(team, 'mine'), memory: true })
   const observer = new Client({ connectionString: direct.href })
   await observer.connect()
   const isAny = async (text: string) => ((await observer.query(text)).rowCount ?? 0) > 0
@@ -38,7 +38,7 @@ async function world() {
     fixture,
     link,
     setMemory,
-    take,
+    snapshot,
     stall: () => observer.query(stallCommits),
     goOn: () => observer.query(`select pg_advisory_unlock(${lock})`),
     untilStalled: () => until(() => isAny(stalled)),
@@ -60,16 +60,16 @@ test('a snapshot succeeds if its commit stalls and its connection is cut once', 
   await using one = await world()
   const { fixture, link } = one
   one.setMemory('first')
-  await one.take()
+  await one.snapshot()
   one.setMemory('second')
   await one.stall()
-  const taken = turning(fixture.clock, one.take())
+  const snapshotting = turning(fixture.clock, one.snapshot())
   await one.untilStalled()
   link.cut()
   link.mend()
   await until(one.isOtherWaiting)
   await one.goOn()
-  await taken
+  await snapshotting
   assert.equal(await one.memoryOfMine(), 'second')
 })
 
@@ -77,11 +77,11 @@ test('a snapshot whose request failed while its commit stalled has its bytes', o
   await using one = await world()
   const { fixture, link } = one
   one.setMemory('first')
-  await one.take()
+  await one.snapshot()
   one.setMemory('second')
   await one.stall()
   let hasFailed = false
-  const taken = turning(fixture.clock, one.take()).catch(() => {
+  const snapshotting = turning(fixture.clock, one.snapshot()).catch(() => {
     hasFailed = true
   })
   await one.untilStalled()
@@ -95,7 +95,7 @@ test('a snapshot whose request failed while its commit stalled has its bytes', o
     }
     return hasFailed
   })
-  await taken
+  await snapshotting
   await fixture.reconciler.run()
   await one.goOn()
   await one.untilCommitted()

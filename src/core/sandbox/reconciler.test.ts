@@ -48,7 +48,7 @@ async function endRow({ stores }: Fixture, sandboxID: string, endReason: 'lost' 
 describe('the quarantine', () => {
   it('keeps the snapshot of a sandbox that ended as lost, and can give the sandbox back', async () => {
     await using fixture = await openFixture()
-    const { service, team, driver, quarantine, told } = fixture
+    const { service, team, driver, quarantine, events } = fixture
     const sandboxID = await paused(fixture)
     const name = await loseWrongly(fixture, sandboxID)
     const entries = await quarantine.list()
@@ -59,7 +59,7 @@ describe('the quarantine', () => {
     await fixture.reconciler.run()
     const row = await quarantine.recover(name)
     assert.deepEqual([row.state, row.endReason], ['paused', null])
-    assert.ok(told.some((line) => line.includes('recovered by the operator')))
+    assert.ok(events.some((line) => line.includes('recovered by the operator')))
     assert.deepEqual(await quarantine.list(), [])
     await fixture.reconciler.run()
     await service.connect(team, sandboxID, connect)
@@ -280,13 +280,13 @@ describe('a sandbox that dies', () => {
   ] as const) {
     it(`by ${how} ends at once with that reason, loses its route, and its log has the reason`, async () => {
       await using fixture = await openFixture()
-      const { service, team, driver, stores, routes, told } = fixture
+      const { service, team, driver, stores, routes, events } = fixture
       const { sandboxID } = await service.create(team, request())
       driver.crash(sandboxID, { reason: how, detail: 'The kernel ended it.' })
       await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'ended')
       assert.equal((await stores.sandboxes.find(sandboxID))?.endReason, reason)
       assert.equal(routes.get(sandboxID), undefined)
-      assert.match(told.at(-1)!, words)
+      assert.match(events.at(-1)!, words)
       assert.deepEqual(await driver.list(), [])
     })
   }

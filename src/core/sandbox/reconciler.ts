@@ -304,7 +304,7 @@ export class Reconciler {
       await snapshots.protecting(name, async () => {
         // A snapshot of this name is the remainder of an earlier attempt, and outdated.
         await snapshots.remove(name)
-        const memory = snapshots.takesMemory
+        const memory = snapshots.canTakeMemory
         await snapshots.takeSnapshot(handle, name, { memory, afterwards: 'end', lasting: true })
         await quarantine.add(
           name,

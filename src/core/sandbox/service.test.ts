@@ -22,9 +22,9 @@ describe('creating a sandbox', () => {
     const ports = { machine: { cpuCount: 2, memoryMB: 100_000, availableMemoryMB: async () => 100_000 } }
     await using fixture = await openFixture({ admission: one, ports })
     const { service, team, faults, clock } = fixture
-    const told = gate()
+    const answered = gate()
     faults.before = async (method, [, to]) => {
-      if (method === 'transition' && to === 'running') await told.opened
+      if (method === 'transition' && to === 'running') await answered.opened
     }
     const first = service.create(team, request())
     await until(async () => (await fixture.driver.list()).length === 1)
@@ -33,7 +33,7 @@ describe('creating a sandbox', () => {
       clock.advance(500)
       await new Promise((resolve) => setImmediate(resolve))
     }
-    told.open()
+    answered.open()
     await first
     await second
     assert.equal((await fixture.driver.list()).length, 1)
@@ -353,14 +353,14 @@ describe('after a crash', () => {
 describe('the log of a sandbox', () => {
   it('has its creation and the reason of its end', async () => {
     await using fixture = await openFixture()
-    const { service, team, told, clock, stores } = fixture
+    const { service, team, events, clock, stores } = fixture
     const killed = await service.create(team, request())
     await service.kill(team, killed.sandboxID)
     const expired = await service.create(team, request({ timeoutMs: 1000 }))
     clock.advance(1000)
     await until(async () => (await stores.sandboxes.find(expired.sandboxID))?.state === 'ended')
-    await until(async () => told.length === 4)
-    assert.deepEqual(told, [
+    await until(async () => events.length === 4)
+    assert.deepEqual(events, [
       `${killed.sandboxID} Sandbox created from template base for 60 s`,
       `${killed.sandboxID} Sandbox ended: killed`,
       `${expired.sandboxID} Sandbox created from template base for 1 s`,
@@ -372,6 +372,6 @@ describe('the log of a sandbox', () => {
     await using fixture = await openFixture()
     fixture.agent.fail = new Error('no answer')
     await assert.rejects(fixture.service.create(fixture.team, request()))
-    assert.deepEqual(fixture.told, [])
+    assert.deepEqual(fixture.events, [])
   })
 })

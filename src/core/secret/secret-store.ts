@@ -9,7 +9,7 @@ export type SecretChange = {
   metadata?: Record<string, string>
   at: number
   /** Number of versions to retain, including the new one. */
-  keep: number
+  maxVersions: number
   /** Called once with the changed secret, because a value is sealed for its version. */
   seal: (secret: Secret) => SealedValue
 }

@@ -3,7 +3,7 @@
  * screen shows a value that was put into the wrong field.
  */
 import { AppError } from '../../lib/app-error.ts'
-import type { Place } from './vault.ts'
+import type { SecretOwner } from './vault.ts'
 
 /** A secret as clients see it, without its value. */
 export type Secret = {
@@ -18,11 +18,11 @@ export type Secret = {
 }
 
 /** Identifies one version of a secret's value for the vault. */
-export const placeOf = ({
+export const ownerOf = ({
   teamID,
   secretID,
   currentVersion,
-}: Pick<Secret, 'teamID' | 'secretID' | 'currentVersion'>): Place => ({
+}: Pick<Secret, 'teamID' | 'secretID' | 'currentVersion'>): SecretOwner => ({
   identity: ['warren secret', teamID, secretID, currentVersion],
   name: `The secret ${secretID}`,
   remedy: 'give the secret a new value',
@@ -33,7 +33,7 @@ export type SecretReference = { secretID: string } | { name: string }
 export const secretLimits = {
   perTeam: 1000,
   /** Versions of one secret to retain. Older values are deleted. */
-  keptVersions: 10,
+  maxVersions: 10,
   /** Larger values do not fit into the headers of any common web server. */
   valueBytes: 16 * 1024,
   metadataEntries: 32,

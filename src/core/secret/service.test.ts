@@ -97,14 +97,14 @@ describe('secrets', () => {
     for (let version = 2; version <= 14; version++) {
       await service.update(team, 'key', { value: `value ${version}` })
     }
-    const kept = async () =>
+    const stored = async () =>
       (await db.selectFrom('secret_versions').select('version').orderBy('version').execute()).map(
         ({ version }) => version,
       )
-    assert.deepEqual(await kept(), [5, 6, 7, 8, 9, 10, 11, 12, 13, 14])
+    assert.deepEqual(await stored(), [5, 6, 7, 8, 9, 10, 11, 12, 13, 14])
     assert.equal(await service.readSecret(team.teamID, 'key'), 'value 14')
     await service.delete(team, 'key')
-    assert.deepEqual(await kept(), [])
+    assert.deepEqual(await stored(), [])
   })
 
   it('fail with the remedy if the key is lost, can be set again, and come back with the old key', async () => {

@@ -11,7 +11,7 @@ import type { Team } from '../team/team.ts'
 import {
   checkMetadata,
   checkValue,
-  placeOf,
+  ownerOf,
   type Secret,
   secretLimits,
   secretName,
@@ -41,11 +41,11 @@ export class SecretService implements SecretReader {
     const now = this.#clock.now()
     const secretID = newSecretID()
     const secret = { secretID, teamID, name, currentVersion: 1, metadata, createdAt: now, updatedAt: now }
-    const sealed = this.#vault.seal(placeOf(secret), value)
+    const sealed = this.#vault.seal(ownerOf(secret), value)
     const inserted = await insertOnce(this.#clock, {
       insert: () => this.#secrets.insert(secret, sealed, secretLimits.perTeam),
       isThere: async () => (await this.#secrets.find(teamID, { secretID })) !== undefined,
-    }).catch(nameTaken)
+    }).catch(nameInUse)
     if (inserted) return secret
     throw new AppError(
       'conflict',
@@ -62,8 +62,8 @@ export class SecretService implements SecretReader {
     const updated = await this.#secrets.append(teamID, reference, {
       ...(metadata && { metadata }),
       at: this.#clock.now(),
-      keep: secretLimits.keptVersions,
-      seal: (secret) => this.#vault.seal(placeOf(secret), value),
+      maxVersions: secretLimits.maxVersions,
+      seal: (secret) => this.#vault.seal(ownerOf(secret), value),
     })
     return updated ?? notFound()
   }
@@ -94,7 +94,7 @@ export class SecretService implements SecretReader {
       return null
     }
     const found = await this.#secrets.readCurrent(teamID, stored)
-    return found ? this.#vault.open(placeOf(found.secret), found.value) : null
+    return found ? this.#vault.open(ownerOf(found.secret), found.value) : null
   }
 
   /** Counts the secrets that were sealed with a key other than this Warren's. */
@@ -107,7 +107,7 @@ function notFound(): never {
   throw new AppError('not_found', 'Secret not found: the team has none with this name or id')
 }
 
-function nameTaken(cause: unknown): never {
+function nameInUse(cause: unknown): never {
   if (!isAppError(cause, 'already_exists')) throw cause
   const message =
     'A secret with this name exists already: choose another name, or give that one a new value by ' +

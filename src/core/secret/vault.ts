@@ -11,7 +11,7 @@ import { randomHex } from '../../lib/ids.ts'
 export type SealedValue = { keyID: string; sealed: string }
 
 /** The owner of a sealed text. */
-export type Place = {
+export type SecretOwner = {
   /** Unique among all places; the first part names the kind of place. */
   identity: readonly (string | number)[]
   /** For error messages: the sealed thing, and what to do if both the old key and a backup are missing. */
@@ -42,7 +42,7 @@ export class SecretVault {
       .slice(0, 16)
   }
 
-  seal({ identity }: Place, value: string): SealedValue {
+  seal({ identity }: SecretOwner, value: string): SealedValue {
     const nonce = Buffer.from(randomHex(nonceBytes), 'hex')
     const cipher = createCipheriv(algorithm, this.#key, nonce, { authTagLength: tagBytes })
     cipher.setAAD(bytesOf(identity))
@@ -50,7 +50,7 @@ export class SecretVault {
     return { keyID: this.keyID, sealed: Buffer.concat([nonce, cipher.getAuthTag(), text]).toString('base64') }
   }
 
-  open({ identity, name, remedy }: Place, { keyID, sealed }: SealedValue): string {
+  open({ identity, name, remedy }: SecretOwner, { keyID, sealed }: SealedValue): string {
     if (keyID !== this.keyID) {
       throw new AppError(
         'internal',
@@ -76,4 +76,4 @@ export class SecretVault {
   }
 }
 
-const bytesOf = (identity: Place['identity']): Buffer => Buffer.from(JSON.stringify(identity))
+const bytesOf = (identity: SecretOwner['identity']): Buffer => Buffer.from(JSON.stringify(identity))

@@ -9,9 +9,9 @@ export const listLimits = {
   templatesPerTeam: 10_000,
   tagsPerTemplate: 1000,
   /** Assignments of one tag to ready builds, of which only the newest counts. */
-  keptAssignmentsPerTag: 10,
+  assignmentsPerTag: 10,
   /** Failed builds of one template. Older ones are forgotten. */
-  keptFailedBuildsPerTemplate: 100,
+  failedBuildsPerTemplate: 100,
   /** Archives of one team that builds copy files from. The one used longest ago makes way. */
   uploadsPerTeam: 2000,
 } as const

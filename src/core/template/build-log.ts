@@ -11,7 +11,7 @@ import type { BuildLine } from './builder.ts'
  * Maximum number of lines. Clients count lines from the first on, so later lines are dropped, never early
  * ones.
  */
-const maxKept = 20_000
+const maxLines = 20_000
 const noMore = 'The log of this build is too long: the lines that follow are not shown.'
 const longestLine = 8192
 
@@ -53,11 +53,11 @@ export class BuildLog {
     const entry = { at, level, message: message.slice(0, longestLine), fields }
     const last = { ...entry, message: noMore }
     const bytes = running.bytes + sizeOf(entry)
-    running.isFull = entries.length === maxKept - 1 || bytes + sizeOf(last) > this.#parts.maxBytes
-    const told = running.isFull ? last : entry
+    running.isFull = entries.length === maxLines - 1 || bytes + sizeOf(last) > this.#parts.maxBytes
+    const added = running.isFull ? last : entry
     running.bytes = bytes
-    entries.push(told)
-    running.unwritten.push({ sequence: 0, ...told })
+    entries.push(added)
+    running.unwritten.push({ sequence: 0, ...added })
     running.writing = running.writing.then(() => this.#write(buildID, running))
   }
 
@@ -65,7 +65,7 @@ export class BuildLog {
   async read(buildID: string): Promise<LogEntry[]> {
     const running = this.#running.get(buildID)
     if (running) return running.entries
-    return this.#parts.logs.read(buildID, { direction: 'forward', limit: maxKept })
+    return this.#parts.logs.read(buildID, { direction: 'forward', limit: maxLines })
   }
 
   /** Called when the build adds no more lines. */

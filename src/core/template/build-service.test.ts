@@ -334,9 +334,9 @@ describe('a build whose database fails for a moment', () => {
       return transitionBuild(buildID, from, to, changes)
     }
     const { buildID } = await world.begin('mine')
-    const isTold = async () =>
+    const isReported = async () =>
       logged.some(({ message }) => /end of a build could not be written/.test(message))
-    await turning(clock, until(isTold))
+    await turning(clock, until(isReported))
     templates.transitionBuild = transitionBuild
     // It counts as carried out until its log is closed, a moment after it was told.
     await until(async () => {

@@ -23,12 +23,12 @@ const recipe: BuiltInRecipe = {
 
 async function openBuiltIns() {
   const jobs: BuildJob[] = []
-  const hold = gate()
+  const blocked = gate()
   const knobs: { fails: boolean | 'step' } = { fails: false }
   const builder: Builder = {
     async run(job, _log, _signal, onResult) {
       jobs.push(job)
-      await hold.opened
+      await blocked.opened
       if (knobs.fails === 'step') throw new BuildFailure('1', 'pip found no network.')
       if (knobs.fails) throw new Error('no network')
       const context = { envVars: {}, defaultUser: 'user', defaultWorkdir: '/home/user', serviceContext: null }
@@ -45,7 +45,14 @@ async function openBuiltIns() {
   const fixture = await openFixture({ ports: { createBuilder: () => builder, recipes: [recipe] } })
   const status = (wanted: BuildStatus) =>
     until(async () => (await fixture.builtIns.progress('thing')).build.status === wanted)
-  return { fixture, jobs, hold, knobs, status, [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose]() }
+  return {
+    fixture,
+    jobs,
+    blocked,
+    knobs,
+    status,
+    [Symbol.asyncDispose]: () => fixture[Symbol.asyncDispose](),
+  }
 }
 
 describe('built-in templates', () => {
@@ -62,7 +69,7 @@ describe('built-in templates', () => {
       })
     }
     assert.equal(world.jobs.length, 1)
-    world.hold.open()
+    world.blocked.open()
     await world.status('ready')
     const { cpuCount, memoryMB } = (await builtIns.progress('thing')).build
     assert.deepEqual([cpuCount, memoryMB], [2, 2048])
@@ -74,7 +81,7 @@ describe('built-in templates', () => {
     const { service, team } = world.fixture
     const create = () => service.create(team, request({ template: 'thing-v1' }))
     world.knobs.fails = true
-    world.hold.open()
+    world.blocked.open()
     await assert.rejects(create(), /is being built/)
     await world.status('error')
     world.knobs.fails = false
@@ -88,7 +95,7 @@ describe('built-in templates', () => {
     const { service, team, builtIns, clock } = world.fixture
     const create = () => service.create(team, request({ template: 'thing-v1' }))
     world.knobs.fails = 'step'
-    world.hold.open()
+    world.blocked.open()
     await assert.rejects(create(), /is being built/)
     await world.status('error')
     clock.advance(30_000)
@@ -119,7 +126,7 @@ describe('built-in templates', () => {
     const first = await builtIns.make('thing', { full: false })
     assert.deepEqual(await builtIns.make('thing', { full: false }), first)
     await assert.rejects(builtIns.make('thing', { full: true }), failsWith('conflict'))
-    world.hold.open()
+    world.blocked.open()
     await world.status('ready')
     const whole = await builtIns.make('thing', { full: true })
     assert.equal(whole.templateID, first.templateID)
@@ -144,7 +151,7 @@ describe('the list of templates that Warren makes by itself', () => {
     assert.deepEqual(await state(), [false, 'building', undefined])
     assert.deepEqual(await builtIns.makeMissing('thing'), first)
     world.knobs.fails = true
-    world.hold.open()
+    world.blocked.open()
     await world.status('error')
     assert.deepEqual(await state(), [false, 'error', true])
     world.knobs.fails = false
@@ -175,7 +182,7 @@ describe('a built-in template with two requests at once', () => {
     assert.equal(world.jobs.length, 1)
     assert.deepEqual(same, usual)
     assert.ok(full.status === 'rejected' && failsWith('conflict')(full.reason))
-    world.hold.open()
+    world.blocked.open()
     await world.status('ready')
   })
 })

@@ -35,7 +35,7 @@ export const contentIsBusy = (max: number) =>
     { retry: { should: true, afterSeconds: 1 } },
   )
 
-export const volumeNameTaken =
+export const volumeNameInUse =
   (name: string) =>
   (cause: unknown): never => {
     if (!isAppError(cause, 'already_exists')) throw cause
@@ -56,7 +56,7 @@ export const diskNotBack = ({ volumeID, name, nodeID }: LostVolume) =>
     { retry: { should: false } },
   )
 
-export const recoveredNameTaken =
+export const recoveredNameInUse =
   (volumeID: string, name: string) =>
   (cause: unknown): never => {
     if (!isAppError(cause, 'already_exists')) throw cause

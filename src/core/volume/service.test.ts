@@ -77,7 +77,7 @@ describe('volumes', () => {
     })
     await service.connect(team, sandboxID, { timeoutMs: 60_000, memory: true })
     assert.deepEqual(mountsOf(sandboxID), expected)
-    assert.equal(volumeDisks.held, 0)
+    assert.equal(volumeDisks.acquiredCount, 0)
     await service.kill(team, sandboxID)
     await volumes.delete(team, volumeID)
     assert.equal(volumeDisks.disks.size, 0)
@@ -133,7 +133,7 @@ describe('volumes', () => {
       code: 'unavailable',
       message: /Volume "lost" cannot be mounted: its disk is missing/,
     })
-    assert.deepEqual([volumeDisks.held, driver.world.sandboxes.size], [0, 0])
+    assert.deepEqual([volumeDisks.acquiredCount, driver.world.sandboxes.size], [0, 0])
   })
 })
 
@@ -176,8 +176,8 @@ describe('volumes after a crash', () => {
     for (let round = 0; round < 3; round++) await volumes.reconcile()
     assert.deepEqual([...volumeDisks.disks], ['nobodys'])
     assert.deepEqual(await stores.volumes.listAll(), [lost])
-    const told = logged.filter(({ message }) => /volume/i.test(message)).map(({ level }) => level)
-    assert.deepEqual(told, ['error', 'warn'])
+    const levels = logged.filter(({ message }) => /volume/i.test(message)).map(({ level }) => level)
+    assert.deepEqual(levels, ['error', 'warn'])
     volumeDisks.disks.add(lost.volumeID)
     await volumes.reconcile()
     volumeDisks.disks.delete(lost.volumeID)
@@ -387,10 +387,10 @@ describe('a failed release of a disk after a start', () => {
     assert.ok(driver.world.sandboxes.has(sandboxID))
     assert.equal((await service.get(team, sandboxID)).state, 'running')
     await assert.rejects(volumes.delete(team, volumeID), failsWith('conflict'))
-    assert.equal(volumeDisks.held, 1)
+    assert.equal(volumeDisks.acquiredCount, 1)
     assert.ok(logged.some(({ message }) => /could not be released; trying again/.test(message)))
     volumeDisks.beforeReleased = async () => {}
     await volumes.reconcile()
-    assert.equal(volumeDisks.held, 0)
+    assert.equal(volumeDisks.acquiredCount, 0)
   })
 })

@@ -17,10 +17,10 @@ import {
   diskNotBack,
   noLostVolume,
   perhapsCreated,
-  recoveredNameTaken,
+  recoveredNameInUse,
   tooManyVolumes,
   volumeInUse,
-  volumeNameTaken,
+  volumeNameInUse,
   volumeNotFound,
 } from './errors.ts'
 import type { LostVolume, LostVolumeStore } from './lost-volume-store.ts'
@@ -67,7 +67,7 @@ export class VolumeService {
   readonly #unreleased = new Set<AcquiredDisk>()
   readonly #contentRequests = new Map<string, number>()
   /** Volumes with a missing disk or row that were logged already. */
-  readonly #told = new Set<string>()
+  readonly #reported = new Set<string>()
 
   constructor(parts: VolumeServiceParts) {
     this.#parts = parts
@@ -82,7 +82,7 @@ export class VolumeService {
     const state = 'creating' as const
     const volume: Volume = { volumeID, teamID, name, state, sizeMB: settings.sizeMB, createdAt: clock.now() }
     return this.#turns.begin(volumeID, async () => {
-      const row = await this.#turns.insert(volume, settings.perTeam).catch(volumeNameTaken(name))
+      const row = await this.#turns.insert(volume, settings.perTeam).catch(volumeNameInUse(name))
       if (!row) throw tooManyVolumes(settings.perTeam)
       try {
         await disks.create(volumeID, volume.sizeMB)
@@ -141,9 +141,9 @@ export class VolumeService {
       if (!found) throw noLostVolume(volumeID)
       if (!(await disks.list()).includes(volumeID)) throw diskNotBack(found)
       const name = newName ?? found.name
-      const recovered = await this.#turns.recover(volumeID, name).catch(recoveredNameTaken(volumeID, name))
+      const recovered = await this.#turns.recover(volumeID, name).catch(recoveredNameInUse(volumeID, name))
       if (!recovered) throw noLostVolume(volumeID)
-      this.#told.delete(volumeID)
+      this.#reported.delete(volumeID)
       const { teamID } = recovered
       log.info({ volumeID, teamID, name: recovered.name }, 'volume recovered')
       return recovered
@@ -283,7 +283,7 @@ export class VolumeService {
       ...[...there].filter((volumeID) => !owned.has(volumeID)).map((volumeID) => ({ volumeID })),
     ]
     const doubted = new Set(inDoubt.map(({ volumeID }) => volumeID))
-    for (const volumeID of this.#told) if (!doubted.has(volumeID)) this.#told.delete(volumeID)
+    for (const volumeID of this.#reported) if (!doubted.has(volumeID)) this.#reported.delete(volumeID)
     for (const volumeID of doubted) {
       await this.#turns
         .acquireIfFree(volumeID, ({ row }) => this.#reconcileOne(volumeID, row))
@@ -304,8 +304,8 @@ export class VolumeService {
     if (row ? isThere : !isThere) return
     const { lost, clock, log } = this.#parts
     const found = row ? undefined : await lost.noteFound(volumeID, clock.now())
-    if (this.#told.has(volumeID)) return
-    this.#told.add(volumeID)
+    if (this.#reported.has(volumeID)) return
+    this.#reported.add(volumeID)
     if (row)
       log.error(
         { volumeID },

@@ -35,11 +35,11 @@ const namePattern = /^[a-zA-Z0-9_-]{1,128}$/
 const longestPath = 1024
 const longestName = 255
 /** Folders that the sandbox itself needs. */
-const takenFolders = ['/proc', '/sys', '/dev', '/.warren']
+const reservedFolders = ['/proc', '/sys', '/dev', '/.warren']
 
 /** True if no disk can be mounted at the path: it is the root, or a part of the sandbox itself. */
-export const isTaken = (path: string): boolean =>
-  path === '/' || takenFolders.some((folder) => isWithin(path, folder))
+export const isReserved = (path: string): boolean =>
+  path === '/' || reservedFolders.some((folder) => isWithin(path, folder))
 
 const invalid = (message: string) => new AppError('invalid_argument', message)
 
@@ -54,7 +54,7 @@ export function checkMounts(wanted: readonly WantedMount[]): WantedMount[] {
   if (wanted.length > maxMounts) throw invalid(`A sandbox can have at most ${maxMounts} volume mounts`)
   const mounts = wanted.map(({ name, path }) => ({ name, path: mountPath(path) }))
   for (const [at, { path }] of mounts.entries()) {
-    const other = mounts.find((mount, place) => place !== at && isWithin(mount.path, path))
+    const other = mounts.find((mount, index) => index !== at && isWithin(mount.path, path))
     if (other) throw invalid(`The volume mounts at ${path} and ${other.path} lie within each other`)
   }
   return mounts
@@ -76,7 +76,7 @@ function mountPath(path: string): string {
       `Invalid path of a volume mount ${shown}: no name in it may have more than ${longestName} bytes`,
     )
   }
-  if (isTaken(plain)) {
+  if (isReserved(plain)) {
     throw invalid(`A volume cannot be mounted at ${shown}: choose a folder of its own, such as /mnt/data`)
   }
   return plain

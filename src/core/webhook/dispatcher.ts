@@ -17,7 +17,7 @@ import {
   type DueDelivery,
   giveUpAfterMs,
   pauseAfter,
-  placeOfSecret,
+  secretOwnerOf,
   webhookLimits,
 } from './webhook.ts'
 import type { DeliveryStore } from './webhook-store.ts'
@@ -200,7 +200,7 @@ export class WebhookDispatcher {
   }
 
   #requestOf({ deliveryID, webhookID, teamID, url, body, secret }: DueDelivery): WebhookRequestOptions {
-    const opened = this.#parts.vault.open(placeOfSecret({ teamID, webhookID }), secret)
+    const opened = this.#parts.vault.open(secretOwnerOf({ teamID, webhookID }), secret)
     const headers = {
       'content-type': 'application/json',
       'user-agent': 'warren-webhooks/1',

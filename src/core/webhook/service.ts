@@ -14,7 +14,7 @@ import {
   checkUrl,
   type Delivery,
   invalidWebhook,
-  placeOfSecret,
+  secretOwnerOf,
   type Webhook,
   webhookLimits,
 } from './webhook.ts'
@@ -50,7 +50,7 @@ export class WebhookService {
     const webhookID = newUUID()
     const state = { failingSince: null, lastError: null, createdAt: clock.now() }
     const webhook = { ...request, webhookID, teamID, ...state }
-    const sealed = vault.seal(placeOfSecret(webhook), secret)
+    const sealed = vault.seal(secretOwnerOf(webhook), secret)
     const isInserted = await insertOnce(clock, {
       insert: () => webhooks.insert(webhook, sealed, webhookLimits.perTeam),
       isThere: async () => (await webhooks.find(teamID, webhookID)) !== undefined,
@@ -79,7 +79,7 @@ export class WebhookService {
   ): Promise<Webhook> {
     const { webhooks, vault } = this.#parts
     this.#check({ ...changes, ...(secret !== undefined && { secret }) })
-    const sealed = secret === undefined ? undefined : vault.seal(placeOfSecret({ teamID, webhookID }), secret)
+    const sealed = secret === undefined ? undefined : vault.seal(secretOwnerOf({ teamID, webhookID }), secret)
     const updated = await webhooks.update(teamID, webhookID, {
       ...changes,
       ...(sealed && { secret: sealed }),

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { AppError } from '../../lib/app-error.ts'
 import { delayAfter } from '../../lib/retry-delays.ts'
 import type { EventType } from '../event/event.ts'
-import type { Place, SealedValue } from '../secret/vault.ts'
+import type { SealedValue, SecretOwner } from '../secret/vault.ts'
 
 /** A webhook as clients see it, without its secret. */
 export type Webhook = {
@@ -77,7 +77,7 @@ export function pauseAfter(attempts: number): number {
   return delayAfter(attempts, { firstMs: firstPauseMs, longestMs: longestPauseMs })
 }
 
-export const placeOfSecret = ({ teamID, webhookID }: Pick<Webhook, 'teamID' | 'webhookID'>): Place => ({
+export const secretOwnerOf = ({ teamID, webhookID }: Pick<Webhook, 'teamID' | 'webhookID'>): SecretOwner => ({
   identity: ['warren webhook', teamID, webhookID],
   name: `The secret of the webhook ${webhookID}`,
   remedy: 'give the webhook a new signatureSecret',

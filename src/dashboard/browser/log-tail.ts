@@ -36,8 +36,8 @@ export class LogTail {
     if (fresh.length === 0) return false
     const newest = Math.max(...fresh.map(({ timestamp }) => Date.parse(timestamp)))
     const isLast = ([name]: [string, number]) => Date.parse(name.slice(0, name.indexOf(' '))) === newest
-    const kept = newest === this.#lastMs ? [...this.#atLast] : []
-    this.#atLast = new Map([...kept, ...[...again].filter(isLast)])
+    const seen = newest === this.#lastMs ? [...this.#atLast] : []
+    this.#atLast = new Map([...seen, ...[...again].filter(isLast)])
     this.#lastMs = newest
     this.#lines = [...this.#lines, ...fresh].slice(-maxEntries)
     return true

@@ -74,7 +74,7 @@ async function readPast(
 ): Promise<void> {
   const start = Math.floor((now() - maxPoints * everyMs) / 1000)
   const waiting = rows.filter(({ sandboxID, state }) => state === 'running' && !history.get(sandboxID))
-  const take = async () => {
+  const loadNext = async () => {
     for (let row = waiting.shift(); row; row = waiting.shift()) {
       const { sandboxID, team } = row
       const metrics = await ask<SandboxMetric[]>(`/sandboxes/${sandboxID}/metrics?start=${start}`, {
@@ -84,7 +84,7 @@ async function readPast(
       history.add(sandboxID, metrics)
     }
   }
-  await Promise.all(Array.from({ length: firstAtOnce }, take))
+  await Promise.all(Array.from({ length: firstAtOnce }, loadNext))
 }
 
 async function readLatest(rows: readonly TeamSandbox[], history: MetricHistory): Promise<void> {

@@ -7,7 +7,7 @@ export const docs = '/docs'
 
 export type ViewAddress = { path: string; segments: string[]; query: URLSearchParams }
 
-function placeOf({ pathname, search }: { pathname: string; search: string }): ViewAddress {
+function addressOf({ pathname, search }: { pathname: string; search: string }): ViewAddress {
   const path = pathname.slice(base.length).replace(/\/+$/, '') || '/'
   const segments = path
     .split('/')
@@ -31,19 +31,19 @@ export function pathTo(parts: readonly string[], query: Record<string, string | 
   return `${base}/${parts.map(encodeURIComponent).join('/')}${search}`
 }
 
-export const place = new Shared<ViewAddress>(placeOf({ pathname: base, search: '' }))
+export const address = new Shared<ViewAddress>(addressOf({ pathname: base, search: '' }))
 
 export function navigate(href: string, replace = false): void {
   if (replace) history.replaceState(null, '', href)
   else history.pushState(null, '', href)
-  place.set(placeOf(location))
+  address.set(addressOf(location))
   if (!replace) document.querySelector('main')?.scrollTo(0, 0)
 }
 
 /** Follows links of ours without loading the page again. */
 export function startRouting(): void {
-  place.set(placeOf(location))
-  addEventListener('popstate', () => place.set(placeOf(location)))
+  address.set(addressOf(location))
+  addEventListener('popstate', () => address.set(addressOf(location)))
   document.addEventListener('click', (event) => {
     if (event.defaultPrevented || event.button !== 0) return
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return

@@ -73,7 +73,7 @@ export async function killMany(refs: readonly SandboxRef[]): Promise<{ failed: n
   const waiting = [...refs]
   let failed = 0
   let why: unknown
-  const take = async () => {
+  const loadNext = async () => {
     for (let ref = waiting.pop(); ref; ref = waiting.pop()) {
       await killSandbox(ref).catch((error) => {
         failed++
@@ -81,6 +81,6 @@ export async function killMany(refs: readonly SandboxRef[]): Promise<{ failed: n
       })
     }
   }
-  await Promise.all(Array.from({ length: killsAtOnce }, take))
+  await Promise.all(Array.from({ length: killsAtOnce }, loadNext))
   return { failed, why }
 }

@@ -61,13 +61,13 @@ export async function ofTeams<T extends object>(
 ): Promise<(T & { team: string })[]> {
   const found: (T & { team: string })[] = []
   const waiting = [...teamsInScope()]
-  const take = async () => {
+  const loadNext = async () => {
     for (let team = waiting.shift(); team; team = waiting.shift()) {
       const { teamID } = team
       for (const one of await load(teamID)) found.push({ ...one, team: teamID })
       if (waiting.length > 0) onPart?.([...found])
     }
   }
-  await Promise.all(Array.from({ length: teamsAtOnce }, take))
+  await Promise.all(Array.from({ length: teamsAtOnce }, loadNext))
   return found
 }

@@ -9,11 +9,11 @@ export type Snippet = {
 
 /** With a domain the clients find everything by it. */
 function environmentLines(origin: string, domain = ''): string {
-  const places =
+  const settings =
     domain === ''
       ? `export E2B_API_URL=${origin}\nexport E2B_SANDBOX_URL=${origin}`
       : `export E2B_DOMAIN=${domain}`
-  return `export E2B_API_KEY=e2b_…\n${places}`
+  return `export E2B_API_KEY=e2b_…\n${settings}`
 }
 
 export function firstSteps(origin: string, domain = ''): Snippet[] {

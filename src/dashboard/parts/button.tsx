@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { Icon, type IconName } from './icon.tsx'
-import { tellFailure } from './toasts.tsx'
+import { showFailure } from './toasts.tsx'
 
 type ButtonProps = {
   children?: ComponentChildren
@@ -28,7 +28,7 @@ export function Button(props: ButtonProps) {
     try {
       await result
     } catch (error) {
-      tellFailure(error)
+      showFailure(error)
     } finally {
       setBusy(false)
     }

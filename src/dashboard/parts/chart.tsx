@@ -21,14 +21,14 @@ type ChartProps = {
 const height = 136
 
 export function Chart({ title, series, tone, max, format, note }: ChartProps) {
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | undefined>(undefined)
   const shown = theme.use()
   const data = dataOf(series)
   const latest = useRef(data)
   latest.current = data
   useEffect(() => {
-    const element = place.current
+    const element = container.current
     if (!element) return
     let isWanted = true
     const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height }))
@@ -58,7 +58,7 @@ export function Chart({ title, series, tone, max, format, note }: ChartProps) {
           {note && <span class="faint"> {note}</span>}
         </span>
       </header>
-      <div class="plot" ref={place} />
+      <div class="plot" ref={container} />
     </figure>
   )
 }

@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { Snippet } from '../browser/snippets.ts'
 import { Choice } from './fields.tsx'
 import { Icon } from './icon.tsx'
-import { tellDone } from './toasts.tsx'
+import { showDone } from './toasts.tsx'
 
 const shownMs = 1500
 
@@ -22,7 +22,7 @@ export function CopyButton({ text, label = 'Copy' }: { text: string; label?: str
   const copy = async () => {
     await copyText(text)
     setCopied(true)
-    tellDone('Copied.')
+    showDone('Copied.')
     setTimeout(() => setCopied(false), shownMs)
   }
   return (

@@ -13,11 +13,11 @@ export function useModal(onClose: () => void): RefObject<HTMLDialogElement | nul
   useLayoutEffect(() => {
     const dialog = element.current
     if (!dialog) return
-    const tell = () => close.current()
+    const closeNow = () => close.current()
     dialog.showModal()
-    dialog.addEventListener('close', tell)
+    dialog.addEventListener('close', closeNow)
     return () => {
-      dialog.removeEventListener('close', tell)
+      dialog.removeEventListener('close', closeNow)
       dialog.close()
     }
   }, [])

@@ -8,7 +8,7 @@ import { Button } from './button.tsx'
 import { Icon } from './icon.tsx'
 import { Empty, Loaded } from './layout.tsx'
 import { NameDialog } from './name-dialog.tsx'
-import { tellDone, tellFailure } from './toasts.tsx'
+import { showDone, showFailure } from './toasts.tsx'
 
 /** More entries than a person reads. */
 const maxShown = 2000
@@ -45,14 +45,14 @@ export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions
   const [isDropping, setDropping] = useState(false)
   const upload = async (files: readonly File[]) => {
     for (const file of files) await tools.write(joinPath(path, file.name), file)
-    tellDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
+    showDone(files.length === 1 ? `${files[0]!.name} is uploaded.` : `${files.length} files are uploaded.`)
     await live.reload()
   }
   const drag = (event: DragEvent) => {
     event.preventDefault()
     setDropping(event.type === 'dragover')
     const files = [...(event.dataTransfer?.files ?? [])]
-    if (event.type === 'drop' && files.length > 0) upload(files).catch(tellFailure)
+    if (event.type === 'drop' && files.length > 0) upload(files).catch(showFailure)
   }
   return (
     <section
@@ -65,7 +65,7 @@ export function FolderPane({ path, live, openPath, onOpen, onOpenFolder, actions
       <header>
         <PathTrail path={path} onOpen={onOpenFolder} />
         <NewFolder onName={(name) => tools.makeFolder(joinPath(path, name)).then(live.reload)} />
-        <FilePicker onPick={(files) => upload(files).catch(tellFailure)} />
+        <FilePicker onPick={(files) => upload(files).catch(showFailure)} />
       </header>
       <Loaded live={live}>
         {(entries) =>

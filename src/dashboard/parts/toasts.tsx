@@ -10,7 +10,7 @@ let lastID = 0
 const shownMs = { done: 4000, failed: 12_000 }
 const maxToasts = 4
 
-function tell(kind: Toast['kind'], text: string): void {
+function showToast(kind: Toast['kind'], text: string): void {
   const id = ++lastID
   toasts.set([...toasts.get(), { id, kind, text }].slice(-maxToasts))
   setTimeout(() => dismiss(id), shownMs[kind])
@@ -18,8 +18,8 @@ function tell(kind: Toast['kind'], text: string): void {
 
 const dismiss = (id: number) => toasts.set(toasts.get().filter((toast) => toast.id !== id))
 
-export const tellDone = (text: string): void => tell('done', text)
-export const tellFailure = (error: unknown): void => tell('failed', messageFor(error))
+export const showDone = (text: string): void => showToast('done', text)
+export const showFailure = (error: unknown): void => showToast('failed', messageFor(error))
 
 export function Toasts() {
   const shown = toasts.use()

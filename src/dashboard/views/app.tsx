@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { forgetAll } from '../browser/live.ts'
 import { resume } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
-import { place, type ViewAddress } from '../browser/router.ts'
+import { address, type ViewAddress } from '../browser/router.ts'
 import { isAdmin, session } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { Confirmation } from '../parts/dialog.tsx'
@@ -30,7 +30,7 @@ import { WebhooksView } from './webhooks.tsx'
 
 export function App() {
   const current = session.use()
-  const here = place.use()
+  const here = address.use()
   const [problem, setProblem] = useState<string>()
   const [isReady, setReady] = useState(false)
   const start = () => {

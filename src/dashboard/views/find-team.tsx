@@ -2,7 +2,7 @@
 import { useEffect } from 'preact/hooks'
 import { useLive } from '../browser/live.ts'
 import { ask, RestFailure } from '../browser/rest.ts'
-import { navigate, pathTo, place } from '../browser/router.ts'
+import { address, navigate, pathTo } from '../browser/router.ts'
 import { teamsInScope } from '../browser/session.ts'
 import { Empty, Loaded, Waiting } from '../parts/layout.tsx'
 
@@ -21,7 +21,7 @@ export function FindTeam({ noun, id }: { noun: string; id: string }) {
   const live = useLive(`team of ${noun} ${id}`, async (signal) => ({ team: await teamOf(noun, id, signal) }))
   const team = live.data?.team
   useEffect(() => {
-    if (team !== undefined) navigate(pathTo(place.get().segments, { team }), true)
+    if (team !== undefined) navigate(pathTo(address.get().segments, { team }), true)
   }, [team])
   return (
     <Loaded live={live}>

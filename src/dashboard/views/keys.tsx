@@ -10,7 +10,7 @@ import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { NameDialog } from '../parts/name-dialog.tsx'
 import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 type KeyRow = ApiKey & { team: string }
 
@@ -30,7 +30,7 @@ export function KeysView() {
   const revoke = ({ id, name, team }: KeyRow) =>
     confirmFirst(`Revoke ${name}?`, 'Requests with it are refused from now on.', 'Revoke', async () => {
       await ask(`/api-keys/${encodeURIComponent(id)}`, { method: 'DELETE', team })
-      tellDone(`The key ${name} is revoked.`)
+      showDone(`The key ${name} is revoked.`)
       await live.reload()
     })
   return (

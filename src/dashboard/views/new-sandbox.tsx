@@ -9,7 +9,7 @@ import { navigate, pathTo } from '../browser/router.ts'
 import { isAdmin } from '../browser/session.ts'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Check, Field, firstTeam, Select, TeamField } from '../parts/fields.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 type NewSandboxProps = { onClose: () => void; template?: string; team?: string | undefined }
 
@@ -30,7 +30,7 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
       ...(pauses && { autoPause: true }),
     }
     const { sandboxID } = await ask<Sandbox>('/v2/sandboxes', { body, team, once: true })
-    tellDone(`${sandboxID} runs.`)
+    showDone(`${sandboxID} runs.`)
     navigate(pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined }))
   }
   const names = templates.data ?? ['base']

@@ -7,7 +7,7 @@ import { Bar } from '../parts/bar.tsx'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Card, Table } from '../parts/layout.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 export const shortID = (id: string): string => id.slice(0, 12)
 
@@ -75,7 +75,7 @@ function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
   const name = shortID(id)
   const setStatus = async (wanted: 'ready' | 'draining') => {
     await ask(`/nodes/${encodeURIComponent(id)}`, { body: { status: wanted }, repeatable: true })
-    tellDone(wanted === 'ready' ? `${name} gets new sandboxes again.` : `${name} gets no new sandboxes.`)
+    showDone(wanted === 'ready' ? `${name} gets new sandboxes again.` : `${name} gets no new sandboxes.`)
     await onChange()
   }
   const forget = () =>
@@ -90,7 +90,7 @@ function NodeActions({ node: { id, status }, onChange }: ActionsProps) {
           ...[count(lost.sandboxes, 'sandbox', 'sandboxes'), count(lost.builds, 'build')],
           count(lost.volumes, 'volume'),
         ]
-        tellDone(`${name} is forgotten; lost with it: ${parts.join(', ')}.`)
+        showDone(`${name} is forgotten; lost with it: ${parts.join(', ')}.`)
         await onChange()
       },
     )

@@ -2,7 +2,7 @@ import type { PruneReport } from '../../contract/rest/prune.ts'
 import { bytes, count } from '../browser/format.ts'
 import { ask } from '../browser/rest.ts'
 import { confirmFirst } from '../parts/dialog.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 const prune = (dryRun: boolean) => ask<PruneReport>('/admin/prune', { body: { dryRun }, repeatable: dryRun })
 
@@ -10,7 +10,7 @@ const prune = (dryRun: boolean) => ask<PruneReport>('/admin/prune', { body: { dr
 export async function offerPrune(): Promise<void> {
   const { steps, savedStates, layers, files, bytes: size } = await prune(true)
   if (steps.count + savedStates.count + layers.count + files.count === 0) {
-    tellDone('There is nothing to prune.')
+    showDone('There is nothing to prune.')
     return
   }
   const parts = [
@@ -24,6 +24,6 @@ export async function offerPrune(): Promise<void> {
   const text = `No template, build, sandbox or snapshot needs ${parts.join(', ')}. About ${bytes(size)} are freed.`
   confirmFirst('Prune what nothing needs?', text, 'Prune', async () => {
     const freed = await prune(false)
-    tellDone(`${bytes(freed.bytes)} are freed.`)
+    showDone(`${bytes(freed.bytes)} are freed.`)
   })
 }

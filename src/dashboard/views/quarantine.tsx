@@ -7,7 +7,7 @@ import { teamName } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Card, Empty, Loaded, Table } from '../parts/layout.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 export function Quarantine({ live }: { live: Live<QuarantineEntry[]> }) {
   return (
@@ -35,7 +35,7 @@ function Entries({ entries, onChange }: EntriesProps) {
   const recover = async ({ snapshotName }: QuarantineEntry) => {
     const path = `${pathOf(snapshotName)}/recover`
     const { sandboxID, teamID } = await ask<RecoveredSandbox>(path, { method: 'POST' })
-    tellDone(`The sandbox ${sandboxID} of ${teamName(teamID)} is back, as paused.`)
+    showDone(`The sandbox ${sandboxID} of ${teamName(teamID)} is back, as paused.`)
     await onChange()
   }
   const remove = ({ snapshotName }: QuarantineEntry) =>

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { count } from '../browser/format.ts'
 import { useLive } from '../browser/live.ts'
-import { navigate, pathTo, place } from '../browser/router.ts'
+import { address, navigate, pathTo } from '../browser/router.ts'
 import { domain } from '../browser/sandbox-client.ts'
 import { killMany, listSandboxes, type TeamSandbox } from '../browser/sandboxes.ts'
 import { matches } from '../browser/search.ts'
@@ -14,7 +14,7 @@ import { confirmFirst } from '../parts/dialog.tsx'
 import { Choice, Select } from '../parts/fields.tsx'
 import { Empty, Loaded, ViewHead } from '../parts/layout.tsx'
 import { SearchField } from '../parts/search-field.tsx'
-import { tellDone, tellFailure } from '../parts/toasts.tsx'
+import { showDone, showFailure } from '../parts/toasts.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 import { SandboxRows } from './sandbox-rows.tsx'
 
@@ -24,7 +24,7 @@ const everyMs = 3000
 export function SandboxesView() {
   const scope = session.use()?.scope ?? 'all'
   const live = useLive<TeamSandbox[]>(`sandboxes ${scope}`, listSandboxes, everyMs)
-  const { query } = place.use()
+  const { query } = address.use()
   const [text, setText] = useState(query.get('q') ?? '')
   const [state, setState] = useState<StateFilter>('all')
   const [template, setTemplate] = useState('')
@@ -55,8 +55,8 @@ export function SandboxesView() {
       async () => {
         const { failed, why } = await killMany(selected)
         setChosen(new Set())
-        if (failed > 0) tellFailure(why)
-        else tellDone(`Killed ${count(selected.length, 'sandbox', 'sandboxes')}.`)
+        if (failed > 0) showFailure(why)
+        else showDone(`Killed ${count(selected.length, 'sandbox', 'sandboxes')}.`)
         await live.reload()
       },
     )

@@ -10,7 +10,7 @@ import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { DeleteButton, TeamList, useTeamList } from '../parts/team-list.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 type SecretRow = Secret & { team: string }
 
@@ -25,7 +25,7 @@ export function SecretsView() {
       'Delete',
       async () => {
         await ask(`/secrets/${encodeURIComponent(secretID)}`, { method: 'DELETE', team })
-        tellDone(`The secret ${name} is deleted.`)
+        showDone(`The secret ${name} is deleted.`)
         await live.reload()
       },
     )
@@ -90,7 +90,7 @@ function SecretDialog({ edited, onClose, onDone }: DialogProps) {
   const submit = async () => {
     if (known) await ask(`/secrets/${encodeURIComponent(known.secretID)}`, { body: { value }, team })
     else await ask('/secrets', { body: { name, value }, team })
-    tellDone(`The secret ${name} is saved.`)
+    showDone(`The secret ${name} is saved.`)
     await onDone()
   }
   return (

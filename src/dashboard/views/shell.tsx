@@ -2,7 +2,7 @@
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
-import { base, docs, navigate, pathTo, place } from '../browser/router.ts'
+import { address, base, docs, navigate, pathTo } from '../browser/router.ts'
 import { isAdmin, session, setScope, teamName } from '../browser/session.ts'
 import { chooseTheme, type Theme, theme } from '../browser/theme.ts'
 import { Button } from '../parts/button.tsx'
@@ -22,7 +22,7 @@ const themes: readonly (readonly [Theme, string, IconName])[] = [
 export function Shell({ children }: { children: ComponentChildren }) {
   const [isOpen, setOpen] = useState(false)
   const [isFinding, setFinding] = useState(false)
-  const here = place.use()
+  const here = address.use()
   const current = here.segments[0] ?? 'sandboxes'
   useEffect(() => setOpen(false), [here])
   useEffect(() => {
@@ -140,7 +140,7 @@ function TeamSwitch() {
   }
   const choose = (value: string) => {
     setScope(value === '' ? null : value)
-    navigate(pathTo([place.get().segments[0] ?? 'sandboxes']))
+    navigate(pathTo([address.get().segments[0] ?? 'sandboxes']))
   }
   return (
     <Select

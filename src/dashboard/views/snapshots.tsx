@@ -10,7 +10,7 @@ import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { DeleteButton, NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 
 type SnapshotRow = ListedSnapshot & { team: string }
@@ -31,7 +31,7 @@ export function SnapshotsView() {
       'Delete',
       async () => {
         await ask(`/templates/${encodeURIComponent(snapshotID)}`, { method: 'DELETE', team })
-        tellDone('The snapshot is deleted.')
+        showDone('The snapshot is deleted.')
         await live.reload()
       },
     )

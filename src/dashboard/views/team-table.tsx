@@ -8,7 +8,7 @@ import { Button } from '../parts/button.tsx'
 import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field } from '../parts/fields.tsx'
 import { Card, Table, ViewHead } from '../parts/layout.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 import { LimitsDialog } from './limits-dialog.tsx'
 
 /** All teams, as the operator sees them. */
@@ -27,7 +27,7 @@ export function TeamTable({ teams }: { teams: readonly KnownTeam[] }) {
       'Delete',
       async () => {
         await ask(`/admin/teams/${teamID}`, { method: 'DELETE' })
-        tellDone(`The team ${name} is deleted.`)
+        showDone(`The team ${name} is deleted.`)
         await reloadTeams()
       },
     )

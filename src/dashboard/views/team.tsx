@@ -13,7 +13,7 @@ import { confirmFirst } from '../parts/dialog.tsx'
 import { Choice } from '../parts/fields.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
-import { tellDone, tellFailure } from '../parts/toasts.tsx'
+import { showDone, showFailure } from '../parts/toasts.tsx'
 import { LimitsDialog } from './limits-dialog.tsx'
 import { TeamTable } from './team-table.tsx'
 
@@ -79,7 +79,7 @@ function OneTeam({ team }: { team: KnownTeam }) {
 function OlderClients({ team: { teamID, name, olderClients } }: { team: KnownTeam }) {
   const set = async (allowed: boolean) => {
     await ask(`/admin/teams/${teamID}`, { method: 'PATCH', body: { olderClients: allowed } })
-    tellDone(`Older clients of ${name} are ${allowed ? 'allowed' : 'rejected'}.`)
+    showDone(`Older clients of ${name} are ${allowed ? 'allowed' : 'rejected'}.`)
     await reloadTeams()
   }
   const allow = () =>
@@ -89,7 +89,7 @@ function OlderClients({ team: { teamID, name, olderClients } }: { team: KnownTea
       'Allow',
       () => set(true),
     )
-  const reject = () => void set(false).catch(tellFailure)
+  const reject = () => void set(false).catch(showFailure)
   return (
     <Card
       title="Older clients"

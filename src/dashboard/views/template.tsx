@@ -10,7 +10,7 @@ import { Button } from '../parts/button.tsx'
 import { CodeBlock, CopyButton } from '../parts/copy.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Card, Facts, Loaded, Table, ViewHead } from '../parts/layout.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 import { BuildLog } from './build-log.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 import { TemplateTags } from './template-tags.tsx'
@@ -33,7 +33,7 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
       'Delete',
       async () => {
         await ask(path, { method: 'DELETE', team })
-        tellDone('The template is deleted.')
+        showDone('The template is deleted.')
         navigate(pathTo(['templates']))
       },
     )
@@ -143,7 +143,7 @@ type BuildsProps = {
 
 function Builds({ builds, chosen, onChoose }: BuildsProps) {
   const time = useNow(5000)
-  const took = ({ createdAt, finishedAt }: TemplateBuild) =>
+  const durationOf = ({ createdAt, finishedAt }: TemplateBuild) =>
     shortDuration((finishedAt ? Date.parse(finishedAt) : time) - Date.parse(createdAt))
   return (
     <Card title="Builds" flush>
@@ -158,7 +158,7 @@ function Builds({ builds, chosen, onChoose }: BuildsProps) {
             name: 'Started',
             cell: ({ createdAt }) => <span title={fullTime(createdAt)}>{ago(createdAt, time)}</span>,
           },
-          { name: 'Took', end: true, wide: true, cell: took },
+          { name: 'Took', end: true, wide: true, cell: durationOf },
           {
             name: '',
             end: true,

@@ -9,7 +9,7 @@ import { Button } from '../parts/button.tsx'
 import { firstTeam } from '../parts/fields.tsx'
 import { Empty, Loaded, ViewHead } from '../parts/layout.tsx'
 import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 import { BuiltIns } from './built-ins.tsx'
 import { NewSandboxDialog } from './new-sandbox.tsx'
 import { NewTemplateDialog } from './new-template.tsx'
@@ -25,7 +25,7 @@ export const canStart = ({ cpuCount }: Pick<Template, 'cpuCount'>): boolean => c
 
 export async function setVisibility({ templateID, team }: TemplateRow, isPublic: boolean): Promise<void> {
   await ask(`/v2/templates/${templateID}`, { method: 'PATCH', body: { public: isPublic }, team })
-  tellDone(isPublic ? 'Every team may start it now.' : 'Only its team may start it now.')
+  showDone(isPublic ? 'Every team may start it now.' : 'Only its team may start it now.')
 }
 
 export function TemplatesView() {

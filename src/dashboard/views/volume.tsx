@@ -13,7 +13,7 @@ import { confirmFirst } from '../parts/dialog.tsx'
 import { firstTeam } from '../parts/fields.tsx'
 import { FolderPane } from '../parts/folder.tsx'
 import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
-import { tellFailure } from '../parts/toasts.tsx'
+import { showFailure } from '../parts/toasts.tsx'
 import { Mounts } from './volumes.tsx'
 
 /** A token opens a volume for an hour. */
@@ -93,7 +93,7 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
       <FolderPane
         path={folder}
         live={live}
-        onOpen={(entry) => (entry.isFolder ? setFolder(entry.path) : download(entry).catch(tellFailure))}
+        onOpen={(entry) => (entry.isFolder ? setFolder(entry.path) : download(entry).catch(showFailure))}
         onOpenFolder={setFolder}
         write={write}
         makeFolder={(path) => ask(at('dir', path), { method: 'POST', headers })}

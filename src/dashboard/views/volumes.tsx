@@ -12,7 +12,7 @@ import { confirmFirst, FormDialog } from '../parts/dialog.tsx'
 import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { DeleteButton, NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 
 type MountedVolume = Volume & { mountedIn: MountedIn[] }
 type VolumeRow = MountedVolume & { team: string }
@@ -25,7 +25,7 @@ export function VolumesView() {
   const remove = ({ volumeID, name, team }: VolumeRow) =>
     confirmFirst(`Delete the volume ${name}?`, 'All files in it are lost.', 'Delete', async () => {
       await ask(`/volumes/${encodeURIComponent(volumeID)}`, { method: 'DELETE', team })
-      tellDone(`The volume ${name} is deleted.`)
+      showDone(`The volume ${name} is deleted.`)
       await live.reload()
     })
   return (

@@ -7,7 +7,7 @@ import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
 import { Card, Empty, Loaded, Table, ViewHead } from '../parts/layout.tsx'
-import { tellDone } from '../parts/toasts.tsx'
+import { showDone } from '../parts/toasts.tsx'
 import { stateOf } from './webhooks.tsx'
 
 const everyMs = 4000
@@ -27,7 +27,7 @@ export function WebhookView({ webhookID, team }: { webhookID: string; team: stri
   const remove = () =>
     confirmFirst('Delete this webhook?', 'Nothing more is sent to it.', 'Delete', async () => {
       await ask(path, { method: 'DELETE', team })
-      tellDone('The webhook is deleted.')
+      showDone('The webhook is deleted.')
       navigate(pathTo(['webhooks']))
     })
   return (

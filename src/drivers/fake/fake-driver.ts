@@ -95,7 +95,7 @@ export class FakeDriver
       shareConnections: false,
     }
     this.world = options.world ?? newFakeWorld()
-    this.world.crashListeners.add(this.#tellExit)
+    this.world.crashListeners.add(this.#reportExit)
   }
 
   readonly probe = async (): Promise<ProbeResult> => this.probeResult
@@ -129,7 +129,7 @@ export class FakeDriver
       files: content.files,
       enforced: spec.egress,
     }
-    if (snapshot && !spec.fromSnapshot?.keep) snapshot.consumedBy = spec.runID
+    if (snapshot && !spec.fromSnapshot?.keepSnapshot) snapshot.consumedBy = spec.runID
     this.world.sandboxes.set(spec.sandboxID, sandbox)
     try {
       await orAborted(this.beforeStarted(spec), signal)
@@ -330,7 +330,7 @@ export class FakeDriver
   }
 
   async close(): Promise<void> {
-    this.world.crashListeners.delete(this.#tellExit)
+    this.world.crashListeners.delete(this.#reportExit)
   }
 
   /** A knob: ends the sandbox's processes. When this returns, every driver that watches them has reported the exit. */
@@ -340,12 +340,12 @@ export class FakeDriver
     sandbox.running = false
     const { runID } = sandbox.spec
     const exit = { reason: 'crashed', detail: 'The fake sandbox was told to crash.', ...how } as const
-    for (const tell of this.world.crashListeners) tell({ sandboxID, runID, ...exit })
+    for (const listener of this.world.crashListeners) listener({ sandboxID, runID, ...exit })
   }
 
-  readonly #tellExit = (exit: SandboxExit): void => {
+  readonly #reportExit = (exit: SandboxExit): void => {
     if (!this.#watched.delete(exit.runID)) return
-    this.#exits.tell(exit)
+    this.#exits.notify(exit)
   }
 
   /** A knob: reboots the machine. Its snapshots stay. */
@@ -360,7 +360,7 @@ export class FakeDriver
     // Another stop may have removed the sandbox meanwhile, and a later start may have made it again.
     if (!this.#find(handle)) return
     const sandboxID = String(handle.data.sandboxID)
-    this.#freedAddresses.tell({ sandboxID, handle })
+    this.#freedAddresses.notify({ sandboxID, handle })
     this.world.sandboxes.delete(sandboxID)
   }
 

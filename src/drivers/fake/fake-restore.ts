@@ -14,7 +14,7 @@ export function contentFor(from: RestoreSpec | undefined, snapshot: FakeSnapshot
   if (!snapshot) return { memory: new Map(), files: new Map() }
   const { memory, files } = copyOf(snapshot.content)
   return {
-    files: from?.keep ? files : snapshot.content.files,
+    files: from?.keepSnapshot ? files : snapshot.content.files,
     memory: from?.memory && snapshot.memory ? memory : new Map(),
   }
 }

@@ -20,8 +20,8 @@ export function handleOf(record: SandboxRecord): DriverHandle {
 
 export const watchFreed = (
   freed: Listeners<SandboxRecord>,
-  tell: (address: FreedAddress) => void,
-): (() => void) => freed.add((record) => tell({ sandboxID: record.sandboxID, handle: handleOf(record) }))
+  listener: (address: FreedAddress) => void,
+): (() => void) => freed.add((record) => listener({ sandboxID: record.sandboxID, handle: handleOf(record) }))
 
 /** For a sandbox that was cut off when only its folder existed. */
 export function unfinishedHandle(driver: string, sandboxID: string): DriverHandle {

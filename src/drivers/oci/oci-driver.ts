@@ -49,7 +49,7 @@ import { describeBuild, restoresHostname } from './runtime/builds.ts'
 import { flavourOf } from './runtime/flavours.ts'
 import { untilRestored } from './runtime/runtime-files.ts'
 import { fillMemory, untilMemoryRestored } from './snapshot/fill-memory.ts'
-import { readFrozenNote, standStill, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
+import { freezeUntilQuiet, readFrozenNote, thaw, wasEndedBySnapshot } from './snapshot/freeze.ts'
 import { finishGpuRestore } from './snapshot/gpu-memory.ts'
 import {
   exportSnapshot,
@@ -89,7 +89,7 @@ export class OciDriver implements Driver, OciPowers {
     this.#live = new LiveSandboxes(this.#context)
     this.#log = options.log ?? (() => {})
     this.#remains = new SandboxRemains({
-      takeApart: (sandboxID) => this.#takeApart(sandboxID),
+      removeParts: (sandboxID) => this.#removeParts(sandboxID),
       max: Math.min(maxRemains, this.#context.subnet.capacity * remainsShare),
     })
     this.name = driverName(this.#context.runtime.flavour)
@@ -198,7 +198,7 @@ export class OciDriver implements Driver, OciPowers {
     // A busy gVisor that the host's kernel freezes repeatedly loses processes after a thaw, so gVisor freezes itself.
     await this.#live.withAlive(
       handle,
-      (record) => standStill(this.#context, record, whileBusy && flavourOf(record).keepsMemory, signal),
+      (record) => freezeUntilQuiet(this.#context, record, whileBusy && flavourOf(record).keepsMemory, signal),
       signal,
     )
   }
@@ -256,17 +256,17 @@ export class OciDriver implements Driver, OciPowers {
     options: SnapshotOptions,
     signal?: AbortSignal,
   ): Promise<Snapshot> {
-    const taken = Promise.withResolvers<Snapshot>()
+    const snapshotTaken = Promise.withResolvers<Snapshot>()
     const dismantled = this.#live.withAlive(handle, async (record) => {
       const snapshot = await takeSnapshot(this.#context, record, folder, options, signal)
       this.#dismantling.set(folder, dismantled)
-      taken.resolve(snapshot)
+      snapshotTaken.resolve(snapshot)
       await dismantle(this.#context, record.sandboxID)
         .catch((error) => this.#log(`Sandbox ${record.sandboxID} ended but is not all gone`, error))
         .finally(() => this.#dismantling.delete(folder))
     })
-    dismantled.catch(taken.reject)
-    return taken.promise
+    dismantled.catch(snapshotTaken.reject)
+    return snapshotTaken.promise
   }
 
   findSnapshot(folder: string): Promise<Snapshot | undefined> {
@@ -283,7 +283,8 @@ export class OciDriver implements Driver, OciPowers {
     return this.#live.withAlive(handle, (record) => memoryNeeds(this.#context, record))
   }
 
-  readonly onAddressFree: Driver['onAddressFree'] = (tell) => watchFreed(this.#context.freedAddresses, tell)
+  readonly onAddressFree: Driver['onAddressFree'] = (listener) =>
+    watchFreed(this.#context.freedAddresses, listener)
   readonly needsIn = needsIn
   readonly whyUnfit = (needs: MemoryNeeds): Promise<string | undefined> => whyUnfit(this.#context, needs)
 
@@ -323,7 +324,7 @@ export class OciDriver implements Driver, OciPowers {
     if (remains) await this.#remains.add(sandboxID)
   }
 
-  #takeApart(sandboxID: string): Promise<void> {
+  #removeParts(sandboxID: string): Promise<void> {
     return this.#live
       .locked(sandboxID, undefined, () => dismantle(this.#context, sandboxID))
       .catch((error) => this.#log(`Sandbox ${sandboxID} ended but is not all gone`, error))

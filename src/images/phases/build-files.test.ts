@@ -86,24 +86,24 @@ describe('uploaded files', () => {
   it('are removed unless somebody asked for them since they were listed', async () => {
     using stored = openFiles()
     const { files, folder } = stored
-    const [kept, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
-    await files.write('a', kept, body('kept'), 4096)
+    const [used, forgotten] = ['11'.repeat(32), '22'.repeat(32)]
+    await files.write('a', used, body('kept'), 4096)
     await files.write('a', forgotten, body('forgotten'), 4096)
     const longAgo = new Date('2020-01-01')
     for (const name of readdirSync(join(folder, 'a'))) utimesSync(join(folder, 'a', name), longAgo, longAgo)
     const listed = (await files.list()).sort((one, other) => (one.hash < other.hash ? -1 : 1))
     assert.deepEqual(
       listed.map(({ teamID, hash, usedAt }) => [teamID, hash, usedAt]),
-      [kept, forgotten].map((name) => ['a', name, longAgo.getTime()]),
+      [used, forgotten].map((name) => ['a', name, longAgo.getTime()]),
     )
     assert.ok(listed.every(({ bytes }) => bytes > 0))
     const askedAt = Date.now()
-    assert.equal(await files.has('a', kept), true)
+    assert.equal(await files.has('a', used), true)
     assert.deepEqual(
       listed.map((one) => files.remove(one)),
       [false, true],
     )
-    assert.deepEqual(readdirSync(join(folder, 'a')), [kept])
+    assert.deepEqual(readdirSync(join(folder, 'a')), [used])
     assert.ok((await files.list())[0]!.usedAt >= askedAt)
     assert.equal(files.remove(listed[1]!), false)
   })

@@ -36,7 +36,7 @@ function filesIn({ fixture: { driver } }: Site, name: string | undefined): strin
   return [...(driver.world.snapshots.get(name ?? '')?.content.files.keys() ?? [])]
 }
 
-const cachedOf = (told: string[]) => told.filter((line) => line.startsWith('CACHED')).length
+const cachedOf = (lines: string[]) => lines.filter((line) => line.startsWith('CACHED')).length
 
 describe('the base of a build', () => {
   it('is our own base template for the names that clients use', async () => {
@@ -64,9 +64,9 @@ describe('the base of a build', () => {
     assert.deepEqual(filesIn(site, result.snapshot?.name), [provision])
     const envs = { PATH: '/image/bin', WARREN_PATH: '/image/bin' }
     assert.deepEqual(agent.commands, [{ command: provision, shell: 'sh', user: 'root', cwd: '/', envs }])
-    assert.match(first.told[1]!, /^\[base\] FROM debian:12 \[[0-9a-f]{12}\]$/)
+    assert.match(first.lines[1]!, /^\[base\] FROM debian:12 \[[0-9a-f]{12}\]$/)
     const second = await site.build(image)
-    assert.match(second.told[1]!, /^CACHED \[base\] FROM debian:12 \[/)
+    assert.match(second.lines[1]!, /^CACHED \[base\] FROM debian:12 \[/)
     assert.deepEqual(second.result, result)
     assert.equal(agent.ran.length, 1)
     assert.deepEqual(
@@ -190,8 +190,8 @@ describe('the cache of a team', () => {
     const ran = site.fixture.agent.ran.length
     const second = await site.build({ steps })
     assert.equal(site.fixture.agent.ran.length, ran)
-    assert.equal(cachedOf(second.told), 4)
-    assert.match(second.told[1]!, /^CACHED \[builder 1\/4\] RUN one \[[0-9a-f]{12}\]$/)
+    assert.equal(cachedOf(second.lines), 4)
+    assert.match(second.lines[1]!, /^CACHED \[builder 1\/4\] RUN one \[[0-9a-f]{12}\]$/)
     assert.deepEqual(second.result, first.result)
     assert.deepEqual(filesIn(site, second.result.snapshot?.name).slice(0, 2), ['one', 'two'])
   })
@@ -200,8 +200,8 @@ describe('the cache of a team', () => {
     await using site = await openBuilder()
     leaveTraces(site)
     await site.build({ steps: runs('one', 'two', 'three') })
-    const { told, result } = await site.build({ steps: runs('one', 'other', 'three') })
-    assert.equal(cachedOf(told), 1)
+    const { lines, result } = await site.build({ steps: runs('one', 'other', 'three') })
+    assert.equal(cachedOf(lines), 1)
     assert.deepEqual(site.fixture.agent.ran.slice(-2), ['other', 'three'])
     assert.deepEqual(filesIn(site, result.snapshot?.name), ['one', 'other', 'three'])
   })
@@ -210,18 +210,18 @@ describe('the cache of a team', () => {
     await using site = await openBuilder()
     await site.build({ steps: runs('one', 'two', 'three') })
     const [one, two, three] = runs('one', 'two', 'three')
-    const { told } = await site.build({ steps: [one!, { ...two!, force: true }, three!] })
-    assert.equal(cachedOf(told), 1)
+    const { lines } = await site.build({ steps: [one!, { ...two!, force: true }, three!] })
+    assert.equal(cachedOf(lines), 1)
     assert.deepEqual(site.fixture.agent.ran.slice(3), ['two', 'three'])
-    assert.equal(cachedOf((await site.build({ steps: runs('one'), force: true })).told), 0)
-    assert.equal(cachedOf((await site.build({ steps: runs('one') })).told), 1)
+    assert.equal(cachedOf((await site.build({ steps: runs('one'), force: true })).lines), 0)
+    assert.equal(cachedOf((await site.build({ steps: runs('one') })).lines), 1)
   })
 
   it('is not shared with another team', async () => {
     await using site = await openBuilder()
     await site.build({ steps: runs('one') })
     const { teamID } = await addTeam(site.fixture, 'other')
-    assert.equal(cachedOf((await site.build({ steps: runs('one'), teamID })).told), 0)
+    assert.equal(cachedOf((await site.build({ steps: runs('one'), teamID })).lines), 0)
   })
 
   it('distinguishes steps that only look alike', async () => {
@@ -238,8 +238,8 @@ describe('the cache of a team', () => {
       step('RUN', ['a\nb']),
       step('RUN', ['a', 'b']),
     ]
-    for (const each of alike) assert.equal(cachedOf((await site.build({ steps: [each] })).told), 0)
-    for (const each of alike) assert.equal(cachedOf((await site.build({ steps: [each] })).told), 1)
+    for (const each of alike) assert.equal(cachedOf((await site.build({ steps: [each] })).lines), 0)
+    for (const each of alike) assert.equal(cachedOf((await site.build({ steps: [each] })).lines), 1)
   })
 
   it('is not used if its layers are gone', async () => {
@@ -248,11 +248,11 @@ describe('the cache of a team', () => {
     const first = await site.build({ ...image, steps: runs('one', 'two') })
     site.fixture.driver.world.snapshots.delete(first.result.snapshot!.name)
     const second = await site.build({ ...image, steps: runs('one', 'two') })
-    assert.equal(cachedOf(second.told), 2)
+    assert.equal(cachedOf(second.lines), 2)
     assert.deepEqual(filesIn(site, second.result.snapshot?.name), [provision, 'one', 'two'])
     site.fixture.driver.world.snapshots.clear()
     const third = await site.build({ ...image, steps: runs('one', 'two') })
-    assert.equal(cachedOf(third.told), 0)
+    assert.equal(cachedOf(third.lines), 0)
     assert.deepEqual(filesIn(site, third.result.snapshot?.name), [provision, 'one', 'two'])
   })
 
@@ -270,8 +270,8 @@ describe('the cache of a team', () => {
       sandbox.files.set(command, '')
       return ok
     }
-    const { result, told } = await site.build({ ...image, steps: runs('one', 'two', 'three') })
-    assert.equal(cachedOf(told), 2)
+    const { result, lines } = await site.build({ ...image, steps: runs('one', 'two', 'three') })
+    assert.equal(cachedOf(lines), 2)
     assert.deepEqual(filesIn(site, result.snapshot?.name), [provision, 'one', 'two', 'three'])
     await forget()
     assert.equal(driver.world.snapshots.size, 0)
@@ -354,7 +354,7 @@ describe('the service of a template', () => {
     await using site = await openBuilder()
     site.fixture.agent.runs = serving
     const steps = [step('ENV', ['A', '1']), step('USER', ['me']), step('WORKDIR', ['/app'])]
-    const { result, told } = await site.build({ steps, startCmd: 'serve', readyCmd: 'ready' })
+    const { result, lines } = await site.build({ steps, startCmd: 'serve', readyCmd: 'ready' })
     assert.equal(result.snapshot?.memory, true)
     assert.deepEqual([result.startCmd, result.readyCmd], ['serve', 'ready'])
     const { memory } = site.fixture.driver.world.snapshots.get(result.snapshot!.name)!.content
@@ -362,7 +362,7 @@ describe('the service of a template', () => {
     const [serve, ready] = site.fixture.agent.commands.slice(-2)
     assert.deepEqual([serve?.user, serve?.cwd, serve?.tag], ['me', '/app', 'start_cmd'])
     assert.deepEqual([ready?.user, ready?.cwd], ['me', '/app'])
-    assert.deepEqual(told.slice(-5), [
+    assert.deepEqual(lines.slice(-5), [
       '[finalize] Finalizing template build',
       'Running start command: serve',
       'Waiting for template to be ready: ready',

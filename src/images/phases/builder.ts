@@ -45,7 +45,7 @@ type BuilderParts = {
 
 type Say = (message: string, level?: BuildLine['level']) => void
 /** What a phase tells while it runs: lines for the log, and lines of a program's output to remember. */
-type Tell = { say: Say; tail: OutputTail }
+type StepOutput = { say: Say; tail: OutputTail }
 
 const ownBase = /^(?:docker\.io\/)?e2bdev\/base(?::[\w.-]+)?$/
 
@@ -63,35 +63,35 @@ export class StepBuilder implements Builder {
     saveResult: (result: BuildResult) => Promise<void>,
   ): Promise<void> {
     const tail = new OutputTail()
-    const tellIn = (step: string): Tell => {
+    const outputOf = (step: string): StepOutput => {
       tail.clear()
       return { say: (message, level = 'info') => log({ level, message, step }), tail }
     }
     const failIn = (step: string) => (error: unknown) => {
       signal.throwIfAborted()
-      const where = placeOf(step, job.steps.length)
+      const where = titleOf(step, job.steps.length)
       const code = codeOf(error)
       throw new BuildFailure(step, explainFailure(errorText(error), where, tail.lines), {
         cause: error,
         ...(code && { code }),
       })
     }
-    const site = await this.#base(job, tellIn('base'), signal).catch(failIn('base'))
+    const site = await this.#base(job, outputOf('base'), signal).catch(failIn('base'))
     try {
       let force = job.force
       for (const [index, step] of job.steps.entries()) {
         const number = String(index + 1)
         force ||= step.force
-        await this.#step(job, site, step, number, force, tellIn(number), signal).catch(failIn(number))
+        await this.#step(job, site, step, number, force, outputOf(number), signal).catch(failIn(number))
       }
-      const finalized = this.#finalize({ ...job, force }, site, tellIn('finalize'), signal)
+      const finalized = this.#finalize({ ...job, force }, site, outputOf('finalize'), signal)
       await saveResult(await finalized.catch(failIn('finalize')))
     } finally {
       await site.close()
     }
   }
 
-  async #base(job: BuildJob, { say, tail }: Tell, signal: AbortSignal): Promise<BuildSite> {
+  async #base(job: BuildJob, { say, tail }: StepOutput, signal: AbortSignal): Promise<BuildSite> {
     const { source } = job
     if ('build' in source) {
       say(`[base] FROM template build ${source.build.buildID}`)
@@ -124,7 +124,7 @@ export class StepBuilder implements Builder {
       await this.#provision(site, { say, tail }, signal)
       say('[base] DEFAULT USER user')
       site.change({ user: 'user', workdir: '/home/user' })
-      await cache.put(job.teamID, await site.keep(key), clock.now())
+      await cache.put(job.teamID, await site.complete(key), clock.now())
       return site
     } catch (error) {
       await site.close()
@@ -140,7 +140,7 @@ export class StepBuilder implements Builder {
     throw new BuildFailure('base', 'the template it starts from does not exist any more; choose another one')
   }
 
-  async #provision(site: BuildSite, { say, tail }: Tell, signal: AbortSignal): Promise<void> {
+  async #provision(site: BuildSite, { say, tail }: StepOutput, signal: AbortSignal): Promise<void> {
     const sandbox = await site.sandbox()
     const output = linesOf((_, line) => {
       say(`[base] ${line}`, 'debug')
@@ -160,7 +160,7 @@ export class StepBuilder implements Builder {
     step: BuildStep,
     number: string,
     force: boolean,
-    { say, tail }: Tell,
+    { say, tail }: StepOutput,
     signal: AbortSignal,
   ): Promise<void> {
     const { cache, files, clock } = this.#parts
@@ -181,7 +181,7 @@ export class StepBuilder implements Builder {
     } finally {
       output.end()
     }
-    await cache.put(teamID, await site.keep(key), clock.now())
+    await cache.put(teamID, await site.complete(key), clock.now())
   }
 
   /** Opens /usr/local to users, and makes an authority that a step has added trusted in every sandbox. */
@@ -202,13 +202,13 @@ export class StepBuilder implements Builder {
     } else if (exitCode !== 0 && exitCode !== modesChanged) {
       say(`[finalize] The authorities that steps added could not be made trusted: ${status}`, 'warn')
     }
-    await cache.put(job.teamID, await site.keep(key), clock.now())
+    await cache.put(job.teamID, await site.complete(key), clock.now())
   }
 
   async #finalize(
     job: BuildJob,
     site: BuildSite,
-    { say, tail }: Tell,
+    { say, tail }: StepOutput,
     signal: AbortSignal,
   ): Promise<BuildResult> {
     say('[finalize] Finalizing template build')
@@ -275,7 +275,7 @@ function keyOf(parts: readonly string[]): string {
   return hash.digest('hex')
 }
 
-function placeOf(step: string, count: number): string {
+function titleOf(step: string, count: number): string {
   if (step === 'base') return 'the base of the template'
   return step === 'finalize' ? 'the start of the finished template' : `step ${step} of ${count}`
 }

@@ -45,7 +45,7 @@ describe('modes that the end of a build changed', () => {
     const second = await site.build({ steps: runs('one', 'two') })
     assert.deepEqual(second.result, first.result)
     assert.notDeepEqual(first.result.snapshot, plain.result.snapshot)
-    assert.ok(![...first.told, ...second.told].some((line) => /authorities/.test(line)))
+    assert.ok(![...first.lines, ...second.lines].some((line) => /authorities/.test(line)))
   })
 })
 
@@ -57,20 +57,20 @@ describe('certificate authorities that steps added', () => {
     agent.finishEnds = { exitCode: trustStoreChanged, status: 'exit status 3' }
     const said = '[finalize] The authorities that steps added are trusted'
     const first = await site.build({ steps: runs('one', 'two') })
-    assert.ok(first.told.includes(said) && !quiet.told.includes(said))
+    assert.ok(first.lines.includes(said) && !quiet.lines.includes(said))
     const second = await site.build({ steps: runs('one', 'two') })
-    assert.ok(!second.told.includes(said))
+    assert.ok(!second.lines.includes(said))
     assert.deepEqual(second.result, first.result)
     const [, two] = runs('one', 'two')
     const forced = await site.build({ steps: [...runs('one'), { ...two!, force: true }] })
-    assert.ok(forced.told.includes(said))
+    assert.ok(forced.lines.includes(said))
     assert.notDeepEqual(forced.result.snapshot, first.result.snapshot)
   })
 
   it('do not fail the build if they cannot be trusted, and its log has a warning', async () => {
     await using site = await openBuilder()
     site.fixture.agent.finishEnds = { exitCode: 1, status: 'exit status 1' }
-    const { told } = await site.build({ steps: runs('one') })
-    assert.ok(told.some((line) => /could not be made trusted: exit status 1/.test(line)))
+    const { lines } = await site.build({ steps: runs('one') })
+    assert.ok(lines.some((line) => /could not be made trusted: exit status 1/.test(line)))
   })
 })

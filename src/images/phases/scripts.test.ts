@@ -8,45 +8,45 @@ import { copy } from './scripts.ts'
 
 describe('the script of COPY', () => {
   it('leaves owner and mode of existing folders unchanged', () => {
-    using place = open()
-    place.folder('to', 0o1777, 7)
-    place.folder('to/both', 0o711, 8)
-    place.folder('from/both', 0o755, 0)
-    place.folder('from/new', 0o755, 0)
-    writeFileSync(join(place.path, 'from/both/file'), 'x')
+    using opened = open()
+    opened.folder('to', 0o1777, 7)
+    opened.folder('to/both', 0o711, 8)
+    opened.folder('from/both', 0o755, 0)
+    opened.folder('from/new', 0o755, 0)
+    writeFileSync(join(opened.path, 'from/both/file'), 'x')
     for (const [mode, folder, file] of [
       ['', 0o755, 0o644],
       ['0750', 0o750, 0o750],
     ] as const) {
-      rmSync(join(place.path, 'to/new'), { recursive: true, force: true })
-      place.copy('.', 'to', mode)
-      assert.deepEqual(place.seen('to'), [0o1777, 7])
-      assert.deepEqual(place.seen('to/both'), [0o711, 8])
-      assert.deepEqual(place.seen('to/new'), [folder, 42])
-      assert.deepEqual(place.seen('to/both/file'), [file, 42])
+      rmSync(join(opened.path, 'to/new'), { recursive: true, force: true })
+      opened.copy('.', 'to', mode)
+      assert.deepEqual(opened.seen('to'), [0o1777, 7])
+      assert.deepEqual(opened.seen('to/both'), [0o711, 8])
+      assert.deepEqual(opened.seen('to/new'), [folder, 42])
+      assert.deepEqual(opened.seen('to/both/file'), [file, 42])
     }
   })
 
   it('creates a missing folder as it is in the files', () => {
-    using place = open()
-    place.folder('from/sub/inner', 0o755, 0)
-    place.copy('sub', 'new', '0700')
-    assert.deepEqual(place.seen('new'), [0o700, 42])
-    assert.deepEqual(place.seen('new/inner'), [0o700, 42])
+    using opened = open()
+    opened.folder('from/sub/inner', 0o755, 0)
+    opened.copy('sub', 'new', '0700')
+    assert.deepEqual(opened.seen('new'), [0o700, 42])
+    assert.deepEqual(opened.seen('new/inner'), [0o700, 42])
   })
 
   it('treats names that look like options as names, alone and among others', () => {
-    using place = open()
-    place.folder('from/-r', 0o755, 0)
-    place.folder('to', 0o755, 0)
-    writeFileSync(join(place.path, 'from/-x.txt'), 'x')
-    writeFileSync(join(place.path, 'from/-r/inner'), 'x')
-    place.copy('-x.txt', 'one', '')
-    place.copy('-r', 'folder', '')
-    place.copy('-r', 'to', '')
-    place.copy('*', 'all', '')
+    using opened = open()
+    opened.folder('from/-r', 0o755, 0)
+    opened.folder('to', 0o755, 0)
+    writeFileSync(join(opened.path, 'from/-x.txt'), 'x')
+    writeFileSync(join(opened.path, 'from/-r/inner'), 'x')
+    opened.copy('-x.txt', 'one', '')
+    opened.copy('-r', 'folder', '')
+    opened.copy('-r', 'to', '')
+    opened.copy('*', 'all', '')
     for (const name of ['one', 'folder/inner', 'to/inner', 'all/-x.txt', 'all/inner'])
-      assert.deepEqual(place.seen(name), [0o644, 42], name)
+      assert.deepEqual(opened.seen(name), [0o644, 42], name)
   })
 })
 

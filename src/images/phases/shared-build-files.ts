@@ -77,9 +77,9 @@ export class SharedBuildFiles implements BuildFiles {
     const key = filesKey(teamID, hash)
     return this.#fetches.run(key, async () => {
       try {
-        const keep = (content: AsyncIterable<Uint8Array>) =>
+        const store = (content: AsyncIterable<Uint8Array>) =>
           this.#own.write(teamID, hash, content, Number.MAX_SAFE_INTEGER)
-        return (await this.#packs.fetch(key, () => ({ open: () => keep }))) !== undefined
+        return (await this.#packs.fetch(key, () => ({ open: () => store }))) !== undefined
       } catch (err) {
         this.#log.warn({ teamID, hash, err }, 'Uploaded files could not be fetched from the object store.')
         return false

@@ -50,7 +50,7 @@ describe('a build site', () => {
   it('takes no snapshot of files if no sandbox was needed', async () => {
     await using world = await openSite()
     world.site.change({ user: 'you' })
-    assert.deepEqual(await world.site.keep('next'), { ...start, key: 'next', user: 'you' })
+    assert.deepEqual(await world.site.complete('next'), { ...start, key: 'next', user: 'you' })
     assert.equal(world.fixture.driver.world.snapshots.size, 0)
   })
 
@@ -60,15 +60,15 @@ describe('a build site', () => {
     const { sandboxes, snapshots } = fixture.driver.world
     const first = await site.sandbox()
     sandboxes.get(first.sandboxID)!.files.set('f', '1')
-    const { snapshotName } = await site.keep('one')
-    const unchanged = await site.keep('no files')
+    const { snapshotName } = await site.complete('one')
+    const unchanged = await site.complete('no files')
     assert.deepEqual([unchanged.snapshotName, snapshots.size], [snapshotName, 1])
     assert.equal(await site.sandbox(), first)
-    const kept = await site.keep('two')
-    assert.notEqual(kept.snapshotName, snapshotName)
-    assert.deepEqual([kept.key, kept.layers], ['two', ['sha256:a']])
+    const stage = await site.complete('two')
+    assert.notEqual(stage.snapshotName, snapshotName)
+    assert.deepEqual([stage.key, stage.layers], ['two', ['sha256:a']])
     assert.equal(snapshots.size, 2)
-    assert.equal((await site.finish()).snapshot?.name, kept.snapshotName)
+    assert.equal((await site.finish()).snapshot?.name, stage.snapshotName)
     assert.equal(sandboxes.size, 0)
   })
 
@@ -76,7 +76,7 @@ describe('a build site', () => {
     await using world = await openSite()
     const { site, fixture } = world
     await site.sandbox()
-    const { snapshotName } = await site.keep('one')
+    const { snapshotName } = await site.complete('one')
     assert.equal(await site.adopt({ ...start, key: 'later', snapshotName }), true)
     assert.equal(fixture.driver.world.sandboxes.size, 0)
   })
@@ -96,9 +96,9 @@ describe('a build site', () => {
     const { site, fixture } = world
     const { snapshots } = fixture.driver.world
     await site.sandbox()
-    await site.keep('one')
+    await site.complete('one')
     await site.sandbox()
-    await site.keep('two')
+    await site.complete('two')
     await fixture.reconciler.run()
     assert.equal(snapshots.size, 2)
     await site.close()
@@ -110,7 +110,7 @@ describe('a build site', () => {
     await using earlier = await openSite()
     const { fixture } = earlier
     await earlier.site.sandbox()
-    const left = await earlier.site.keep('one')
+    const left = await earlier.site.complete('one')
     const later = new BuildSite(earlier.parts, earlier.site.asBuild(), start, new AbortController().signal)
     assert.equal(await later.adopt(left), true)
     await earlier.site.close()
@@ -130,13 +130,13 @@ describe('a build site', () => {
     const stats = await fixture.driver.stats(sandboxes.get(first.sandboxID)!.handle)
     const little = fixture.driver.stats
     fixture.driver.stats = async () => ({ ...stats, diskUsedBytes: 300 * 2 ** 20 })
-    await site.keep('one')
+    await site.complete('one')
     assert.equal(sandboxes.size, 0)
     fixture.driver.stats = little
     const second = await site.sandbox()
     assert.notEqual(second.sandboxID, first.sandboxID)
     assert.equal(sandboxes.get(second.sandboxID)!.files.get('f'), '1')
-    await site.keep('two')
+    await site.complete('two')
     assert.equal(await site.sandbox(), second)
     await site.close()
     assert.equal(sandboxes.size, 0)
@@ -160,7 +160,7 @@ describe('a build site', () => {
     fixture.driver.beforeSnapshot = async () => {
       throw new AppError('no_space', 'the disk is full')
     }
-    await assert.rejects(site.keep('one'), /the disk is full/)
+    await assert.rejects(site.complete('one'), /the disk is full/)
     assert.equal(site.stage, start)
     await site.close()
     assert.equal(fixture.driver.world.sandboxes.size, 0)

@@ -67,7 +67,7 @@ export class BuildSite {
   }
 
   /** Makes everything written so far part of the stage, under the key of the finished step. */
-  async keep(key: string): Promise<Stage> {
+  async complete(key: string): Promise<Stage> {
     if (this.#sandbox && this.#isUsed) {
       const name = newStepSnapshotName()
       this.protect(name)

@@ -22,7 +22,7 @@ const readAtOnce = 64 * 1024
 type Upload = { size: number; isEnded: boolean; isClosed: boolean; check: UploadCheck; wake: () => void }
 const uploads = new Map<number, Upload>()
 
-const tell = (message: FromChecker): void => parentPort!.postMessage(message)
+const send = (message: FromChecker): void => parentPort!.postMessage(message)
 
 hearMessages((message: ToChecker) => {
   if (message.type === 'open') void follow(message)
@@ -52,10 +52,10 @@ async function follow({ id, teamID, path, bounds }: ToChecker & { type: 'open' }
   try {
     for await (const chunk of bytesOf(upload, path)) await check.add(chunk)
     await check.finish()
-    tell({ type: 'done', id })
+    send({ type: 'done', id })
   } catch (error) {
     const { code, message } = isAppError(error) ? error : failed
-    if (!upload.isClosed) tell({ type: 'failed', id, code, message })
+    if (!upload.isClosed) send({ type: 'failed', id, code, message })
   } finally {
     close(upload)
     uploads.delete(id)

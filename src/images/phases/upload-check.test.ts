@@ -18,13 +18,13 @@ const pieceBytes = 16 * 1024
 /** How many bytes of the upload were taken before it was rejected, or all of them. */
 async function check(upload: Buffer, maxEntries = 1000): Promise<number> {
   const upTo = new UploadCheck({ maxBytes, maxEntries })
-  let taken = 0
+  let written = 0
   for (let at = 0; at < upload.length; at += pieceBytes) {
     await upTo.add(upload.subarray(at, at + pieceBytes))
-    taken += pieceBytes
+    written += pieceBytes
   }
   await upTo.finish()
-  return Math.min(taken, upload.length)
+  return Math.min(written, upload.length)
 }
 
 const folders = (count: number) =>

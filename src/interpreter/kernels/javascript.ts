@@ -181,9 +181,9 @@ function start(): void {
   defineGlobals()
   session.connect()
   process.on('SIGINT', () => {})
-  const tell = (error: unknown) => process.stderr.write(`${errorEvent(error).traceback}\n`)
-  process.on('uncaughtException', tell)
-  process.on('unhandledRejection', tell)
+  const report = (error: unknown) => process.stderr.write(`${errorEvent(error).traceback}\n`)
+  process.on('uncaughtException', report)
+  process.on('unhandledRejection', report)
   // The server sends the next request after it has received the end of the previous one.
   const onRequest = (line: string) => {
     const request = JSON.parse(line) as ExecuteRequest | ChdirRequest

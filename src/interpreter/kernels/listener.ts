@@ -30,16 +30,16 @@ export function startListener(onRequest: (line: string) => void, onInterrupt: ()
 /** Runs on the second thread: each line is a request, and every piece from the control pipe an interrupt. */
 export function listen(): void {
   const answered = workerData as Int32Array
-  const tell = (heard: Heard) => parentPort!.postMessage(heard)
+  const send = (heard: Heard) => parentPort!.postMessage(heard)
   const session = new Session()
   session.connectToMainThread()
   const from = (fd: number) => new Socket({ fd, readable: true, writable: false })
   const lines = createInterface({ input: from(requestDescriptor) })
-  lines.on('line', (request) => tell({ request }))
+  lines.on('line', (request) => send({ request }))
   lines.on('close', () => process.kill(process.pid, 'SIGKILL'))
   from(controlDescriptor).on('data', async () => {
     Atomics.store(answered, 0, 0)
-    tell({ interrupt: true })
+    send({ interrupt: true })
     await setTimeout(answersWithinMs)
     if (Atomics.load(answered, 0) === 0) session.post('Runtime.terminateExecution')
   })

@@ -57,7 +57,7 @@ class Translation {
   }
 
   run(instructions: Instruction[]): DockerTemplate {
-    for (const instruction of instructions) this.#take(instruction)
+    for (const instruction of instructions) this.#interpret(instruction)
     const last = instructions.at(-1)?.line ?? 1
     if (this.#image === undefined) {
       throw new AppError(
@@ -79,7 +79,7 @@ class Translation {
     }
   }
 
-  #take(instruction: Instruction): void {
+  #interpret(instruction: Instruction): void {
     const { line, keyword, rest } = instruction
     const refuse: Refuse = (problem) => {
       throw new DockerfileError(line, problem)

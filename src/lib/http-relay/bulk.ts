@@ -7,7 +7,7 @@ import type { ClientRequest, IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { noteSpent } from '../node-internals/spent-buffers.ts'
 import type { BodyFlow } from './body-flow.ts'
-import { takeOverOf } from './upstream-socket.ts'
+import { consumerOf } from './upstream-socket.ts'
 
 const bulkFrom = 1024 * 1024
 const readAtOnce = 256 * 1024
@@ -21,11 +21,11 @@ export function takeBulk(
   flow: BodyFlow,
 ): void {
   const { socket } = incoming
-  const takeOver = takeOverOf(socket)
+  const consume = consumerOf(socket)
   let left = length
   // Only a real socket reports when the bytes of the shared buffer have been written.
-  if (!takeOver || !(left >= bulkFrom) || !(response.socket instanceof Socket)) return
-  const take = (bytes: Buffer): boolean => {
+  if (!consume || !(left >= bulkFrom) || !(response.socket instanceof Socket)) return
+  const onBytes = (bytes: Buffer): boolean => {
     const mine = bytes.subarray(0, left)
     left -= mine.length
     // Reading stops until the bytes are written, because the next bytes overwrite the same buffer.
@@ -45,7 +45,7 @@ export function takeBulk(
     incoming.off('data', watch)
     flow.detach()
     noteSpent(readAtOnce)
-    takeOver({ buffer: Buffer.allocUnsafeSlow(readAtOnce), take })
+    consume({ buffer: Buffer.allocUnsafeSlow(readAtOnce), onBytes })
   }
   incoming.on('data', watch)
 }

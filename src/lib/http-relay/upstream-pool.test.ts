@@ -9,9 +9,9 @@ import { UpstreamPool } from './upstream-pool.ts'
 /** A server that answers each request by hand, and a pool of connections to it. */
 async function poolFixture(options: { maxIdle?: number; head?: string } = {}) {
   const { maxIdle = 8, head = '' } = options
-  const taken: Socket[] = []
+  const sockets: Socket[] = []
   const server = net.createServer((socket) => {
-    taken.push(socket.on('error', () => {}))
+    sockets.push(socket.on('error', () => {}))
     socket.on('data', () => socket.write(`HTTP/1.1 200 OK\r\n${head}Content-Length: 2\r\n\r\nok`))
   })
   await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -35,10 +35,10 @@ async function poolFixture(options: { maxIdle?: number; head?: string } = {}) {
   }
   const close = async () => {
     agent.destroy()
-    for (const socket of taken) socket.destroy()
+    for (const socket of sockets) socket.destroy()
     server.close()
   }
-  return { agent, ask, clock, dialled, taken, [Symbol.asyncDispose]: close }
+  return { agent, ask, clock, dialled, sockets, [Symbol.asyncDispose]: close }
 }
 
 const closed = async (socket: Socket) => socket.destroyed || (await once(socket, 'close'))
@@ -54,7 +54,7 @@ describe('a pool of upstream connections', () => {
   it('closes a connection that receives bytes which nobody asked for', async () => {
     await using pool = await poolFixture()
     await pool.ask()
-    pool.taken[0]!.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
+    pool.sockets[0]!.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil')
     await closed(pool.dialled[0]!)
     assert.equal((await pool.ask()).reusedSocket, false)
   })
@@ -99,7 +99,7 @@ describe('a pool of upstream connections', () => {
   it('forgets a connection that the server closed while it was idle', async () => {
     await using pool = await poolFixture()
     await pool.ask()
-    pool.taken[0]!.destroy()
+    pool.sockets[0]!.destroy()
     await closed(pool.dialled[0]!)
     assert.equal((await pool.ask()).reusedSocket, false)
   })

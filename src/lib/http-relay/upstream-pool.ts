@@ -77,7 +77,7 @@ export class UpstreamPool extends Agent {
   #adopt(socket: Socket, port: number): void {
     const connection: Connection = { socket, port, idleUntilMs: null }
     this.#open.add(connection)
-    socket.on('free', () => this.#keep(connection))
+    socket.on('free', () => this.#recycle(connection))
     socket.on('agentRemove', () => this.#forget(connection))
     socket.on('close', () => this.#forget(connection))
     // Bytes that arrive without a request would be read as the answer to the next request.
@@ -87,26 +87,26 @@ export class UpstreamPool extends Agent {
     socket.on('error', () => {})
   }
 
-  #keep(connection: Connection): void {
+  #recycle(connection: Connection): void {
     const { socket, port } = connection
     const request = sentRequestOf(socket)
     const idle = this.#idle.get(port) ?? []
-    const keepMs = request?.shouldKeepAlive ? this.#keepMsAfter(request.res) : 0
+    const idleMs = request?.shouldKeepAlive ? this.#idleMsAfter(request.res) : 0
     const isSpent = !socket.writable || socket.readableLength > 0
-    if (isSpent || keepMs <= 0 || idle.length >= this.#options.maxIdle) {
+    if (isSpent || idleMs <= 0 || idle.length >= this.#options.maxIdle) {
       socket.destroy()
       return
     }
     forgetSentRequest(socket)
-    connection.idleUntilMs = this.#options.clock.now() + keepMs
+    connection.idleUntilMs = this.#options.clock.now() + idleMs
     // Without this, nobody would notice bytes or the end of the connection.
     if (socket.isPaused()) socket.resume()
     socket.unref()
     if (idle.push(connection) === 1) this.#idle.set(port, idle)
-    if (!this.#cancelSweep) this.#sweepIn(keepMs)
+    if (!this.#cancelSweep) this.#sweepIn(idleMs)
   }
 
-  #keepMsAfter(answer: IncomingMessage | null): number {
+  #idleMsAfter(answer: IncomingMessage | null): number {
     const { idleMs = usualIdleMs } = this.#options
     const hint = answer ? headerValue(answer.rawHeaders, 'keep-alive') : undefined
     const seconds = hint === undefined ? undefined : /^timeout=(\d+)/.exec(hint)?.[1]
@@ -116,8 +116,8 @@ export class UpstreamPool extends Agent {
   #forget(connection: Connection): void {
     this.#open.delete(connection)
     const idle = this.#idle.get(connection.port)
-    const place = idle?.indexOf(connection) ?? -1
-    if (place >= 0) idle!.splice(place, 1)
+    const index = idle?.indexOf(connection) ?? -1
+    if (index >= 0) idle!.splice(index, 1)
   }
 
   #sweepIn(ms: number): void {

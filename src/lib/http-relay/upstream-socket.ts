@@ -2,14 +2,14 @@
 import { connect, type Socket, type TcpNetConnectOpts } from 'node:net'
 
 /** A consumer that takes over the bytes of a connection. */
-type Taker = {
+type Consumer = {
   /** The bytes are read into this. */
   buffer: Buffer
   /** Returning false stops reading until the socket is resumed. The bytes stay valid until then. */
-  take(bytes: Buffer): boolean
+  onBytes(bytes: Buffer): boolean
 }
 
-type Reading = { taker: Taker | undefined; mayReadMuch: boolean; isFull: boolean }
+type Reading = { taker: Consumer | undefined; mayReadMuch: boolean; isFull: boolean }
 
 /** One buffer for all connections: each fills and empties it within one callback. */
 const much = Buffer.allocUnsafeSlow(64 * 1024)
@@ -28,7 +28,7 @@ export function connectUpstream(options: TcpNetConnectOpts): Socket {
         const { taker } = reading
         reading.isFull = length === buffer.length || (reading.isFull && length > little.length / 2)
         if (!taker) return socket.push(Buffer.from(bytes))
-        return taker.take(buffer === taker.buffer ? bytes : Buffer.from(bytes))
+        return taker.onBytes(buffer === taker.buffer ? bytes : Buffer.from(bytes))
       },
     },
   })
@@ -37,7 +37,7 @@ export function connectUpstream(options: TcpNetConnectOpts): Socket {
 }
 
 /** How to take over the bytes of a connection that was opened here. */
-export function takeOverOf(socket: Socket): ((taker: Taker) => void) | undefined {
+export function consumerOf(socket: Socket): ((taker: Consumer) => void) | undefined {
   const reading = readings.get(socket)
   if (!reading) return undefined
   return (taker) => {

@@ -81,13 +81,13 @@ export class TarReader {
   }
 
   #takeHeader(chunk: Buffer, at: number): number {
-    const taken = chunk.copy(this.#header, this.#headerBytes, at, at + blockSize - this.#headerBytes)
-    this.#headerBytes += taken
+    const copied = chunk.copy(this.#header, this.#headerBytes, at, at + blockSize - this.#headerBytes)
+    this.#headerBytes += copied
     if (this.#headerBytes === blockSize) {
       this.#headerBytes = 0
       this.#readHeader()
     }
-    return taken
+    return copied
   }
 
   #readHeader(): void {

@@ -15,12 +15,12 @@ type Notes = { notes: { text: string } }
 async function openNotes(context: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'warren-wal-'))
   const syncs: PromiseWithResolvers<void>[] = []
-  let isHeld = false
+  let isBlocked = false
   const sync = async () => {
-    if (!isHeld) return
-    const held = Promise.withResolvers<void>()
-    syncs.push(held)
-    await held.promise
+    if (!isBlocked) return
+    const blocked = Promise.withResolvers<void>()
+    syncs.push(blocked)
+    await blocked.promise
   }
   const db = new Kysely<Notes>({ dialect: sqliteDialect(join(folder, 'notes.db'), sync) })
   context.after(async () => {
@@ -28,7 +28,7 @@ async function openNotes(context: TestContext) {
     rmSync(folder, { recursive: true, force: true })
   })
   await sql`create table notes (text text)`.execute(db)
-  isHeld = true
+  isBlocked = true
   const add = (text: string) => db.insertInto('notes').values({ text }).execute()
   const all = () => db.selectFrom('notes').select('text').execute()
   return { db, syncs, add, all }
@@ -114,10 +114,11 @@ test('after a failed sync all later commits fail, because they may depend on a l
   const written = add('one')
   await untilSyncs(syncs, 1)
   syncs[0]!.reject(new Error('EIO: i/o error, fdatasync'))
-  const told = (error: unknown) => isAppError(error, 'unavailable') && /fdatasync/.test(error.message)
-  await assert.rejects(written, told)
-  await assert.rejects(all(), told)
-  await assert.rejects(add('two'), told)
+  const isSyncFailure = (error: unknown) =>
+    isAppError(error, 'unavailable') && /fdatasync/.test(error.message)
+  await assert.rejects(written, isSyncFailure)
+  await assert.rejects(all(), isSyncFailure)
+  await assert.rejects(add('two'), isSyncFailure)
   assert.equal(syncs.length, 1)
 })
 

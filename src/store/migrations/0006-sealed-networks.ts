@@ -17,8 +17,8 @@ export const sealedNetworks = (vault: SecretVault): Migration => ({
       .where((where) => where.or(['network', 'mcp'].map((name) => where('options', 'like', `%"${name}":{%`))))
       .execute()
     for (const { id, team_id: teamID, options } of rows) {
-      const { mcp: _, ...kept } = JSON.parse(options)
-      const columns = optionColumns({ sandboxID: id, teamID }, kept, vault)
+      const { mcp: _, ...rest } = JSON.parse(options)
+      const columns = optionColumns({ sandboxID: id, teamID }, rest, vault)
       await db.updateTable('sandboxes').set(columns).where('id', '=', id).execute()
     }
   },

@@ -7,16 +7,16 @@ import type { Kysely, Transaction } from 'kysely'
 import type { ForgottenNode } from '../../core/cluster/node-store.ts'
 import { eventOfTransition } from '../../core/event/event.ts'
 import type { SandboxSnapshot } from '../../core/sandbox/row/sandbox.ts'
-import { newTakenSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
+import { newSnapshotName } from '../../core/sandbox/snapshots/snapshot-names.ts'
 import type { SecretVault } from '../../core/secret/vault.ts'
 import { newUUID } from '../../lib/ids.ts'
 import { databaseNow } from '../database/database-clock.ts'
 import type { SandboxRow, Tables } from '../database/tables.ts'
 import { disownCondemned } from '../objects/condemned.ts'
-import { allKeepArriving } from '../sandbox/keeps-arriving.ts'
+import { allKeepArrivals } from '../sandbox/arrival-support.ts'
 import { hasNoVolume, isMovable } from '../sandbox/sandbox-queries.ts'
 import { changedColumns, sandboxOf } from '../sandbox/sandbox-row.ts'
-import { nextVersion, type RowUpdate, updateAndTell } from '../sandbox/sandbox-update.ts'
+import { nextVersion, type RowUpdate, updateWithEvents } from '../sandbox/sandbox-update.ts'
 import { isUnended } from '../usage/sandbox-counts.ts'
 import { loseVolumes } from '../volume/lost-volumes.ts'
 
@@ -88,13 +88,13 @@ async function loseSandboxes(
     .orderBy('id')
     .execute()
   // An older node may have removed the object of a resume that it does not know to need it.
-  const allKeep = await allKeepArriving(transaction)
+  const allKeep = await allKeepArrivals(transaction)
   let lost = 0
   for (const row of rows) {
     const { state } = row
     const back = row.has_no_volume ? backToStored(row, allKeep, nodeID, at) : undefined
     if (back) {
-      await updateAndTell(transaction, back, (updated) => sandboxOf(updated, vault))
+      await updateWithEvents(transaction, back, (updated) => sandboxOf(updated, vault))
       continue
     }
     const isEnded = await endWithNode(transaction, vault, row, at)
@@ -122,7 +122,7 @@ async function endWithNode(
     named: { transitionID: newUUID(), at },
     news: type && { type },
   }
-  const isEnded = await updateAndTell(transaction, update, (updated) => sandboxOf(updated, vault))
+  const isEnded = await updateWithEvents(transaction, update, (updated) => sandboxOf(updated, vault))
   if (isEnded && isNew)
     await transaction.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
   return isEnded !== undefined
@@ -140,7 +140,7 @@ function backToStored(
   const stored = arrivesFrom ?? (allKeep && state === 'resuming' ? storedFrom : undefined)
   if (!stored) return undefined
   // What the resume has left of a copy on the disk of the node, if it comes back, is not used any more.
-  const snapshot = arrivesFrom ? before : { ...before, name: newTakenSnapshotName({ sandboxID }) }
+  const snapshot = arrivesFrom ? before : { ...before, name: newSnapshotName({ sandboxID }) }
   const type = eventOfTransition(state, 'paused')
   return {
     // The node may still run, and may have recorded since that all memory has arrived.

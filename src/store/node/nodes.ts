@@ -1,9 +1,9 @@
 import type { Kysely, Selectable } from 'kysely'
 import {
   type ClusterNode,
+  folderIDOf,
   type NodeFacts,
   type NodeStatus,
-  placeOf,
   unreachableAfterMs,
 } from '../../core/cluster/node.ts'
 import type { ForgottenNode, JoiningNode, NodeStore, RecordedSign } from '../../core/cluster/node-store.ts'
@@ -11,7 +11,7 @@ import type { SecretVault } from '../../core/secret/vault.ts'
 import { commitsLater } from '../database/commits-later.ts'
 import { databaseNow } from '../database/database-clock.ts'
 import type { NodeRow, Tables } from '../database/tables.ts'
-import { allKeepArriving } from '../sandbox/keeps-arriving.ts'
+import { allKeepArrivals } from '../sandbox/arrival-support.ts'
 import { endLateCreates, forgetNode } from './node-forgetting.ts'
 
 type FactsByNode = Map<string, { runID: string; facts: NodeFacts }>
@@ -35,7 +35,7 @@ export class SqlNodeStore implements NodeStore {
 
   async join({ nodeID, runID, address, facts, load }: JoiningNode): Promise<boolean> {
     const now = databaseNow(this.#db)
-    const place = placeOf(runID)
+    const folderID = folderIDOf(runID)
     const fresh = {
       run_id: runID,
       address,
@@ -53,7 +53,7 @@ export class SqlNodeStore implements NodeStore {
           .where((where) =>
             where.or([
               where('nodes.run_id', '=', runID),
-              ...(place === undefined ? [] : [where('nodes.run_id', 'like', `${place}.%`)]),
+              ...(folderID === undefined ? [] : [where('nodes.run_id', 'like', `${folderID}.%`)]),
               where(where('nodes.seen_at', '+', unreachableAfterMs), '<', now),
             ]),
           ),
@@ -103,8 +103,8 @@ export class SqlNodeStore implements NodeStore {
     })
   }
 
-  allKeepArriving(): Promise<boolean> {
-    return allKeepArriving(this.#db)
+  allKeepArrivals(): Promise<boolean> {
+    return allKeepArrivals(this.#db)
   }
 
   async #factsOf(rows: readonly Pick<NodeRow, 'id' | 'run_id'>[]): Promise<FactsByNode> {

@@ -7,7 +7,7 @@ import type { Tables } from '../database/tables.ts'
 import { lockTeam } from '../usage/limits.ts'
 import { findingClaim } from './sandbox-queries.ts'
 import { hashOf, sandboxOf } from './sandbox-row.ts'
-import { updateAndTell } from './sandbox-update.ts'
+import { updateWithEvents } from './sandbox-update.ts'
 
 export function giveUpCreate(
   db: Kysely<Tables>,
@@ -28,7 +28,7 @@ export function giveUpCreate(
         // Its team never saw it.
         news: undefined,
       }
-      const ended = await updateAndTell(locked, update, (row) => sandboxOf(row, vault))
+      const ended = await updateWithEvents(locked, update, (row) => sandboxOf(row, vault))
       if (!ended && !(await isFailing(locked, sandboxID))) return { ...made }
       await locked.deleteFrom('idempotency_claims').where('sandbox_id', '=', sandboxID).execute()
     }

@@ -4,7 +4,7 @@
  */
 import { replaceEgress } from '../../core/network-policy/network-options.ts'
 import type { Sandbox, SandboxOptions } from '../../core/sandbox/row/sandbox.ts'
-import type { Place, SecretVault } from '../../core/secret/vault.ts'
+import type { SecretOwner, SecretVault } from '../../core/secret/vault.ts'
 import { errorText } from '../../lib/app-error.ts'
 import type { SandboxRow } from '../database/tables.ts'
 
@@ -18,7 +18,7 @@ export function optionColumns(owner: Owner, options: SandboxOptions, vault: Secr
   if (!egressProxy && !rules) {
     return { options: JSON.stringify(options), network_key_id: null, network_sealed: null }
   }
-  const { keyID, sealed } = vault.seal(placeOf(owner), JSON.stringify({ egressProxy, rules }))
+  const { keyID, sealed } = vault.seal(secretOwnerOf(owner), JSON.stringify({ egressProxy, rules }))
   return {
     options: JSON.stringify({ ...options, network: open }),
     network_key_id: keyID,
@@ -53,11 +53,11 @@ export function whyLocked(row: OwnedRow<SealedColumns>, vault: SecretVault): str
 function openNetwork(row: OwnedRow<SealedColumns>, vault: SecretVault): object | undefined {
   const { network_key_id: keyID, network_sealed: sealed } = row
   if (sealed === null) return undefined
-  const place = placeOf({ sandboxID: row.id, teamID: row.team_id })
-  return JSON.parse(vault.open(place, { keyID: keyID ?? 'without an ID', sealed }))
+  const owner = secretOwnerOf({ sandboxID: row.id, teamID: row.team_id })
+  return JSON.parse(vault.open(owner, { keyID: keyID ?? 'without an ID', sealed }))
 }
 
-const placeOf = ({ teamID, sandboxID }: Owner): Place => ({
+const secretOwnerOf = ({ teamID, sandboxID }: Owner): SecretOwner => ({
   identity: ['warren sandbox network', teamID, sandboxID],
   name: `The network of the sandbox ${sandboxID}`,
   remedy: 'give it a new one by PUT /sandboxes/{id}/network',

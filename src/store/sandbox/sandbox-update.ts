@@ -47,14 +47,14 @@ export async function updateSandbox(
   if (update.named && update.news) {
     return db
       .transaction()
-      .execute((transaction) => updateAndTell(transaction, update, read, { thenCommit: true }))
+      .execute((transaction) => updateWithEvents(transaction, update, read, { thenCommit: true }))
   }
   const row = await updatingRow(db, update).executeTakeFirst()
   return row && read(row)
 }
 
 /** Updates first: that locks the row, so that the events of a sandbox get consecutive numbers. */
-export async function updateAndTell(
+export async function updateWithEvents(
   transaction: Transaction<Tables>,
   update: RowUpdate,
   read: (row: SandboxRow) => Sandbox,

@@ -49,8 +49,8 @@ import {
   newsOfTransition,
   nextVersion,
   type RowUpdate,
-  updateAndTell,
   updateSandbox,
+  updateWithEvents,
 } from './sandbox-update.ts'
 
 const byAge = (a: Sandbox, b: Sandbox) => a.createdAt - b.createdAt || (a.sandboxID < b.sandboxID ? -1 : 1)
@@ -230,7 +230,7 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
-  stayPaused(
+  cancelResume(
     { sandboxID, runID, version }: RowInTurn,
     snapshot: SandboxSnapshot,
   ): Promise<Sandbox | undefined> {
@@ -356,7 +356,7 @@ export class SqlSandboxStore implements SandboxStore {
         named,
         news: { type: 'paused' },
       }
-      const reopened = await updateAndTell(transaction, update, this.#read)
+      const reopened = await updateWithEvents(transaction, update, this.#read)
       if (!reopened) return undefined
       await transaction.deleteFrom('quarantine').where('snapshot_name', '=', snapshot.name).execute()
       return reopened

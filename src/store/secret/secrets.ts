@@ -49,7 +49,7 @@ export class SqlSecretStore implements SecretStore {
   }
 
   append(teamID: string, reference: SecretReference, change: SecretChange): Promise<Secret | undefined> {
-    const { metadata, at, keep, seal } = change
+    const { metadata, at, maxVersions, seal } = change
     return this.#db.transaction().execute(async (transaction) => {
       // Locks the row until the commit, so that every append gets its own number.
       const row = await transaction
@@ -68,7 +68,7 @@ export class SqlSecretStore implements SecretStore {
       await transaction
         .deleteFrom('secret_versions')
         .where('secret_id', '=', secret.secretID)
-        .where('version', '<=', secret.currentVersion - keep)
+        .where('version', '<=', secret.currentVersion - maxVersions)
         .execute()
       return secret
     })

@@ -4,7 +4,7 @@ import type { NewSandbox } from '../../core/sandbox/row/sandbox.ts'
 import { newUUID } from '../../lib/ids.ts'
 import type { Stores } from '../stores.ts'
 import { aNode } from './nodes.ts'
-import { aSandbox, aSnapshot, insertPaused, insertTeam, storePaused, takePaused, time } from './rows.ts'
+import { aSandbox, aSnapshot, claimPaused, insertPaused, insertTeam, storePaused, time } from './rows.ts'
 import { aVolume } from './volumes.ts'
 
 const stored = { at: time, needs: { cpu: 'x' } }
@@ -51,7 +51,7 @@ export async function arrivingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.equal(await one.sandboxes.forgetArrival(running), undefined, 'the run is over')
   const [event] = await one.events.list({ teamID, sandboxID }, { order: 'desc', offset: 0, limit: 1 })
   assert.equal(event?.type, 'paused')
-  assert.equal(await takePaused(other, sandboxID, 'taken'), true)
+  assert.equal(await claimPaused(other, sandboxID, 'taken'), true)
 }
 
 export async function resumingIsReturned(one: Stores, other: Stores): Promise<void> {
@@ -97,5 +97,5 @@ export async function resumingIsReturned(one: Stores, other: Stores): Promise<vo
   assert.deepEqual({ ...rest, name: returned.paused.snapshot!.name }, returned.paused.snapshot)
   const found = await other.remoteBytes.findPaused(sandboxID)
   assert.deepEqual(found, { ...returned.before, snapshotName: name, version: found!.version })
-  assert.equal(await takePaused(other, sandboxID, 'taken'), true)
+  assert.equal(await claimPaused(other, sandboxID, 'taken'), true)
 }

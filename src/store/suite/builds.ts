@@ -46,10 +46,10 @@ function contents(storeTest: StoreTest): void {
     const build = aBuild(templateID, { status: 'waiting', startRequest })
     await templates.insertBuild(build, [])
     assert.deepEqual(await templates.findBuild(build.buildID), build)
-    const kept = await templates.transitionBuild(build.buildID, ['waiting'], 'waiting', {
+    const unchanged = await templates.transitionBuild(build.buildID, ['waiting'], 'waiting', {
       updatedAt: time + 1,
     })
-    assert.deepEqual(kept?.startRequest, startRequest)
+    assert.deepEqual(unchanged?.startRequest, startRequest)
     const changes = { updatedAt: time + 2, startRequest: null }
     const transitioned = await templates.transitionBuild(build.buildID, ['waiting'], 'building', changes)
     assert.equal(transitioned?.startRequest, null)
@@ -139,7 +139,7 @@ function superseding(storeTest: StoreTest): void {
         await insertWaiting(templates, templateID, ['default']),
         await insertWaiting(templates, templateID, ['other', 'v1', 'default']),
       ]
-      const kept = [
+      const remaining = [
         await insertWaiting(templates, templateID, ['other']),
         await insertWaiting(templates, templateID, []),
         await insertWaiting(templates, elsewhere.templateID, ['default']),
@@ -147,7 +147,7 @@ function superseding(storeTest: StoreTest): void {
       for (const status of statuses.filter((one) => one !== 'waiting')) {
         const build = aBuild(templateID, { status })
         await templates.insertBuild(build, ['default'])
-        kept.push(build)
+        remaining.push(build)
       }
       const newest = await insertWaiting(templates, templateID, ['default', 'v1'])
       assert.deepEqual(await templates.supersede(newest, [], reason, time + 7), [])
@@ -157,7 +157,7 @@ function superseding(storeTest: StoreTest): void {
         const changes = { status: 'error', reason, updatedAt: time + 7, finishedAt: time + 7 }
         assert.deepEqual(await templates.findBuild(build.buildID), { ...build, ...changes })
       }
-      for (const build of [...kept, newest]) {
+      for (const build of [...remaining, newest]) {
         assert.deepEqual(await templates.findBuild(build.buildID), build)
       }
     },

@@ -13,13 +13,13 @@ import {
   aBuild,
   aSandbox,
   aSnapshot,
+  claimPaused,
   haveTemplate,
   insertPaused,
   insertSandboxIn,
   insertTeam,
   insertTemplate,
   storePaused,
-  takePaused,
   time,
 } from './rows.ts'
 import { aVolume } from './volumes.ts'
@@ -141,11 +141,11 @@ async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stor
 
 async function olderNodesMaySweep({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
   const node = aNode('one')
-  assert.equal(await other.allKeepArriving(), true)
+  assert.equal(await other.allKeepArrivals(), true)
   await one.join({ ...node, facts: { ...node.facts, keepsArriving: true } })
-  assert.equal(await other.allKeepArriving(), true)
+  assert.equal(await other.allKeepArrivals(), true)
   await other.join(aNode('other'))
-  assert.equal(await other.allKeepArriving(), false)
+  assert.equal(await other.allKeepArrivals(), false)
 }
 
 async function firstValueIsShared({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
@@ -202,7 +202,7 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
   const node = aNode('one')
   await one.nodes.join(node)
   const lost = await insertSandboxIn(one, teamID, 'running')
-  const kept = await insertSandboxIn(other, teamID, 'running')
+  const remaining = await insertSandboxIn(other, teamID, 'running')
   const killed = await insertSandboxIn(one, teamID, 'running')
   const { sandboxID, runID } = killed
   await one.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'killing', { endReason: 'timeout' })
@@ -219,7 +219,7 @@ async function forgottenNodesLoseAll(one: Stores, other: Stores): Promise<void> 
   assert.deepEqual([state, endReason, endedAt], ['ended', 'lost', time])
   const ended = (await one.sandboxes.find(sandboxID))!
   assert.deepEqual([ended.state, ended.endReason], ['ended', 'timeout'], 'it was not lost')
-  assert.equal((await other.sandboxes.find(kept.sandboxID))?.state, 'running')
+  assert.equal((await other.sandboxes.find(remaining.sandboxID))?.state, 'running')
   assert.equal((await one.templates.findBuild(build.buildID))?.status, 'error')
   assert.equal(await one.nodes.renew(node), undefined)
   const [event] = await one.events.list(
@@ -269,7 +269,7 @@ async function lateResumesOfForgottenNodes(one: Stores, other: Stores): Promise<
   const late = await one.sandboxes.resumeWithinLimits(paused, team.limits, { runID: 'late' })
   assert.deepEqual(late, { resumed: undefined })
   assert.equal((await one.sandboxes.find(paused.sandboxID))?.state, 'paused')
-  assert.equal(await takePaused(other, paused.sandboxID, 'taken'), true)
+  assert.equal(await claimPaused(other, paused.sandboxID, 'taken'), true)
 }
 
 async function lose(one: Stores, other: Stores, teamID: string, name: string): Promise<Volume> {

@@ -5,21 +5,21 @@ import type { Sandbox } from '../../core/sandbox/row/sandbox.ts'
 import type { CachedStep } from '../../core/template/build-cache-store.ts'
 import type { Stores } from '../stores.ts'
 import { arrivingIsReturned, resumingIsReturned } from './arriving.ts'
+import { pausedIsClaimed, pausedIsResumedByOwner, resumeForgets, rowsThatCameBack } from './claimed-rows.ts'
 import { lostCreateSuite } from './lost-creates.ts'
 import { aNode, nodeSuite } from './nodes.ts'
 import {
   aBuild,
   aSandbox,
   aSnapshot,
+  claimPaused,
   insertPaused,
   insertSandboxIn,
   insertTeam,
   insertTemplate,
   storePaused,
-  takePaused,
   time,
 } from './rows.ts'
-import { pausedIsResumedByOwner, pausedIsTaken, resumeForgets, rowsThatCameBack } from './taken-rows.ts'
 import { aVolume } from './volumes.ts'
 
 type Pair = [one: Stores, other: Stores]
@@ -51,7 +51,7 @@ export function ownerSuite(
       volumesAreOwned,
     )
     pairTest('each Warren has cached steps of its own under the same key', cachesAreApart)
-    pairTest('a paused sandbox is taken over by one Warren, once the object store has it', pausedIsTaken)
+    pairTest('a paused sandbox is taken over by one Warren, once the object store has it', pausedIsClaimed)
     pairTest(
       'a paused sandbox with a volume stays with its own Warren, and ends with it',
       volumesKeepSandboxes,
@@ -76,7 +76,7 @@ export function ownerSuite(
       'an object stays marked for removal until each node that is about to remove it is done',
       condemnedByEach,
     )
-    pairTest('a lease is held by one Warren until it ends', leasesAreHeldByOne)
+    pairTest('a lease is held by one Warren until it ends', leasesHaveOneHolder)
     lostCreateSuite(pairTest)
     nodeSuite(pairTest)
   })
@@ -123,7 +123,7 @@ async function volumesAreOwned(one: Stores, other: Stores): Promise<void> {
   assert.equal(await theirs.insert(aVolume(teamID), 1), false)
 }
 
-async function leasesAreHeldByOne({ leases: one }: Stores, { leases: other }: Stores): Promise<void> {
+async function leasesHaveOneHolder({ leases: one }: Stores, { leases: other }: Stores): Promise<void> {
   assert.equal(await one.acquire('work', 60_000), true)
   assert.equal(await other.acquire('work', 60_000), false)
   assert.equal(await other.acquire('other work', 60_000), true)
@@ -165,14 +165,14 @@ async function snapshotsAreMarked(one: Stores, other: Stores): Promise<void> {
   assert.deepEqual([await quarantine.list(), await quarantine.find('theirs')], [[], undefined])
   await quarantine.remove('theirs')
   assert.deepEqual(await quarantine.listRemovable('one'), [])
-  const kept = {
+  const unchanged = {
     snapshotName: 'kept',
     nodeID: 'one',
     sandboxID: null,
     reason: 'Nothing owns it.',
     since: time,
   }
-  await quarantine.insert(kept)
+  await quarantine.insert(unchanged)
   const owner = await other.owners.ownerOf({ kind: 'quarantined', id: 'kept' })
   assert.deepEqual(owner, { nodeID: 'one', isMovable: false })
   assert.equal(await other.owners.ownerOf({ kind: 'quarantined', id: 'none' }), undefined)
@@ -224,7 +224,7 @@ async function volumesKeepSandboxes(one: Stores, other: Stores): Promise<void> {
   const isMovable = async ({ sandboxID }: Sandbox) =>
     (await other.owners.ownerOf({ kind: 'sandbox', id: sandboxID }))?.isMovable
   assert.deepEqual([await isMovable(bound), await isMovable(free)], [false, true])
-  assert.equal(await takePaused(other, bound.sandboxID, 'taken'), false)
+  assert.equal(await claimPaused(other, bound.sandboxID, 'taken'), false)
   const node = aNode('one')
   await one.nodes.join(node)
   await one.nodes.leave(node)
@@ -271,12 +271,12 @@ async function departures(one: Stores, other: Stores): Promise<void> {
   await one.sandboxes.transition({ ...killed, endAt: time, from: ['paused'] }, 'killing', {
     endReason: 'killed',
   })
-  const kept = { ...stays.snapshot, memory: false }
-  const stayPaused = async () =>
-    one.sandboxes.stayPaused({ ...stays, version: await versionOf(stays.sandboxID) }, kept)
-  const paused = await stayPaused()
-  assert.deepEqual([paused?.runUntil, paused?.snapshot], [null, kept])
-  assert.equal(await stayPaused(), undefined)
+  const snapshot = { ...stays.snapshot, memory: false }
+  const cancelResume = async () =>
+    one.sandboxes.cancelResume({ ...stays, version: await versionOf(stays.sandboxID) }, snapshot)
+  const paused = await cancelResume()
+  assert.deepEqual([paused?.runUntil, paused?.snapshot], [null, snapshot])
+  assert.equal(await cancelResume(), undefined)
   assert.deepEqual(await listed(), [])
   for (const row of [resumed, killed]) assert.equal((await one.sandboxes.find(row.sandboxID))?.runUntil, null)
 }

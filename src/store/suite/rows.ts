@@ -202,7 +202,7 @@ export async function storePaused(
 }
 
 /** Takes a paused sandbox over, in its turn. `seen` replaces what the turn has read. */
-export function takePaused(
+export function claimPaused(
   { remoteBytes }: Stores,
   sandboxID: string,
   snapshotName: string,

@@ -99,15 +99,15 @@ async function agree({ sandboxes }: Stores, teamID: string): Promise<void> {
     assert.equal(count, all.filter((sandbox) => sandbox.state === state).length, `of all teams: ${state}`)
   }
   const running = all.filter(({ state }) => notStarting.includes(state))
-  const held = all.filter(({ state, snapshot }) => state === 'paused' && snapshot?.frozen)
+  const frozen = all.filter(({ state, snapshot }) => state === 'paused' && snapshot?.frozen)
   const { cpuCount, memoryMB } = await sandboxes.sumActive()
   assert.equal(cpuCount, sum(running, 'cpuCount'))
-  assert.equal(memoryMB, sum([...running, ...held], 'memoryMB'))
+  assert.equal(memoryMB, sum([...running, ...frozen], 'memoryMB'))
   const byTeam = await sandboxes.sumActiveByTeam()
   const ownPart = byTeam.find((one) => one.teamID === teamID)
   const isOwn = (sandbox: Sandbox) => sandbox.teamID === teamID
   assert.equal(ownPart?.cpuCount ?? 0, sum(running.filter(isOwn), 'cpuCount'))
-  assert.equal(ownPart?.memoryMB ?? 0, sum([...running, ...held].filter(isOwn), 'memoryMB'))
+  assert.equal(ownPart?.memoryMB ?? 0, sum([...running, ...frozen].filter(isOwn), 'memoryMB'))
   assert.equal(sum(byTeam, 'memoryMB'), memoryMB)
   const teams = await sandboxes.teamsOf([...all.map(({ sandboxID }) => sandboxID), 'unknown'])
   assert.deepEqual(teams, new Map(all.map((sandbox) => [sandbox.sandboxID, sandbox.teamID])))

@@ -16,7 +16,7 @@ const allStates = Object.keys(legalTransitions) as SandboxState[]
 const handle = { driver: 'fake', version: 1, data: { pid: 7 } }
 
 export function sandboxPauseSuite(storeTest: StoreTest): void {
-  kept(storeTest)
+  registerSnapshotTests(storeTest)
   resumes(storeTest)
   races(storeTest)
   frozenMemory(storeTest)
@@ -29,7 +29,7 @@ function resume({ sandboxes }: Stores, sandbox: Sandbox, limits: Partial<TeamLim
 type Resumed = Awaited<ReturnType<typeof resume>>
 const isResumed = (result: Resumed) => 'resumed' in result && result.resumed !== undefined
 
-function kept(storeTest: StoreTest): void {
+function registerSnapshotTests(storeTest: StoreTest): void {
   storeTest(
     'a sandbox that runs is paused at once only by its return to a stored snapshot',
     async (stores) => {

@@ -18,7 +18,7 @@ function aSecret(teamID: string, changes: Partial<Secret> = {}): Secret {
 
 const change = (changes: Partial<SecretChange> = {}): SecretChange => ({
   at: time + 5,
-  keep: 3,
+  maxVersions: 3,
   seal: ({ currentVersion }) => ({ keyID: 'key', sealed: `value ${currentVersion}` }),
   ...changes,
 })

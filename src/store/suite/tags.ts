@@ -203,7 +203,7 @@ function removing(storeTest: StoreTest): void {
     const first = aBuild(templateID, { status: 'ready', createdAt: time })
     const waiting = aBuild(templateID, { status: 'waiting', createdAt: time + 1 })
     for (const build of [first, waiting]) await templates.insertBuild(build, ['v1', 'stable'])
-    for (let round = 0; round < 3 * listLimits.keptAssignmentsPerTag; round++) {
+    for (let round = 0; round < 3 * listLimits.assignmentsPerTag; round++) {
       await templates.assignTags(templateID, first.buildID, ['v1'], time + 2 + round)
       // Builds that are not ready hide no earlier one, however many they are.
       await templates.assignTags(templateID, waiting.buildID, ['stable'], time + 2 + round)

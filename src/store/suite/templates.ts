@@ -15,9 +15,9 @@ export function templateSuite(storeTest: StoreTest): void {
     const fresh = { template, names: [{ namespace: slug, alias: 'mine' }] }
     const limit = { teamID, statuses: ['ready'], max: 1 } as const
     const sameID = aBuild(template.templateID, { buildID: known.buildID })
-    const isTaken = (error: unknown) => isAppError(error, 'already_exists')
-    await assert.rejects(templates.insertBuild(sameID, ['default'], fresh), isTaken)
-    await assert.rejects(templates.insertBuildWithin(limit, sameID, ['default'], fresh), isTaken)
+    const isNameInUse = (error: unknown) => isAppError(error, 'already_exists')
+    await assert.rejects(templates.insertBuild(sameID, ['default'], fresh), isNameInUse)
+    await assert.rejects(templates.insertBuildWithin(limit, sameID, ['default'], fresh), isNameInUse)
     assert.equal(await templates.findByAlias(slug, 'mine'), undefined)
     assert.equal(await templates.findByID(template.templateID), undefined)
     const build = aBuild(template.templateID)

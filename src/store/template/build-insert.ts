@@ -6,7 +6,7 @@ import { isAppError } from '../../lib/app-error.ts'
 import type { Tables } from '../database/tables.ts'
 import { lockTeam } from '../usage/limits.ts'
 import { buildRow, templateRow } from './template-row.ts'
-import { insertAssignments, lockTemplate, nameIsTaken } from './template-tags.ts'
+import { insertAssignments, lockTemplate, nameInUse } from './template-tags.ts'
 
 export async function insertTemplate(
   transaction: Transaction<Tables>,
@@ -22,7 +22,7 @@ export async function insertTemplate(
       .values(row)
       .execute()
       .catch((cause) => {
-        throw isAppError(cause, 'already_exists') ? nameIsTaken({ namespace, alias }, cause) : cause
+        throw isAppError(cause, 'already_exists') ? nameInUse({ namespace, alias }, cause) : cause
       })
   }
 }
@@ -71,7 +71,7 @@ async function forgetFailedBuilds(transaction: Transaction<Tables>, templateID: 
         .orderBy('failed.id')
         // All that follow: SQLite has no offset without a limit.
         .limit(1_000_000)
-        .offset(listLimits.keptFailedBuildsPerTemplate),
+        .offset(listLimits.failedBuildsPerTemplate),
     )
     .execute()
 }

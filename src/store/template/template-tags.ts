@@ -55,7 +55,7 @@ export function unknownTemplate(templateID: string): AppError {
   return new AppError('not_found', `There is no template '${templateID}'; it may have been deleted`)
 }
 
-export function nameIsTaken({ namespace, alias }: TemplateName, cause?: unknown): AppError {
+export function nameInUse({ namespace, alias }: TemplateName, cause?: unknown): AppError {
   const name = namespace === null ? alias : `${namespace}/${alias}`
   const message = `A template with the name '${name}' exists already; choose another name`
   return new AppError('already_exists', message, { cause })
@@ -88,7 +88,7 @@ export function addName(db: Kysely<Tables>, templateID: string, name: TemplateNa
       )
       .returning('template_id')
       .executeTakeFirst()
-    if (!added) throw nameIsTaken(name)
+    if (!added) throw nameInUse(name)
   })
 }
 
@@ -177,7 +177,7 @@ async function forgetOldAssignments(
       where
         .selectFrom(ranked.as('ranked'))
         .select('ranked.sequence')
-        .where('ranked.rank', '>', listLimits.keptAssignmentsPerTag),
+        .where('ranked.rank', '>', listLimits.assignmentsPerTag),
     )
     .execute()
 }

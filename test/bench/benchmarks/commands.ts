@@ -3,7 +3,7 @@ import { Sandbox } from 'e2b'
 import type { Isolation } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { rawFor } from '../contenders/raw-for.ts'
-import type { HeldContainer } from '../contenders/raw-runtime.ts'
+import type { RunningContainer } from '../contenders/raw-runtime.ts'
 import { echo, startedAgent, warrenName } from '../contenders/warren.ts'
 import { type Contender, type Row, rowName, takeTurns, timed } from '../measure.ts'
 import { medianOf, type Report, type Target } from '../report.ts'
@@ -19,7 +19,7 @@ const gvisorAtMost = 0.25
 
 export async function commands(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const closers: (() => Promise<unknown>)[] = []
-  const held = (name: string, container: HeldContainer): Contender => {
+  const contenderOf = (name: string, container: RunningContainer): Contender => {
     closers.push(() => container.close())
     return execs(name, container)
   }
@@ -33,10 +33,10 @@ export async function commands(machine: BenchMachine, { rounds }: { rounds: numb
       closers.push(() => box.kill())
       boxes.push([warrenName(warren), box])
       contenders.push({ name: warrenName(warren), sample: async () => ({ [step]: await echo(box) }) })
-      contenders.push(held(`${raw.name} exec`, await raw.hold()))
+      contenders.push(contenderOf(`${raw.name} exec`, await raw.startIdle()))
     }
     for (const engine of await machine.engines()) {
-      contenders.push(held(`${engine.name} exec`, await engine.hold()))
+      contenders.push(contenderOf(`${engine.name} exec`, await engine.startIdle()))
     }
     const turns = { rounds: rounds * triesPerRound, warmUps: 5, pauseMs: 20, signal: machine.signal }
     const rows = await takeTurns(contenders, turns)
@@ -47,7 +47,7 @@ export async function commands(machine: BenchMachine, { rounds }: { rounds: numb
   }
 }
 
-function execs(name: string, container: HeldContainer): Contender {
+function execs(name: string, container: RunningContainer): Contender {
   return {
     name,
     async sample() {

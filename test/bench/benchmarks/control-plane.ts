@@ -66,9 +66,9 @@ const sized = (engine: string, count: number): string => `${engine}, ${count.toL
 function targets(rows: Row[]): Target[] {
   const p99 = (name: string) => percentile(rows.find((row) => row.name === name)?.samples ?? [], 99)
   return rows.flatMap(({ name }) => {
-    const [place, step] = name.split(' · ') as [string, string]
-    const engine = place.split(',')[0]!
-    if (place !== sized(engine, max)) return []
+    const [folder, step] = name.split(' · ') as [string, string]
+    const engine = folder.split(',')[0]!
+    if (folder !== sized(engine, max)) return []
     // With a hundred nobody waits at all.
     if (step === longestWait)
       return [{ promise: name, value: medianOf({ rows }, name), atMost: maxWaitMs, unit: ' ms' }]

@@ -90,12 +90,12 @@ function wholeAnswer(socket: Socket): Promise<void> {
   return new Promise((resolve, reject) => {
     let text = ''
     const done = (error?: Error) => {
-      socket.off('data', take).off('close', gone)
+      socket.off('data', onChunk).off('close', gone)
       if (error) reject(error)
       else resolve()
     }
     const gone = () => done(new Error('the connection closed'))
-    const take = (chunk: Buffer) => {
+    const onChunk = (chunk: Buffer) => {
       text += chunk.toString('latin1')
       const end = text.indexOf('\r\n\r\n')
       if (end < 0) return
@@ -104,7 +104,7 @@ function wholeAnswer(socket: Socket): Promise<void> {
       if (!(length >= 0)) return done(new Error('the answer does not tell its length'))
       if (text.length >= end + 4 + length) done()
     }
-    socket.on('data', take).on('close', gone)
+    socket.on('data', onChunk).on('close', gone)
   })
 }
 

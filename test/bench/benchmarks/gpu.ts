@@ -18,9 +18,9 @@ import { medianOf, type Report, type Target } from '../report.ts'
 
 /** GiB on the card, and how often it is done. */
 const sizes = [
-  { heldGB: 1, max: 2 },
-  { heldGB: 4, max: 2 },
-  { heldGB: 16, max: 1 },
+  { usedGB: 1, max: 2 },
+  { usedGB: 4, max: 2 },
+  { usedGB: 16, max: 1 },
 ] as const
 const [isolation, bareName, rawName] = ['gvisor', 'bare metal', 'raw runsc and CUDA'] as const
 /** Time for what was killed to be gone, and for what was written to be on disk. */
@@ -29,7 +29,7 @@ const pauseMs = 1000
 const python = process.env.WARREN_BENCH_PYTHON ?? 'python3'
 const withGpu = { metadata: { 'warren.gpus': '1' }, timeoutMs: 3_600_000 }
 
-const named = (name: string, heldGB: number): string => `${name}, ${heldGB} GB`
+const named = (name: string, usedGB: number): string => `${name}, ${usedGB} GB`
 const script = (path: string): string => readFileSync(join(repoFolder, path), 'utf8')
 
 export async function gpu(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
@@ -47,18 +47,18 @@ export async function gpu(machine: BenchMachine, { rounds }: { rounds: number })
     await rawSlot(machine, isolation, agent, 1, 'gpu'),
   ] as const
   const [first, second] = slots.map((slot) => ({ ...slot, command: [...slot.command, '--nvproxy=true'] }))
-  for (const { heldGB, max } of sizes) {
+  for (const { usedGB, max } of sizes) {
     const options: RawGpuOptions = {
       process: { ...agent.process, gpu: parts },
       slots: [first!, second!],
       counter: script('test/gpu/counter.py'),
-      heldMB: heldGB * 1024,
+      usedMB: usedGB * 1024,
     }
     const contenders = [
-      rawContender(named(rawName, heldGB), options),
-      warrenContender(named(warrenName(warren), heldGB), warren, options),
+      rawContender(named(rawName, usedGB), options),
+      warrenContender(named(warrenName(warren), usedGB), warren, options),
     ]
-    const onRound = (done: number) => machine.say(`  ${heldGB} GB, round ${done} of ${Math.min(max, rounds)}`)
+    const onRound = (done: number) => machine.say(`  ${usedGB} GB, round ${done} of ${Math.min(max, rounds)}`)
     const turns = { rounds: Math.min(max, rounds), warmUps: 0, pauseMs, signal: machine.signal, onRound }
     rows.push(...shown(machine, await takeTurns(contenders, turns)))
   }
@@ -156,14 +156,14 @@ function rawContender(name: string, options: RawGpuOptions): Contender {
   }
 }
 
-function warrenContender(name: string, warren: Warren, { counter, heldMB }: RawGpuOptions): Contender {
+function warrenContender(name: string, warren: Warren, { counter, usedMB }: RawGpuOptions): Contender {
   return {
     name,
     async sample() {
       const sandbox = await Sandbox.create('base', { ...warren.client, ...withGpu })
       try {
         await sandbox.files.write('/var/tmp/counter.py', counter)
-        const words = `python3 /var/tmp/counter.py /var/tmp/count ${heldMB}`
+        const words = `python3 /var/tmp/counter.py /var/tmp/count ${usedMB}`
         await sandbox.commands.run(words, { background: true, timeoutMs: 0 })
         await untilCounts(sandbox, 0)
         const fork = await forkMs(sandbox)
@@ -221,12 +221,12 @@ function targets(report: Pick<Report, 'rows'>, warren: Warren): Target[] {
       rowName(own, 'create without a GPU, and true'),
       2,
     ),
-    ...sizes.flatMap(({ heldGB }) =>
+    ...sizes.flatMap(({ usedGB }) =>
       ['pause', 'resume', 'fork'].map((step) =>
         ratio(
-          `${step} with ${heldGB} GB, against ${rawName}`,
-          rowName(named(own, heldGB), step),
-          rowName(named(rawName, heldGB), step),
+          `${step} with ${usedGB} GB, against ${rawName}`,
+          rowName(named(own, usedGB), step),
+          rowName(named(rawName, usedGB), step),
           1.15,
         ),
       ),

@@ -12,10 +12,10 @@ import {
   cacheFolder,
   type Isolation,
   noWarmPool,
-  place,
   portOf,
   seat,
   startWarren,
+  testPlace,
   type Warren,
 } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
@@ -95,7 +95,7 @@ function startNode(isolation: Isolation, index: number, url: string, secretsFold
       WARREN_SECRETS_DIR: secretsFolder,
       WARREN_PEER_ADDRESS: peerAddress,
       WARREN_PEER_LISTEN: peerAddress,
-      WARREN_SUBNET: `10.${223 - 10 * place}.${64 * quarter}.0/18`,
+      WARREN_SUBNET: `10.${223 - 10 * testPlace}.${64 * quarter}.0/18`,
     },
   })
 }

@@ -27,9 +27,14 @@ export async function interpreter(machine: BenchMachine, { rounds }: { rounds: n
   for (const isolation of machine.isolations) {
     const warren = await machine.warren(isolation, 'trusting')
     await addTemplate(warren, machine.say)
-    const held: Row = { name: rowName(warrenName(warren), 'memory'), unit: 'MB', samples: [], failures: [] }
-    memory.push(held)
-    contenders.push(life(warren, held), crowd(warren))
+    const memoryRow: Row = {
+      name: rowName(warrenName(warren), 'memory'),
+      unit: 'MB',
+      samples: [],
+      failures: [],
+    }
+    memory.push(memoryRow)
+    contenders.push(life(warren, memoryRow), crowd(warren))
   }
   const max = Math.min(rounds, maxRounds)
   const onRound = (done: number) => machine.say(`  round ${done} of ${max}`)
@@ -45,7 +50,7 @@ async function addTemplate({ dataFolder }: Warren, say: (text: string) => void):
   })
 }
 
-function life(warren: Warren, held: Row): Contender {
+function life(warren: Warren, memoryRow: Row): Contender {
   return {
     name: warrenName(warren),
     async sample() {
@@ -54,7 +59,7 @@ function life(warren: Warren, held: Row): Contender {
         const first = await ask(sandbox)
         const second = await ask(sandbox)
         await delay(idleMs)
-        held.samples.push(await chargedMB(sandbox.sandboxId))
+        memoryRow.samples.push(await chargedMB(sandbox.sandboxId))
         return { 'create + first answer': create + first, create, 'second answer': second }
       } finally {
         await sandbox.kill()

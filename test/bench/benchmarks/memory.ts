@@ -88,7 +88,7 @@ async function memoryOfMany(warren: Warren, count: number, { signal, say }: Benc
       if (boxes.length % 20 === 0) say(`  ${boxes.length} sandboxes alive, ${warrenName(warren)}`)
     }
     await delay(idleMs, signal)
-    const taken = (before - availableMB()) / (count - 1)
+    const perSandbox = (before - availableMB()) / (count - 1)
     const own = boxes.map(({ sandboxId }) => sum(processesOf(sandboxId).map(privateMB)))
     const row = (step: string, samples: number[]): Row => ({
       name: rowName(warrenName(warren), `${count} alive, ${step}`),
@@ -96,7 +96,7 @@ async function memoryOfMany(warren: Warren, count: number, { signal, say }: Benc
       samples,
       failures: [],
     })
-    return [row('private, all processes of one', own), row('machine, for each', [taken])]
+    return [row('private, all processes of one', own), row('machine, for each', [perSandbox])]
   } finally {
     for (const box of boxes) await box.kill()
   }

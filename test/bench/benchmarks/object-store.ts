@@ -6,7 +6,7 @@ import { Sandbox } from 'e2b'
 import { dataPaths } from '../../../src/app/data/data-folder.ts'
 import { eventually } from '../../support/eventually.ts'
 import { startObjectStore } from '../../support/object-store.ts'
-import { noWarmPool, place, startWarren, type Warren } from '../../support/warren.ts'
+import { noWarmPool, startWarren, testPlace, type Warren } from '../../support/warren.ts'
 import type { BenchMachine } from '../bench-machine.ts'
 import { type Contender, type Row, takeTurns, timed } from '../measure.ts'
 import type { Report } from '../report.ts'
@@ -28,15 +28,15 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
         ...objects.env,
         // Each Warren has a database of its own, and so a place of its own.
         WARREN_OBJECT_STORE: `${objects.env.WARREN_OBJECT_STORE}/${way}`,
-        WARREN_SUBNET: `10.${222 - 10 * place}.128.0/17`,
+        WARREN_SUBNET: `10.${222 - 10 * testPlace}.128.0/17`,
         WARREN_DEFAULT_MEMORY_MB: '4096',
         WARREN_EARLY_RESUMES: early,
       }
       const warren = await startWarren('gvisor', { name: 'bench-objects', portOffset: 53, settings })
       try {
-        for (const heldMB of sizesMB) {
+        for (const usedMB of sizesMB) {
           const options = { rounds: Math.min(rounds, 3), warmUps: 0, pauseMs: 500, signal: machine.signal }
-          rows.push(...(await takeTurns([contender(warren, heldMB, way)], options)))
+          rows.push(...(await takeTurns([contender(warren, usedMB, way)], options)))
         }
       } finally {
         await warren.stop()
@@ -48,14 +48,14 @@ export async function objectStore(machine: BenchMachine, { rounds }: { rounds: n
   return { title, rows, targets: [] }
 }
 
-function contender(warren: Warren, heldMB: number, way: string): Contender {
+function contender(warren: Warren, usedMB: number, way: string): Contender {
   return {
-    name: `warren gvisor, ${heldMB} MB, ${way}`,
+    name: `warren gvisor, ${usedMB} MB, ${way}`,
     async sample() {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       try {
         // Random, so that nothing can compress it.
-        await sandbox.commands.run(`head -c ${heldMB * 1_000_000} /dev/urandom > /dev/shm/held`)
+        await sandbox.commands.run(`head -c ${usedMB * 1_000_000} /dev/urandom > /dev/shm/held`)
         const [pause] = await timed(() => sandbox.pause())
         const [upload] = await timed(() => uploaded(warren, sandbox))
         const [fromDisk] = await timed(() => firstCommand(sandbox))

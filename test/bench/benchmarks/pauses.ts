@@ -24,45 +24,45 @@ const restMs = 500
 /** Not in /tmp, which gVisor by itself keeps in memory. */
 const readyFile = '/var/tmp/held'
 
-const roundsFor = (heldMB: number, rounds: number): number => Math.min(rounds, heldMB > 100 ? 3 : 5)
-const named = (name: string, heldMB: number): string => `${name}, ${heldMB} MB`
+const roundsFor = (usedMB: number, rounds: number): number => Math.min(rounds, usedMB > 100 ? 3 : 5)
+const named = (name: string, usedMB: number): string => `${name}, ${usedMB} MB`
 const [rawName, lastingName] = ['raw runsc', 'raw runsc, lasting']
 
 /** Memory that nothing can compress, and then a file with the process id. */
-const holder = (heldMB: number): string => `import os, time
-held = os.urandom(${heldMB} * 1000 * 1000)
+const programUsing = (usedMB: number): string => `import os, time
+held = os.urandom(${usedMB} * 1000 * 1000)
 open('${readyFile}.new', 'w').write(str(os.getpid()))
 os.rename('${readyFile}.new', '${readyFile}')
 time.sleep(1e6)`
 
 export async function pauses(machine: BenchMachine, { rounds }: { rounds: number }): Promise<Report> {
   const rows: Row[] = []
-  for (const heldMB of sizesMB) {
-    const kept: Row[] = []
+  for (const usedMB of sizesMB) {
+    const memoryRows: Row[] = []
     const contenders: Contender[] = []
     for (const isolation of machine.isolations) {
       const warren = await machine.warren(isolation)
-      if (isolation === 'gvisor') contenders.push(...(await rawContenders(machine, warren, heldMB)))
-      contenders.push(warrenContender(warren, heldMB, keptRow(kept, warren, heldMB)))
+      if (isolation === 'gvisor') contenders.push(...(await rawContenders(machine, warren, usedMB)))
+      contenders.push(warrenContender(warren, usedMB, snapshotRow(memoryRows, warren, usedMB)))
     }
-    const max = roundsFor(heldMB, rounds)
-    const onRound = (done: number) => machine.say(`  ${heldMB} MB, round ${done} of ${max}`)
-    const warmUps = heldMB === sizesMB[0] ? 1 : 0
+    const max = roundsFor(usedMB, rounds)
+    const onRound = (done: number) => machine.say(`  ${usedMB} MB, round ${done} of ${max}`)
+    const warmUps = usedMB === sizesMB[0] ? 1 : 0
     const options = { rounds: max, warmUps, pauseMs, signal: machine.signal, onRound }
-    rows.push(...(await takeTurns(contenders, options)), ...kept)
+    rows.push(...(await takeTurns(contenders, options)), ...memoryRows)
   }
   return { title: `Pauses: with memory in use, at most ${rounds} rounds`, rows, targets: targets({ rows }) }
 }
 
 function targets(report: Pick<Report, 'rows'>): Target[] {
-  return sizesMB.flatMap((heldMB) =>
+  return sizesMB.flatMap((usedMB) =>
     [lastingName, rawName].flatMap((raw) =>
       // A pause that is only in the page cache keeps less than ours: docs/decisions/0018.
       (raw === rawName ? ['resume', forkStep] : ['pause', 'resume']).map((step) => ({
-        promise: `gVisor, ${heldMB} MB, ${step} against ${raw}`,
+        promise: `gVisor, ${usedMB} MB, ${step} against ${raw}`,
         value:
-          medianOf(report, rowName(named('warren gvisor', heldMB), step)) /
-          medianOf(report, rowName(named(raw, heldMB), step)),
+          medianOf(report, rowName(named('warren gvisor', usedMB), step)) /
+          medianOf(report, rowName(named(raw, usedMB), step)),
         atMost: step === forkStep ? 1.1 : 1.5,
         unit: ' ×',
       })),
@@ -70,34 +70,34 @@ function targets(report: Pick<Report, 'rows'>): Target[] {
   )
 }
 
-function keptRow(rows: Row[], warren: Warren, heldMB: number): Row {
-  const name = rowName(named(warrenName(warren), heldMB), 'paused, on disk')
+function snapshotRow(rows: Row[], warren: Warren, usedMB: number): Row {
+  const name = rowName(named(warrenName(warren), usedMB), 'paused, on disk')
   const row: Row = { name, unit: 'MB', samples: [], failures: [] }
   rows.push(row)
   return row
 }
 
 /** With `lasting`, a pause is there after a power cut, as Warren's is; without, it is left to the page cache. */
-async function rawContenders(machine: BenchMachine, warren: Warren, heldMB: number): Promise<Contender[]> {
+async function rawContenders(machine: BenchMachine, warren: Warren, usedMB: number): Promise<Contender[]> {
   const agent = await startedAgent(warren)
   const slots: RawSlot[] = []
   for (let network = 0; network <= forkCount; network++) {
     slots.push(await rawSlot(machine, warren.isolation, agent, network))
   }
   const options = {
-    process: holdingBeside(agent.process, heldMB),
+    process: withMemoryUser(agent.process, usedMB),
     slots: slots as [RawSlot, ...RawSlot[]],
     readyFile,
   }
   return [
-    rawContender(named(rawName, heldMB), { ...options, lasting: false }),
-    rawContender(named(lastingName, heldMB), { ...options, lasting: true }),
+    rawContender(named(rawName, usedMB), { ...options, lasting: false }),
+    rawContender(named(lastingName, usedMB), { ...options, lasting: true }),
   ]
 }
 
-function holdingBeside({ args, ...rest }: ContainerProcess, heldMB: number): ContainerProcess {
+function withMemoryUser({ args, ...rest }: ContainerProcess, usedMB: number): ContainerProcess {
   const script = 'python3 -c "$1" & shift; exec "$@"'
-  return { ...rest, args: ['/bin/sh', '-c', script, 'sh', holder(heldMB), ...args] }
+  return { ...rest, args: ['/bin/sh', '-c', script, 'sh', programUsing(usedMB), ...args] }
 }
 
 function rawContender(name: string, options: RawPauseOptions): Contender {
@@ -118,19 +118,19 @@ function rawContender(name: string, options: RawPauseOptions): Contender {
   }
 }
 
-function warrenContender(warren: Warren, heldMB: number, kept: Row): Contender {
+function warrenContender(warren: Warren, usedMB: number, memoryRows: Row): Contender {
   return {
-    name: named(warrenName(warren), heldMB),
+    name: named(warrenName(warren), usedMB),
     async sample() {
       const sandbox = await Sandbox.create('base', { ...warren.client, timeoutMs: 3_600_000 })
       try {
-        const command = `nohup python3 -c "${holder(heldMB)}" >/dev/null 2>&1 &`
+        const command = `nohup python3 -c "${programUsing(usedMB)}" >/dev/null 2>&1 &`
         await sandbox.commands.run(`${command} while ! [ -s ${readyFile} ]; do sleep 0.02; done`)
         const steps: Record<string, number> =
           warren.isolation === 'gvisor' ? { [forkStep]: await forkMs(sandbox) } : {}
         await delay(pauseMs)
         const [pause] = await timed(() => sandbox.pause())
-        kept.samples.push(await keptMB(warren, sandbox))
+        memoryRows.samples.push(await snapshotMB(warren, sandbox))
         await delay(restMs)
         const [resume] = await timed(() => sandbox.connect())
         await sandbox.commands.run(`test -d /proc/$(cat ${readyFile})`)
@@ -150,7 +150,7 @@ async function forkMs(sandbox: Sandbox): Promise<number> {
   return ms
 }
 
-async function keptMB(warren: Warren, { sandboxId }: Sandbox): Promise<number> {
+async function snapshotMB(warren: Warren, { sandboxId }: Sandbox): Promise<number> {
   const { snapshots: saved } = dataPaths(warren.dataFolder)
   const folder = (await readdir(saved)).find((name) => name.startsWith(`${sandboxId}-`))
   if (!folder) throw new Error(`nothing is kept of sandbox ${sandboxId} in ${saved}`)

@@ -43,7 +43,7 @@ export async function work(machine: BenchMachine, { rounds }: { rounds: number }
       workplaces.push({ name: warrenName(warren), run, close: () => sandbox.kill() })
       await sandbox.files.write('work.py', workProgram)
     }
-    const container = await engine?.hold()
+    const container = await engine?.startIdle()
     if (container) {
       const run = (job: string) => container.exec(['python3', '-c', workProgram, job])
       workplaces.push({ name: 'docker', run, close: container.close })

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { withDeadline } from '../../../src/lib/deadline.ts'
 import { runCommand } from '../../../src/lib/run-command.ts'
-import type { HeldContainer } from './raw-runtime.ts'
+import type { RunningContainer } from './raw-runtime.ts'
 
 export type EngineRun = { firstOutputMs: number; exitMs: number }
 
@@ -13,7 +13,7 @@ export type ContainerEngine = {
   /** `run --rm` on the bridge: milliseconds until the first output and until the end. */
   run(command: readonly string[]): Promise<EngineRun>
   /** A container that does nothing, to run commands in. */
-  hold(): Promise<HeldContainer>
+  startIdle(): Promise<RunningContainer>
   close(): Promise<void>
 }
 
@@ -50,7 +50,7 @@ export async function openEngine(parts: EngineParts, rootFolder: string): Promis
       version,
       close,
       run: (command) => runContainer(call, command),
-      hold: () => holdContainer(call),
+      startIdle: () => startIdleContainer(call),
     }
   } catch (error) {
     await close()
@@ -83,7 +83,7 @@ async function importRoot(call: EngineCall, rootFolder: string): Promise<void> {
   await runCommand('sh', ['-c', script, 'sh', rootFolder, ...load], { env })
 }
 
-async function holdContainer(call: EngineCall): Promise<HeldContainer> {
+async function startIdleContainer(call: EngineCall): Promise<RunningContainer> {
   const id = await callEngine(call, 'run', '--detach', ...call.runOptions, benchImage, 'sleep', 'infinity')
   const { program, words, env } = call
   return {

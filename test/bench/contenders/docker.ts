@@ -28,12 +28,12 @@ export async function startDocker(rootFolder: string): Promise<ContainerEngine> 
   const env = { PATH: `${programs.join(':')}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin` }
   mkdirSync(folder, { recursive: true })
   const log = openSync(join(folder, 'dockerd.log'), 'a')
-  const places = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'run')]
+  const folders = ['--data-root', join(folder, 'data'), '--exec-root', join(folder, 'run')]
   const names = ['--pidfile', join(folder, 'dockerd.pid'), '--cgroup-parent', cgroup, '--host', socket]
   // A containerd of the machine's own, if there is one, must not meet these containers.
   const apart = ['--containerd-namespace', benchImage]
   const containerd = [...apart, '--containerd-plugins-namespace', `plugins.${benchImage}`]
-  const daemon = spawn('unshare', ['--net', '--mount', 'dockerd', ...places, ...names, ...containerd], {
+  const daemon = spawn('unshare', ['--net', '--mount', 'dockerd', ...folders, ...names, ...containerd], {
     env,
     stdio: ['ignore', log, log],
     detached: true,

@@ -1,6 +1,6 @@
 /** Prepared network namespaces with a link to the host, each for one sandbox that is started by hand. */
 import { runCommand } from '../../../src/lib/run-command.ts'
-import { place } from '../../support/warren.ts'
+import { testPlace } from '../../support/warren.ts'
 
 export type NetworkNamespace = {
   namespacePath: string
@@ -12,7 +12,7 @@ export type NetworkNamespace = {
 }
 
 // The range that RFC 2544 sets aside for benchmarks. In each place others, so that all may run at once.
-const networkOf = (number: number) => `198.18.${16 * place + number}`
+const networkOf = (number: number) => `198.18.${16 * testPlace + number}`
 
 export async function openNetworkNamespace(number = 0): Promise<NetworkNamespace> {
   const name = `warren-bench-${process.pid}-${number}`

@@ -43,12 +43,12 @@ export async function startPodman(rootFolder: string): Promise<ContainerEngine> 
 
 function callOf(holder: number, data: string): EngineCall {
   const enter = ['--target', String(holder), '--net', '--mount', 'podman']
-  const places = ['--root', data, '--runroot', '/run/podman', '--network-config-dir', '/run/podman-networks']
+  const folders = ['--root', data, '--runroot', '/run/podman', '--network-config-dir', '/run/podman-networks']
   // Without systemd; and a limit above the machine's own would be refused.
   const limits = ['--ulimit', 'nofile=20000:20000', '--ulimit', 'nproc=4096:4096']
   return {
     program: 'nsenter',
-    words: [...enter, ...places, '--cgroup-manager', 'cgroupfs', '--runtime', 'runc'],
+    words: [...enter, ...folders, '--cgroup-manager', 'cgroupfs', '--runtime', 'runc'],
     env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' },
     runOptions: limits,
   }

@@ -24,7 +24,7 @@ export type RawGpuOptions = {
   slots: readonly [RawSlot, RawSlot]
   /** The counter's source, and what it holds. */
   counter: string
-  heldMB: number
+  usedMB: number
 }
 
 const [counterFile, countFile, pidFile] = ['counter.py', 'count', 'pid'].map((name) => `/var/tmp/${name}`)
@@ -112,8 +112,8 @@ export class RawGpu {
   }
 
   async #open(slot: RawSlot): Promise<Bundle> {
-    const { process, heldMB } = this.#options
-    const script = `python3 ${counterFile} ${countFile} ${heldMB} & echo $! > ${pidFile}; exec "$@"`
+    const { process, usedMB } = this.#options
+    const script = `python3 ${counterFile} ${countFile} ${usedMB} & echo $! > ${pidFile}; exec "$@"`
     const bundle = await openBundle('raw-gpu', slot, {
       ...process,
       args: ['/bin/sh', '-c', script, 'sh', ...process.args],

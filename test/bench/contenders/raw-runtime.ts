@@ -24,10 +24,10 @@ export type RawRuntime = {
   /** Milliseconds until the agent answers GET /health. */
   bootAgent(agent: ContainerProcess): Promise<number>
   /** A container that does nothing, to run commands in. */
-  hold(): Promise<HeldContainer>
+  startIdle(): Promise<RunningContainer>
 }
 
-export type HeldContainer = {
+export type RunningContainer = {
   /** Runs a command as the user of the base template; gives what it printed. */
   exec(words: readonly string[]): Promise<string>
   close(): Promise<void>
@@ -53,7 +53,7 @@ export function rawRuntime(name: string, slot: RawSlot): RawRuntime {
         await run('--detach')
         await untilHealthy(slot.network.address)
       }),
-    async hold() {
+    async startIdle() {
       const bundle = await openBundle(name, slot, { args: ['/bin/sleep', 'infinity'], env })
       try {
         await bundle.run('--detach')
@@ -66,7 +66,7 @@ export function rawRuntime(name: string, slot: RawSlot): RawRuntime {
   }
 }
 
-export type Bundle = HeldContainer & {
+export type Bundle = RunningContainer & {
   /** What is written inside, as the host sees it. */
   upper: string
   run(...options: string[]): Promise<void>

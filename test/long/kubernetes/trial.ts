@@ -14,7 +14,7 @@ import { type Counting, checkCounting, Load, seconds, startCounting } from './lo
 const run = promisify(execFile)
 const cluster = join(import.meta.dirname, 'cluster.sh')
 /** The sandboxes that count, for the next start. */
-const kept = process.env.TRIAL_FILE ?? 'counting.json'
+const savedPath = process.env.TRIAL_FILE ?? 'counting.json'
 const namespace = ['--namespace', 'warren']
 const startedAt = Date.now()
 
@@ -62,7 +62,7 @@ async function listNodes(notOn = ''): Promise<WarrenNode[]> {
 }
 
 /** Which machine has which sandbox, by the rows of the database. */
-async function places(): Promise<Map<string, string>> {
+async function nodesOfPods(): Promise<Map<string, string>> {
   const query = 'select s.id, n.address from sandboxes s join nodes n on n.id = s.node_id'
   const { stdout } = await run(cluster, ['query', query])
   return new Map(
@@ -74,7 +74,7 @@ async function places(): Promise<Map<string, string>> {
 }
 
 async function spread(counting: readonly Counting[]): Promise<string> {
-  const at = await places()
+  const at = await nodesOfPods()
   const found = Object.groupBy(counting, ({ sandbox }) => at.get(sandbox.sandboxId) ?? 'nowhere')
   return Object.entries(found)
     .map(([address, all]) => `${address}: ${all!.length}`)
@@ -121,7 +121,7 @@ async function undrainAll(): Promise<void> {
 const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
   async create(counting) {
     for (let made = 0; made < 9; made++) counting.push(await startCounting())
-    keep(counting)
+    save(counting)
     await checkAll(counting)
   },
 
@@ -214,7 +214,7 @@ const phases: Record<string, (counting: Counting[]) => Promise<void>> = {
 
   async end(counting) {
     for (const { sandbox } of counting) await sandbox.kill()
-    keep([])
+    save([])
   },
 }
 
@@ -254,7 +254,7 @@ async function withoutDatabase(counting: readonly Counting[], before: string, af
 
 async function evict(name: string): Promise<void> {
   const body = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { name, namespace: 'warren' } }
-  const file = `${kept}.eviction`
+  const file = `${savedPath}.eviction`
   writeFileSync(file, JSON.stringify(body))
   log(await kube('create', '--raw', `/api/v1/namespaces/warren/pods/${name}/eviction`, '-f', file))
 }
@@ -267,21 +267,21 @@ async function untilGone(name: string): Promise<void> {
   log(`${name} ended after ${((Date.now() - from) / 1000).toFixed(1)} s`)
 }
 
-function keep(counting: readonly Counting[]): void {
+function save(counting: readonly Counting[]): void {
   writeFileSync(
-    kept,
+    savedPath,
     JSON.stringify(counting.map(({ sandbox, first }) => ({ id: sandbox.sandboxId, first }))),
   )
 }
 
-async function readKept(): Promise<Counting[]> {
-  if (!existsSync(kept)) return []
-  const all = JSON.parse(readFileSync(kept, 'utf8')) as { id: string; first: Counting['first'] }[]
+async function readSaved(): Promise<Counting[]> {
+  if (!existsSync(savedPath)) return []
+  const all = JSON.parse(readFileSync(savedPath, 'utf8')) as { id: string; first: Counting['first'] }[]
   const connect = (id: string) => Sandbox.connect(id, { timeoutMs: 3_600_000 })
   return Promise.all(all.map(async ({ id, first }) => ({ sandbox: await connect(id), first })))
 }
 
-const counting = await readKept()
+const counting = await readSaved()
 for (const name of process.argv.slice(2)) {
   const phase = phases[name]
   assert.ok(phase, `Phases: ${Object.keys(phases).join(', ')}`)

@@ -79,7 +79,7 @@ for (const isolation of isolations) {
         await killed.promise
         await delay(random.below(300))
         await warren.crash()
-        warren = await startWarren(isolation, { settings: noWarmPool, keep: true })
+        warren = await startWarren(isolation, { settings: noWarmPool, keepData: true })
         await Promise.all(workers)
         await removeAll(warren)
       }

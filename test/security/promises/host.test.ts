@@ -81,9 +81,9 @@ for (const isolation of isolations) {
       // Where it prints is no terminal, and others may read it.
       assert.ok(!readFileSync(warren.logFile, 'utf8').includes(warren.apiKey))
       for (const text of [secret, warren.apiKey, warren.adminToken, seed]) {
-        const told = Object.entries(shown).filter(([, content]) => content.includes(text))
+        const leaking = Object.entries(shown).filter(([, content]) => content.includes(text))
         assert.deepEqual(
-          told.map(([path]) => path),
+          leaking.map(([path]) => path),
           [],
         )
       }
@@ -140,7 +140,7 @@ for (const isolation of isolations) {
       const left = everythingIn(warren.dataFolder)
       assert.ok(asOrdinaryUser({ paths: left }).read.some((path) => path.endsWith('disk.ext4')))
       await warren.crash()
-      warren = await startWarren(isolation, { keep: true, settings: { WARREN_WARM_MEMORY_MB: '2048' } })
+      warren = await startWarren(isolation, { keepData: true, settings: { WARREN_WARM_MEMORY_MB: '2048' } })
       assert.equal(await sandbox.files.read('/home/user/secret'), secret)
       assert.deepEqual(asOrdinaryUser({ paths: left }).read, [])
       const folders = names(runFolder).map((name) => join(runFolder, name))

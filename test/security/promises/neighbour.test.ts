@@ -165,10 +165,10 @@ for (const isolation of isolations) {
       const acts = shares.nodes[0]!.acts.filter(({ sandboxID }) => sandboxID === sandboxId)
       assert.deepEqual(acts, [], about)
       const log = readFileSync(warren.logFile, 'utf8').split('\n')
-      const told = log.filter(
+      const lines = log.filter(
         (line) => line.includes(sandboxId) && /nearly used up|nearly full|is full/.test(line),
       )
-      assert.deepEqual(told, [], about)
+      assert.deepEqual(lines, [], about)
       assert.equal(
         await openCgroups().memoryKills(`/warren-${instanceOf(warren.dataFolder)}/${sandboxId}`),
         0,

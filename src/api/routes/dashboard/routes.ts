@@ -51,8 +51,8 @@ const pageHeaders = {
 
 function sendFile(request: FastifyRequest, reply: FastifyReply, { gzip, br }: DashboardFile): FastifyReply {
   reply.headers({ vary: 'accept-encoding', 'x-content-type-options': 'nosniff' })
-  const taken = String(request.headers['accept-encoding'] ?? '')
-  if (/\bbr\b/.test(taken)) return reply.header('content-encoding', 'br').send(br)
-  if (/\bgzip\b/.test(taken)) return reply.header('content-encoding', 'gzip').send(gzip)
+  const encodings = String(request.headers['accept-encoding'] ?? '')
+  if (/\bbr\b/.test(encodings)) return reply.header('content-encoding', 'br').send(br)
+  if (/\bgzip\b/.test(encodings)) return reply.header('content-encoding', 'gzip').send(gzip)
   return reply.send(gunzipSync(gzip))
 }

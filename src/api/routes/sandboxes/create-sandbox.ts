@@ -54,7 +54,7 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         const created = placement?.earlier
           ? await sandboxes.createdBy(placement.earlier, claim)
           : await sandboxes.create(team, create, claim)
-        context.cluster?.forwarder.tellMade(exchange, [created.sandboxID])
+        context.cluster?.forwarder.reportMade(exchange, [created.sandboxID])
         const shown = presentSandbox(created, context, request)
         if (older?.needsLongID && isAllowed) shown.sandboxID = `${shown.sandboxID}-${shown.clientID}`
         return reply.code(201).send(shown)

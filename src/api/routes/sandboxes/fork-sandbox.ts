@@ -32,7 +32,7 @@ export function forkSandboxRoute(app: Api, context: RouteContext): void {
         ownerPersonID: context.auth.requiredCallerOf(request).person?.personID,
       })
       const made = outcomes.flatMap((outcome) => ('sandbox' in outcome ? [outcome.sandbox.sandboxID] : []))
-      context.cluster?.forwarder.tellMade(exchangeOf(request, reply), made)
+      context.cluster?.forwarder.reportMade(exchangeOf(request, reply), made)
       return reply
         .code(201)
         .send(

@@ -33,7 +33,7 @@ export async function takeStartSnapshot(
     const sandbox = await buildSandboxes.open(build, options.signal, true)
     try {
       await runStartCommand(agent, sandbox.endpoint, sandbox.accessToken, build, { ...options, clock })
-      if (!build.startCmd || !snapshots.takesMemory) return undefined
+      if (!build.startCmd || !snapshots.canTakeMemory) return undefined
       const asking = { withinMs: agentAnswersWithinMs, signal: options.signal }
       const networks = await agent.findOtherNetworks(sandbox.endpoint, sandbox.accessToken, asking)
       if (networks !== 'none') return undefined

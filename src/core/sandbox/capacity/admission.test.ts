@@ -42,10 +42,10 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
     spare: {
       sum: () => ({ cpuCount: 0, memoryMB: spare.count * 100 }),
       giveUp: async (count) => {
-        const taken = Math.min(count, spare.count)
-        spare.count -= taken
-        spare.givenUp.push(taken)
-        return taken > 0
+        const used = Math.min(count, spare.count)
+        spare.count -= used
+        spare.givenUp.push(used)
+        return used > 0
       },
     },
     gpus: () => gpus,
@@ -69,7 +69,7 @@ function openAdmission(changes: Partial<AdmissionSettings> = {}) {
       }),
     started: (count: number) => until(async () => order.length === count),
     /** Everything that could start has started. */
-    still: async () => {
+    quiesce: async () => {
       for (let round = 0; round < 50; round++) await new Promise((resolve) => setImmediate(resolve))
     },
   }
@@ -80,7 +80,7 @@ describe('admission', () => {
     const world = openAdmission()
     for (let count = 0; count < 5; count++) void world.enter('a')
     await world.started(2)
-    await world.still()
+    await world.quiesce()
     assert.equal(world.order.length, 2)
     world.releases[0]!()
     await world.started(3)
@@ -120,7 +120,7 @@ describe('admission', () => {
       const world = openAdmission()
       Object.assign(world.machine, fill)
       const entered = world.enter('a')
-      await world.still()
+      await world.quiesce()
       assert.equal(world.order.length, 0)
       Object.assign(world.machine, empty)
       world.clock.advance(500)
@@ -131,7 +131,7 @@ describe('admission', () => {
       const world = openAdmission()
       Object.assign(world.machine, fill)
       const entered = world.enter('a')
-      await world.still()
+      await world.quiesce()
       world.clock.advance(45_000)
       await assert.rejects(entered, (error: Error & { retry?: object }) => {
         assert.match(error.message, reason)
@@ -148,7 +148,7 @@ describe('admission', () => {
     const world = openAdmission()
     await world.enter('a', { memoryMB: 7950 })
     void world.enter('a')
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['a'])
     world.releases[0]!()
     await world.started(2)
@@ -161,7 +161,7 @@ describe('admission', () => {
     // The sum was read before the row of the first one ran.
     world.releases[0]!()
     world.machine.active = { cpuCount: 1, memoryMB: 7950 }
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['a'])
   })
 
@@ -176,14 +176,14 @@ describe('admission', () => {
     const world = openAdmission({ startsAtOnce: 9 })
     world.machine.active = { cpuCount: 8, memoryMB: 8000 }
     for (const teamID of ['a', 'b', 'b']) void world.enter(teamID, { memoryMB: 2000 }).catch(() => {})
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['b', 'b'])
     // Half of 8000 MB is promised to it now, by starts under way and by rows alike.
     void world.enter('b').catch(() => {})
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['b', 'b'])
     for (const memoryMB of [2600, 100]) void world.enter('c', { memoryMB }).catch(() => {})
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['b', 'b', 'c'])
   })
 
@@ -192,11 +192,11 @@ describe('admission', () => {
     world.machine.availableMB = 120
     world.machine.belowShare.add('b')
     for (const teamID of ['a', 'b']) void world.enter(teamID).catch(() => {})
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['b'])
     world.machine.availableMB = 99
     void world.enter('b').catch(() => {})
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['b'])
   })
 
@@ -212,7 +212,7 @@ describe('admission', () => {
     await world.enter('a')
     const abort = new AbortController()
     const waiting = world.enter('b', {}, abort.signal)
-    await world.still()
+    await world.quiesce()
     abort.abort(new Error('killed'))
     await assert.rejects(waiting, /killed/)
     world.releases[0]!()
@@ -231,7 +231,7 @@ describe('admission', () => {
       Object.assign(world.machine, changes)
       for (const other of all) if (other !== short) world.unreadable.add(other)
       void world.enter('a')
-      await world.still()
+      await world.quiesce()
       assert.equal(world.order.length, 0, short)
       world.unreadable.add(short)
       world.clock.advance(500)
@@ -248,11 +248,11 @@ describe('admission', () => {
     void world.enter('two', { gpuCount: 1 })
     void world.enter('two', { memoryMB: 200 })
     await world.started(2)
-    await world.still()
+    await world.quiesce()
     assert.deepEqual(world.order, ['one', 'two'])
     world.gpus.free = 0
     world.releases[0]!()
-    await world.still()
+    await world.quiesce()
     assert.equal(world.order.length, 2)
     world.gpus.free = 1
     world.releases[1]!()
@@ -264,7 +264,7 @@ describe('admission', () => {
     Object.assign(world.gpus, { free: 0 })
     world.spare.count = 3
     const waiting = world.enter('a', { gpuCount: 1 })
-    await world.still()
+    await world.quiesce()
     world.clock.advance(45_000)
     await assert.rejects(waiting, (error: AppError) => {
       assert.match(error.message, /^All 2 GPUs of this server are in use\. .* try again in 5 s\.$/)
@@ -274,7 +274,7 @@ describe('admission', () => {
     assert.equal(world.spare.count, 3)
     Object.assign(world.gpus, { free: 1 })
     const both = world.enter('a', { gpuCount: 2 })
-    await world.still()
+    await world.quiesce()
     world.clock.advance(45_000)
     await assert.rejects(both, /1 of 2 GPUs of this server are free, and the sandbox needs 2/)
   })

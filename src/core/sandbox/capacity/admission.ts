@@ -134,7 +134,7 @@ export class Admission {
   }
 
   /** True if a start of this size would not have to wait for others to end. */
-  async hasRoomFor(request: StartSizes): Promise<boolean> {
+  async hasCapacityFor(request: StartSizes): Promise<boolean> {
     return this.#gpuShortage(request) === undefined && (await this.#shortage(request)) === undefined
   }
 

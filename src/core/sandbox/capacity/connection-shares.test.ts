@@ -10,13 +10,13 @@ const teams: Record<string, string> = { 'sandbox-1': 'red', 'sandbox-2': 'blue',
 test('the driver is told the team of each sandbox every second, and none for those of no team', async () => {
   const clock = new ManualClock()
   const present = ['sandbox-1', 'pooled']
-  const told: Record<string, string>[] = []
+  const shared: Record<string, string>[] = []
   let isDown = false
   const shares = new ConnectionShares({
     driver: {
       shareConnections: async (ownersOf) => {
         if (isDown) throw new Error('nft: failed')
-        told.push(Object.fromEntries(await ownersOf([...present, 'unknown'])))
+        shared.push(Object.fromEntries(await ownersOf([...present, 'unknown'])))
       },
     },
     sandboxTeams: {
@@ -33,5 +33,5 @@ test('the driver is told the team of each sandbox every second, and none for tho
   await shares.look()
   isDown = false
   await shares.look()
-  assert.deepEqual(told, [{ 'sandbox-1': 'red' }, { 'sandbox-1': 'red', 'sandbox-2': 'blue' }])
+  assert.deepEqual(shared, [{ 'sandbox-1': 'red' }, { 'sandbox-1': 'red', 'sandbox-2': 'blue' }])
 })

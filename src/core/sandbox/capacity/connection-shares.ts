@@ -27,7 +27,7 @@ export class ConnectionShares {
     this.#parts = parts
     this.#loop = new GuardLoop({
       ...parts,
-      work: () => this.#tell(),
+      work: () => this.#share(),
       everyMs: () => lookMs,
       failure:
         'The shares of connections could not be set for new sandboxes; Warren tries again every second.',
@@ -47,7 +47,7 @@ export class ConnectionShares {
     return this.#loop.look()
   }
 
-  async #tell(): Promise<void> {
+  async #share(): Promise<void> {
     const { driver, sandboxTeams } = this.#parts
     await driver?.shareConnections(async (sandboxIDs) => {
       const teamOf = await sandboxTeams.of(sandboxIDs)

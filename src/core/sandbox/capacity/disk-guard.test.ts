@@ -55,7 +55,7 @@ async function openDisk(options: { world?: Fixture['driver']['world'] } = {}) {
 }
 
 /** What a test does to the machine. */
-function handsOf({ driver, diskGuard, clock, service, team, told, stores }: Fixture, disk: FakeDisk) {
+function handsOf({ driver, diskGuard, clock, service, team, events, stores }: Fixture, disk: FakeDisk) {
   const settle = async () => {
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
@@ -76,7 +76,7 @@ function handsOf({ driver, diskGuard, clock, service, team, told, stores }: Fixt
       driver.diskUses.set(sandboxID, { allocatedBytes: all * mebibyte, unwrittenBytes: 0 })
     },
     isFrozen: (sandboxID: string) => driver.world.sandboxes.get(sandboxID)?.frozen === true,
-    toldOf: (sandboxID: string) => told.filter((line) => line.startsWith(sandboxID)).join('\n'),
+    eventsOf: (sandboxID: string) => events.filter((line) => line.startsWith(sandboxID)).join('\n'),
     rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
     settle,
   }
@@ -136,7 +136,7 @@ describe('the guard of the disk', () => {
     disk.write(quiet, 1)
     await disk.look()
     assert.deepEqual([disk.isFrozen(writer), disk.isFrozen(quiet)], [true, false])
-    assert.match(disk.toldOf(writer), /is frozen because the disk of this server is nearly full/)
+    assert.match(disk.eventsOf(writer), /is frozen because the disk of this server is nearly full/)
     const route = disk.routes.get(writer)!
     assert.match(disk.routes.whyFrozen(route)!, /The sandbox has lost nothing/)
     assert.equal(disk.routes.whyFrozen(disk.routes.get(quiet)!), undefined)
@@ -151,7 +151,7 @@ describe('the guard of the disk', () => {
     await disk.look(3000)
     assert.equal(disk.isFrozen(writer), false)
     assert.equal(disk.routes.whyFrozen(route), undefined)
-    assert.match(disk.toldOf(writer), /continues: the disk of the server has space again/)
+    assert.match(disk.eventsOf(writer), /continues: the disk of the server has space again/)
     await disk.look()
     assert.equal(disk.isFrozen(writer), false)
   })
@@ -261,7 +261,7 @@ describe('the guard of the disk', () => {
     await until(async () => (await disk.rowOf(writer))?.state === 'ended')
     assert.equal((await disk.rowOf(writer))?.endReason, 'disk_full')
     assert.match(
-      disk.toldOf(writer),
+      disk.eventsOf(writer),
       /the disk of the server was full, and this sandbox had recently written most/,
     )
     assert.equal((await disk.rowOf(quiet))?.state, 'running')

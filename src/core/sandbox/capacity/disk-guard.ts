@@ -71,11 +71,11 @@ export class DiskGuard {
   readonly #loop: GuardLoop
   readonly #shortage: Shortage = {
     guard: 'disk',
-    standsStill,
+    frozenMessage,
     goesOn: 'the disk of the server has space again',
-    keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
+    keepsFrozen: () => this.#freeBytes < this.#parts.levels.thawBytes,
   }
-  #room = Number.POSITIVE_INFINITY
+  #freeBytes = Number.POSITIVE_INFINITY
   /** All that teams use and can still get. */
   #total = 0
   #shares: TeamShares = noShares
@@ -85,7 +85,7 @@ export class DiskGuard {
   #isEmpty = false
   #lastEndAt = Number.NEGATIVE_INFINITY
   /** Counted since this process started. */
-  readonly counts = { stoodStill: 0, ended: 0 }
+  readonly counts = { frozen: 0, ended: 0 }
 
   constructor(parts: DiskGuardParts) {
     this.#parts = parts
@@ -105,7 +105,7 @@ export class DiskGuard {
 
   /** Whether the disk is so full that nothing should write except to end sandboxes. */
   get isCritical(): boolean {
-    return this.#room < this.#parts.levels.freezeBytes
+    return this.#freeBytes < this.#parts.levels.freezeBytes
   }
 
   /** Each team's share at the last look, the one furthest above first. Empty while much is left. */
@@ -149,13 +149,13 @@ export class DiskGuard {
   /** Throws `no_space` if a new operation of the team that writes `bytes` would leave too little free space. */
   require(teamID: string, bytes = 0): void {
     const startBytes = this.minFreeBytes(teamID, bytes)
-    if (this.#room - bytes >= startBytes) return
+    if (this.#freeBytes - bytes >= startBytes) return
     const needed = mebibytes(startBytes + bytes)
     const why = `${this.#left()}, and ${needed} were needed.`
     this.#parts.acts.note({ guard: 'disk', act: 'refused', teamID, why })
     throw new AppError(
       'no_space',
-      `The disk of this server is nearly full: ${mebibytes(this.#room)} are left, and ${needed} ` +
+      `The disk of this server is nearly full: ${mebibytes(this.#freeBytes)} are left, and ${needed} ` +
         'are needed before a sandbox is created, resumed, paused or copied. Kill sandboxes that are no longer needed, ' +
         'delete snapshots, templates or volumes, or ask the operator for a bigger disk.',
       { retry: { should: false } },
@@ -168,21 +168,21 @@ export class DiskGuard {
     { memory, disk }: { memory: boolean; disk: boolean },
   ): Promise<void> {
     const { handle, teamID, memoryMB, diskMB } = sandbox
-    if (this.#parts.frozen.hasRun(sandbox, this.#shortage)) throw errors.standsStill(standsStill)
+    if (this.#parts.frozen.hasRun(sandbox, this.#shortage)) throw errors.sandboxIsFrozen(frozenMessage)
     const maxBytes = ((memory ? memoryMB : 0) + (disk ? diskMB : 0)) * mebibyte
-    if (!handle || this.#room - maxBytes >= this.#parts.levels.startBytes) return
+    if (!handle || this.#freeBytes - maxBytes >= this.#parts.levels.startBytes) return
     const used = await this.#parts.driver.stats(handle)
     this.require(teamID, (memory ? used.memoryUsedBytes : 0) + (disk ? used.diskUsedBytes : 0))
   }
 
   async #look(): Promise<void> {
     await this.#measure()
-    this.#tellShort()
+    this.#reportShortage()
     await this.#act()
   }
 
-  #isNear(room = this.#room): boolean {
-    return this.frozenCount > 0 || room < this.#parts.levels.startBytes + farBytes
+  #isNear(freeBytes = this.#freeBytes): boolean {
+    return this.frozenCount > 0 || freeBytes < this.#parts.levels.startBytes + farBytes
   }
 
   /** Until the new figures are all there, those of the look before decide together who may start something. */
@@ -190,7 +190,7 @@ export class DiskGuard {
     const { driver, frozen, freeBytes, promisedBytes, clock } = this.#parts
     const left = (await freeBytes()) - (await promisedBytes())
     if (!this.#isNear(left) || !canMeasureUse(driver)) {
-      this.#room = left
+      this.#freeBytes = left
       this.#shares = noShares
       return this.#growth.clear()
     }
@@ -200,11 +200,11 @@ export class DiskGuard {
     await this.#divide(uses.map(sizeOf), left - unwritten)
   }
 
-  async #divide(sizes: readonly MeasuredSize[], room: number): Promise<void> {
+  async #divide(sizes: readonly MeasuredSize[], freeBytes: number): Promise<void> {
     const { levels, sandboxTeams, teamBytes } = this.#parts
     const teamOf = await sandboxTeams.of(sizes.map(({ sandboxID }) => sandboxID))
     const other = await teamBytes()
-    this.#room = room
+    this.#freeBytes = freeBytes
     this.#teamOf = teamOf
     const known = sizes.flatMap(({ sandboxID, bytes: usedBytes }) => {
       const teamID = this.#teamOf.get(sandboxID)
@@ -214,42 +214,42 @@ export class DiskGuard {
     const sum = (all: readonly number[]) => all.reduce((total, bytes) => total + bytes, 0)
     const allBytes = sum(sizes.map(({ bytes }) => bytes))
     const unknownBytes = allBytes - sum(known.map(({ usedBytes }) => usedBytes))
-    this.#total = this.#room + allBytes + sum([...other.values()])
+    this.#total = this.#freeBytes + allBytes + sum([...other.values()])
     const [sharedBytes, usableBytes] = [this.#total - levels.startBytes, this.#total - levels.thawBytes]
     this.#shares = divideByTeam(known, { sharedBytes, usableBytes, unknownBytes }, other)
   }
 
   /** The place of the sandbox's team in the order of those above their shares. Undefined: the team is not above. */
-  #placeOf(sandboxID: string): number | undefined {
+  #rankOf(sandboxID: string): number | undefined {
     const teamID = this.#teamOf.get(sandboxID)
     if (teamID === noTeam) return -1
-    const place = this.#shares.teams.findIndex((team) => team.teamID === teamID)
-    return place >= 0 && this.#shares.teams[place]!.aboveBytes > 0 ? place : undefined
+    const rank = this.#shares.teams.findIndex((team) => team.teamID === teamID)
+    return rank >= 0 && this.#shares.teams[rank]!.aboveBytes > 0 ? rank : undefined
   }
 
-  #tellShort(): void {
+  #reportShortage(): void {
     const { levels, log, onShort } = this.#parts
-    const isShort = this.#room < levels.startBytes
-    const room = this.#room
+    const isShort = this.#freeBytes < levels.startBytes
+    const freeBytes = this.#freeBytes
     if (isShort && !this.#isShort) {
       const text = 'The disk is nearly full: Warren starts nothing that takes disk space until more is free.'
-      log.warn({ room, wanted: levels.startBytes }, text)
+      log.warn({ freeBytes, wanted: levels.startBytes }, text)
       onShort()
     }
-    if (!isShort && this.#isShort) log.info({ room }, 'The disk has enough free space again.')
+    if (!isShort && this.#isShort) log.info({ freeBytes }, 'The disk has enough free space again.')
     this.#isShort = isShort
   }
 
   async #act(): Promise<void> {
     const { levels, reserve } = this.#parts
-    const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
-    if (this.#room < levels.endBytes) return this.#makeSpace()
+    const expected = this.#freeBytes - (this.#growth.rate * lookAheadMs) / 1000
+    if (this.#freeBytes < levels.endBytes) return this.#makeSpace()
     this.#isEmpty = false
     if (expected < levels.freezeBytes) this.#stopGrowing()
-    if (expected < levels.freezeBytes || this.#room < levels.thawBytes) return this.#letGoOn(true)
+    if (expected < levels.freezeBytes || this.#freeBytes < levels.thawBytes) return this.#letGoOn(true)
     // The reserve is restored before sandboxes continue, because they may fill the disk again.
     if (!(await reserve.isThere())) {
-      if (this.#room >= levels.thawBytes + levels.reserveBytes && (await reserve.restore()))
+      if (this.#freeBytes >= levels.thawBytes + levels.reserveBytes && (await reserve.restore()))
         this.#parts.log.info({}, 'The reserve of disk space is allocated again.')
       return
     }
@@ -270,15 +270,15 @@ export class DiskGuard {
 
   /** Freezes all sandboxes that grow, of teams above their share, the fastest first. */
   #stopGrowing(): void {
-    const isPressing = this.#room < this.#parts.levels.freezeBytes / 2
+    const isPressing = this.#freeBytes < this.#parts.levels.freezeBytes / 2
     const { frozen, log } = this.#parts
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
-      if (this.#placeOf(sandboxID) === undefined) continue
+      if (this.#rankOf(sandboxID) === undefined) continue
       if (frozen.has(sandboxID) || this.#endUnowned(sandboxID)) continue
       frozen.freeze(sandboxID, this.#shortage, lately, () => {
-        this.counts.stoodStill++
+        this.counts.frozen++
         this.#note('frozen', sandboxID)
-        const values = { sandboxID, lately, room: this.#room }
+        const values = { sandboxID, lately, freeBytes: this.#freeBytes }
         log.warn(values, 'The disk is nearly full: a sandbox that writes is frozen.')
       })
     }
@@ -298,14 +298,14 @@ export class DiskGuard {
     if (isFirst) return
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const grown = this.#growth.fastest(anyBytes)
-    const place = (sandboxID: string) => this.#placeOf(sandboxID) ?? Number.POSITIVE_INFINITY
+    const rankOf = (sandboxID: string) => this.#rankOf(sandboxID) ?? Number.POSITIVE_INFINITY
     const fastest = grown
-      .filter(({ sandboxID }) => this.#placeOf(sandboxID) !== undefined)
-      .sort((a, b) => place(a.sandboxID) - place(b.sandboxID))
+      .filter(({ sandboxID }) => this.#rankOf(sandboxID) !== undefined)
+      .sort((a, b) => rankOf(a.sandboxID) - rankOf(b.sandboxID))
     const growing = fastest.find(({ sandboxID, isGrowing }) => isGrowing && !frozen.has(sandboxID))
     // As long as half of this level is free, wait a moment for sandboxes that are being frozen.
-    const hasMoment = this.#room >= levels.endBytes / 2
-    if (growing && hasMoment && frozen.isAboutToStandStill(growing.sandboxID)) return
+    const hasMoment = this.#freeBytes >= levels.endBytes / 2
+    if (growing && hasMoment && frozen.isFreezing(growing.sandboxID)) return
     if (growing) return this.#end(growing.sandboxID)
     if (await reserve.isThere()) {
       await reserve.giveUp()
@@ -322,7 +322,7 @@ export class DiskGuard {
     this.counts.ended++
     this.#note('ended', sandboxID)
     log.error(
-      { sandboxID, room: this.#room },
+      { sandboxID, freeBytes: this.#freeBytes },
       'The disk is full: Warren ends a sandbox of the team that is furthest above its share.',
     )
     end(sandboxID, 'disk_full').catch((error) => {
@@ -346,11 +346,11 @@ export class DiskGuard {
   }
 
   #left(): string {
-    return `${mebibytes(this.#room)} of disk space were left`
+    return `${mebibytes(this.#freeBytes)} of disk space were left`
   }
 }
 
-const standsStill =
+const frozenMessage =
   'The sandbox is frozen because the disk of this server is nearly full. The sandbox has lost nothing: it continues by ' +
   'itself when there is space again. Kill sandboxes that are no longer needed, or ask the operator to free some space.'
 

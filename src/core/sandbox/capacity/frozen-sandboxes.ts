@@ -8,7 +8,7 @@ import type { Log } from '../../../lib/log.ts'
 import { canFreeze, type Driver } from '../../ports/driver.ts'
 import type { LogEntry } from '../../ports/logs.ts'
 import type { RouteTable } from '../network/routes.ts'
-import { goesOnEntry, standsStillEntry } from '../row/life-entries.ts'
+import { frozenEntry, goesOnEntry } from '../row/life-entries.ts'
 import type { SandboxInTurn, SandboxTurns } from '../row/sandbox-turns.ts'
 import type { ResourceGuard } from './guard-acts.ts'
 
@@ -16,7 +16,7 @@ import type { ResourceGuard } from './guard-acts.ts'
 export type Shortage = {
   guard: ResourceGuard
   /** The answer to requests for a frozen sandbox, and the entry in its log. */
-  standsStill: string
+  frozenMessage: string
   /** Why a frozen sandbox continues, for its log. */
   goesOn: string
   /** Whether the shortage is so severe that a sandbox found frozen stays frozen. */
@@ -36,10 +36,10 @@ type FrozenSandboxesParts = {
 }
 
 /** Minimum time of a freeze, so that a sandbox that works in bursts is not frozen many times a second. */
-const stillAtLeastMs = 3000
+const minFrozenMs = 3000
 
 /** Time after which a freeze that has not finished counts as failed. */
-const standsStillWithinMs = 1500
+const freezeWithinMs = 1500
 
 type FrozenRun = { runID: string; reasons: Map<Shortage, FrozenSandbox> }
 
@@ -83,15 +83,15 @@ export class FrozenSandboxes {
   }
 
   /** Whether a freeze has begun a moment ago; on a busy machine it takes that long. */
-  isAboutToStandStill(sandboxID: string): boolean {
+  isFreezing(sandboxID: string): boolean {
     const since = this.#changing.get(sandboxID)
-    return since !== undefined && this.#parts.clock.now() - since < standsStillWithinMs
+    return since !== undefined && this.#parts.clock.now() - since < freezeWithinMs
   }
 
   /** Why this run is frozen. Undefined: it is not frozen. */
   whyFrozen({ sandboxID, runID }: { sandboxID: string; runID: string }): string | undefined {
     const frozen = this.#frozen.get(sandboxID)
-    return frozen?.runID === runID ? [...frozen.reasons.keys()][0]?.standsStill : undefined
+    return frozen?.runID === runID ? [...frozen.reasons.keys()][0]?.frozenMessage : undefined
   }
 
   /**
@@ -119,7 +119,7 @@ export class FrozenSandboxes {
   ): void {
     const now = this.#parts.clock.now()
     const longEnough = this.by(shortage).filter(
-      ({ sandboxID, since }) => now - since >= stillAtLeastMs && mayContinue(sandboxID),
+      ({ sandboxID, since }) => now - since >= minFrozenMs && mayContinue(sandboxID),
     )
     const [next] = longEnough.sort((a, b) => a.lately - b.lately)
     if (next) this.change(next.sandboxID, () => this.#goOn(next, shortage, onGone))
@@ -149,7 +149,7 @@ export class FrozenSandboxes {
       const { runID } = row
       const isNew = this.#frozen.get(sandboxID)?.runID !== runID
       // From now on the edge answers requests for the sandbox, which would otherwise wait.
-      routes.markFrozen(sandboxID, runID, shortage.standsStill)
+      routes.markFrozen(sandboxID, runID, shortage.frozenMessage)
       try {
         await driver.freeze(row.handle, signal, { whileBusy: true })
       } catch (error) {
@@ -158,7 +158,7 @@ export class FrozenSandboxes {
         throw error
       }
       this.#note(sandboxID, runID, shortage, lately)
-      appendLog(sandboxID, standsStillEntry(clock.now(), shortage.standsStill))
+      appendLog(sandboxID, frozenEntry(clock.now(), shortage.frozenMessage))
       onFrozen()
     })
   }
@@ -168,7 +168,7 @@ export class FrozenSandboxes {
     const frozen = last?.runID === runID ? last : { runID, reasons: new Map<Shortage, FrozenSandbox>() }
     frozen.reasons.set(shortage, { sandboxID, runID, lately, since: this.#parts.clock.now() })
     this.#frozen.set(sandboxID, frozen)
-    this.#parts.routes.markFrozen(sandboxID, runID, shortage.standsStill)
+    this.#parts.routes.markFrozen(sandboxID, runID, shortage.frozenMessage)
   }
 
   #goOn(
@@ -188,7 +188,7 @@ export class FrozenSandboxes {
         appendLog(sandboxID, goesOnEntry(clock.now(), shortage.goesOn))
       }
       frozen.reasons.delete(shortage)
-      if (other) routes.markFrozen(sandboxID, runID, other.standsStill)
+      if (other) routes.markFrozen(sandboxID, runID, other.frozenMessage)
       else {
         this.#frozen.delete(sandboxID)
         routes.letGo(sandboxID, runID)

@@ -27,7 +27,7 @@ export class GrowthMeter {
   rate = 0
 
   /** The growth of a frozen sandbox does not fade, because the sandbox still occupies it. */
-  measure(sizes: readonly MeasuredSize[], now: number, standsStill: (sandboxID: string) => boolean): void {
+  measure(sizes: readonly MeasuredSize[], now: number, isFrozen: (sandboxID: string) => boolean): void {
     const elapsedMs = Math.max(1, now - (this.#measuredAt ?? now))
     const before = this.#growths
     this.#measuredAt = now
@@ -36,14 +36,14 @@ export class GrowthMeter {
     for (const { sandboxID, bytes, newBytes = 0 } of sizes) {
       const last = before.get(sandboxID)
       const growth = last ? Math.max(0, bytes - last.bytes) : newBytes
-      const fade = standsStill(sandboxID) ? 1 : 0.5 ** (elapsedMs / halfLifeMs)
+      const fade = isFrozen(sandboxID) ? 1 : 0.5 ** (elapsedMs / halfLifeMs)
       this.#growths.set(sandboxID, {
         bytes,
         lately: (last?.lately ?? 0) * fade + growth,
         isGrowing: last !== undefined && growth > 0,
-        rate: last && !standsStill(sandboxID) ? (growth * 1000) / elapsedMs : 0,
+        rate: last && !isFrozen(sandboxID) ? (growth * 1000) / elapsedMs : 0,
       })
-      if (last && !standsStill(sandboxID)) grown += growth
+      if (last && !isFrozen(sandboxID)) grown += growth
     }
     this.rate = (grown * 1000) / elapsedMs
   }

@@ -38,27 +38,27 @@ for (const snapshotMemory of [true, false]) {
     it('is taken back from the team that uses most, although another one uses more than it was promised', async () => {
       await using machine = await openTeams({ snapshotMemory })
       // Each of them is promised 512 MB. Those of the greedy team keep far below that, and use most of the machine.
-      machine.take(machine.small, 600)
-      for (const hog of machine.hogs) machine.take(hog, 400)
+      machine.use(machine.small, 600)
+      for (const hog of machine.hogs) machine.use(hog, 400)
       machine.memory.otherMB = 1200
       await machine.looks(20, () => {
-        for (const hog of machine.hogs) machine.take(hog, 20)
-        machine.take(machine.small, 5)
+        for (const hog of machine.hogs) machine.use(hog, 20)
+        machine.use(machine.small, 5)
       })
       assert.ok(machine.hogs.some((hog) => machine.isFrozen(hog)))
-      await machine.looks(60, () => machine.take(machine.small, 5), 500)
+      await machine.looks(60, () => machine.use(machine.small, 5), 500)
     })
 
     it('comes back from a team that has stopped to grow, as soon as another needs its part', async () => {
       await using machine = await openTeams({ snapshotMemory })
-      for (const hog of machine.hogs) machine.take(hog, 850)
-      await machine.looks(30, () => machine.take(machine.small, 30))
+      for (const hog of machine.hogs) machine.use(hog, 850)
+      await machine.looks(30, () => machine.use(machine.small, 30))
       await until(async () => (await machine.hogStates()).some((state) => state !== 'running'))
     })
 
     it('lets a team below its share create sandboxes, however much another uses', async () => {
       await using machine = await openTeams({ snapshotMemory })
-      for (const hog of machine.hogs) machine.take(hog, 850)
+      for (const hog of machine.hogs) machine.use(hog, 850)
       await machine.looks(3)
       await machine.create()
       await assert.rejects(
@@ -77,9 +77,9 @@ for (const snapshotMemory of [true, false]) {
 
     it('is taken in time even if a small sandbox takes its part at once', async () => {
       await using machine = await openTeams({ snapshotMemory })
-      for (const hog of machine.hogs) machine.take(hog, 850)
+      for (const hog of machine.hogs) machine.use(hog, 850)
       await machine.looks(2)
-      await machine.looks(6, () => machine.take(machine.small, 120))
+      await machine.looks(6, () => machine.use(machine.small, 120))
       await until(async () => (await machine.hogStates()).includes('ended'))
       assert.ok((await machine.hogStates()).filter((state) => state === 'ended').length < 3)
     })
@@ -88,9 +88,9 @@ for (const snapshotMemory of [true, false]) {
       await using machine = await openTeams({ snapshotMemory })
       const many: string[] = []
       for (let count = 0; count < 30; count++) many.push(await machine.create(machine.greedy))
-      for (const hog of [...many, ...machine.hogs]) machine.take(hog, 105)
+      for (const hog of [...many, ...machine.hogs]) machine.use(hog, 105)
       await machine.looks(2)
-      await machine.looks(3, () => machine.take(machine.small, 140))
+      await machine.looks(3, () => machine.use(machine.small, 140))
       await until(async () => {
         const states = await Promise.all([...many, ...machine.hogs].map(machine.stateOf))
         return states.filter((state) => state === 'ended').length >= 2
@@ -104,12 +104,12 @@ describe('memory between teams', () => {
     await using machine = await openTeams()
     const second = await machine.insertTeam('second')
     const other = await machine.create(second)
-    machine.take(machine.hogs[0]!, 1400)
-    machine.take(other, 1600)
+    machine.use(machine.hogs[0]!, 1400)
+    machine.use(other, 1600)
     machine.memory.otherMB = 400
     await machine.look()
     for (let time = 0; time < 3; time++) {
-      for (const one of [machine.hogs[0]!, other]) machine.take(one, 60)
+      for (const one of [machine.hogs[0]!, other]) machine.use(one, 60)
       await machine.look()
     }
     assert.deepEqual([machine.isFrozen(machine.hogs[0]!), machine.isFrozen(other)], [true, true])
@@ -118,7 +118,7 @@ describe('memory between teams', () => {
     machine.driver.beforeSnapshot = async () => {
       throw new Error('ENOSPC')
     }
-    machine.take(machine.small, 980)
+    machine.use(machine.small, 980)
     await machine.look(3000)
     await machine.look(200)
     assert.deepEqual([machine.isFrozen(machine.hogs[0]!), machine.isFrozen(other)], [false, true])
@@ -130,12 +130,12 @@ describe('memory between teams', () => {
     const { snapshotID } = await service.snapshot(team, machine.small, { memory: false })
     const { build } = (await catalog.resolve(team, snapshotID))!
     const own = await machine.buildSandboxes.open(build, new AbortController().signal)
-    machine.take(machine.hogs[0]!, 1500)
+    machine.use(machine.hogs[0]!, 1500)
     machine.memory.otherMB = 1700
     try {
       await machine.looks(10, () => {
-        machine.take(machine.hogs[0]!, 50)
-        machine.take(own.sandboxID, 30)
+        machine.use(machine.hogs[0]!, 50)
+        machine.use(own.sandboxID, 30)
       })
       assert.ok(machine.driver.world.sandboxes.has(own.sandboxID))
     } finally {
@@ -148,7 +148,7 @@ describe('memory between teams', () => {
     const late = Promise.withResolvers<void>()
     machine.faults.before = (method) => (method === 'teamsOf' ? late.promise : undefined)
     const newcomer = await machine.create(machine.greedy)
-    machine.take(newcomer, 2900)
+    machine.use(newcomer, 2900)
     machine.memory.otherMB = 900
     const looked = machine.memoryGuard.look()
     await machine.settle()
@@ -159,7 +159,7 @@ describe('memory between teams', () => {
     await machine.settle()
     machine.memory.otherMB = 900
     for (let time = 0; time < 3; time++) {
-      machine.take(newcomer, 20)
+      machine.use(newcomer, 20)
       await machine.look()
     }
     assert.equal(machine.isFrozen(newcomer), true)

@@ -10,7 +10,7 @@ describe('the guard of the memory', () => {
     await using machine = await openScarceMemory()
     const sandboxID = await machine.create()
     for (let time = 0; time < 5; time++) {
-      machine.take(sandboxID, 80)
+      machine.use(sandboxID, 80)
       await machine.look(1000)
     }
     assert.equal(machine.isFrozen(sandboxID), false)
@@ -37,16 +37,16 @@ describe('the guard of the memory', () => {
     await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
-    machine.take(hog, 200)
-    machine.take(small, 20)
+    machine.use(hog, 200)
+    machine.use(small, 20)
     await machine.look()
-    machine.take(hog, 200)
-    machine.take(small, 20)
+    machine.use(hog, 200)
+    machine.use(small, 20)
     await machine.look()
     // One look alone may have met a moment between two figures.
     await machine.look()
     assert.deepEqual([machine.isFrozen(hog), machine.isFrozen(small)], [true, false])
-    assert.match(machine.toldOf(hog), /is frozen because the memory of this server is nearly used up/)
+    assert.match(machine.eventsOf(hog), /is frozen because the memory of this server is nearly used up/)
     assert.match(machine.routes.whyFrozen(machine.routes.get(hog)!)!, /The sandbox has lost nothing/)
     assert.equal(machine.routes.whyFrozen(machine.routes.get(small)!), undefined)
     assert.equal(machine.memoryGuard.frozenCount, 1)
@@ -55,7 +55,7 @@ describe('the guard of the memory', () => {
     assert.equal(machine.isFrozen(hog), true, 'not at once: who takes memory in bursts would come and go')
     await machine.look(3000)
     assert.equal(machine.isFrozen(hog), false)
-    assert.match(machine.toldOf(hog), /continues: the server has memory again/)
+    assert.match(machine.eventsOf(hog), /continues: the server has memory again/)
     assert.equal(machine.routes.whyFrozen(machine.routes.get(hog)!), undefined)
   })
 
@@ -64,7 +64,7 @@ describe('the guard of the memory', () => {
     const [fast] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 2900
     await machine.look()
-    machine.take(fast, 420)
+    machine.use(fast, 420)
     await machine.look()
     assert.equal(
       machine.isFrozen(fast),
@@ -76,11 +76,11 @@ describe('the guard of the memory', () => {
   it('never touches a sandbox within its share, however fast it grows', async () => {
     await using machine = await openScarceMemory({ snapshotMemory: false })
     const [large, small] = [await machine.create(), await machine.create()]
-    machine.take(large, 500)
+    machine.use(large, 500)
     machine.memory.otherMB = 2700
     await machine.look()
     for (let time = 0; time < 6; time++) {
-      machine.take(small, 10)
+      machine.use(small, 10)
       machine.memory.otherMB += 100
       await machine.look()
       assert.equal(machine.isFrozen(small), false)
@@ -89,20 +89,20 @@ describe('the guard of the memory', () => {
     await until(async () => (await machine.rowOf(large))?.state === 'ended')
     assert.equal((await machine.rowOf(large))?.endReason, 'memory_full')
     assert.match(
-      machine.toldOf(large),
+      machine.eventsOf(large),
       /the memory of the server was used up, and this sandbox was furthest beyond its share/,
     )
     assert.equal((await machine.rowOf(small))?.state, 'running')
-    assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
+    assert.deepEqual(machine.memoryGuard.counts, { frozen: 0, paused: 0, ended: 1 })
   })
 
   it('pauses a sandbox that was frozen for long while memory stays short, and the sandbox can be resumed', async () => {
     await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
     // One look alone may have met a moment between two figures.
     await machine.look()
@@ -112,7 +112,7 @@ describe('the guard of the memory', () => {
     await until(async () => (await machine.rowOf(hog))?.state === 'paused')
     const row = (await machine.rowOf(hog))!
     assert.deepEqual([row.snapshot?.memory, row.snapshot?.agentUnresponsive], [true, false])
-    assert.match(machine.toldOf(hog), /was paused because the memory of this server is nearly used up/)
+    assert.match(machine.eventsOf(hog), /was paused because the memory of this server is nearly used up/)
     assert.equal(machine.memoryGuard.counts.paused, 1)
     assert.equal(machine.memoryGuard.frozenCount, 0)
     await machine.settle()
@@ -128,9 +128,9 @@ describe('the guard of the memory', () => {
     await using machine = await openScarceMemory({ snapshotMemory: false })
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     for (let time = 0; time < 10; time++) await machine.look(5000)
     assert.equal(machine.isFrozen(hog), true)
     assert.equal((await machine.rowOf(hog))?.state, 'running')
@@ -144,7 +144,7 @@ describe('the guard of the memory', () => {
     }
     machine.memory.otherMB = 3300
     for (const megabytes of [150, 150, 150, 100, 10, 10]) {
-      machine.take(hog, megabytes)
+      machine.use(hog, megabytes)
       await machine.look()
     }
     await until(async () => (await machine.rowOf(hog))?.state === 'ended')
@@ -158,7 +158,7 @@ describe('the guard of the memory', () => {
     machine.driver.beforeSnapshot = async () => {
       throw new Error('ENOSPC')
     }
-    machine.take(hog, 500)
+    machine.use(hog, 500)
     machine.memory.otherMB = 3400
     await machine.look()
     await machine.look()
@@ -166,7 +166,7 @@ describe('the guard of the memory', () => {
     assert.equal(machine.memoryGuard.counts.ended, 0)
     await machine.look()
     await until(async () => (await machine.rowOf(hog))?.state === 'ended')
-    assert.deepEqual(machine.memoryGuard.counts, { stoodStill: 0, paused: 0, ended: 1 })
+    assert.deepEqual(machine.memoryGuard.counts, { frozen: 0, paused: 0, ended: 1 })
   })
 
   it('pauses one sandbox at a time', async () => {
@@ -174,7 +174,7 @@ describe('the guard of the memory', () => {
     const [one, other] = [await machine.create(), await machine.create()]
     const writing = gate()
     machine.driver.beforeSnapshot = () => writing.opened
-    for (const each of [one, other]) machine.take(each, 400)
+    for (const each of [one, other]) machine.use(each, 400)
     machine.memory.otherMB = 3200
     for (let time = 0; time < 3; time++) await machine.look(3000)
     const states = [(await machine.rowOf(one))!.state, (await machine.rowOf(other))!.state]
@@ -187,9 +187,9 @@ describe('the guard of the memory', () => {
     await using machine = await openScarceMemory()
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
     // One look alone may have met a moment between two figures.
     await machine.look()
@@ -214,9 +214,9 @@ describe('the guard of the memory', () => {
     await using machine = await openScarceMemory()
     const [hog, small] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3300
-    machine.take(hog, 300)
+    machine.use(hog, 300)
     await machine.look()
-    machine.take(small, 20)
+    machine.use(small, 20)
     const { driver } = machine
     const late = gate()
     const measure = driver.memoryUse.bind(driver)
@@ -242,7 +242,7 @@ describe('the guard of the memory', () => {
     void service.snapshot(team, small, { memory: true }).catch(() => {})
     await until(async () => machine.isFrozen(small))
     machine.memory.otherMB = 3200
-    machine.take(hog, 300)
+    machine.use(hog, 300)
     const again = await machine.again()
     try {
       await again.memoryGuard.look()
@@ -258,7 +258,7 @@ describe('the guard of the memory', () => {
     const [killed, expired] = [await machine.create(), await machine.create(), await machine.create()]
     machine.memory.otherMB = 3000
     for (let time = 0; time < 2; time++) {
-      for (const one of [killed, expired]) machine.take(one, 200)
+      for (const one of [killed, expired]) machine.use(one, 200)
       await machine.look()
     }
     assert.deepEqual([machine.isFrozen(killed), machine.isFrozen(expired)], [true, true])
@@ -285,10 +285,10 @@ describe('the guard of the memory', () => {
     const [hog] = [await machine.create(), await machine.create()]
     machine.memory.otherMB = 3200
     machine.memory.diskMB = 600
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     await machine.look()
     await machine.diskGuard.look()
-    machine.take(hog, 200)
+    machine.use(hog, 200)
     machine.memory.diskMB = 400
     machine.driver.diskUses.set(hog, { allocatedBytes: 200 * mebibyte, unwrittenBytes: 0 })
     machine.clock.advance(200)

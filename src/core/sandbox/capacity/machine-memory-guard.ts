@@ -71,11 +71,11 @@ export class MachineMemoryGuard {
   readonly #loop: GuardLoop
   readonly #shortage: Shortage = {
     guard: 'memory',
-    standsStill,
+    frozenMessage,
     goesOn: 'the server has memory again',
-    keepsFrozen: () => this.#room < this.#parts.levels.thawBytes,
+    keepsFrozen: () => this.#freeBytes < this.#parts.levels.thawBytes,
   }
-  #room = Number.POSITIVE_INFINITY
+  #freeBytes = Number.POSITIVE_INFINITY
   /** All that sandboxes use and can still get. */
   #total = 0
   #shares: TeamShares = noShares
@@ -89,7 +89,7 @@ export class MachineMemoryGuard {
   #pausing: string | undefined
   #lastEndAt = Number.NEGATIVE_INFINITY
   /** Counted since this process started. */
-  readonly counts = { stoodStill: 0, paused: 0, ended: 0 }
+  readonly counts = { frozen: 0, paused: 0, ended: 0 }
 
   constructor(parts: MachineMemoryGuardParts) {
     this.#parts = parts
@@ -134,7 +134,7 @@ export class MachineMemoryGuard {
 
   /** Throws `unavailable` while the team may start nothing that takes memory. */
   require(teamID: string): void {
-    if (this.#room >= this.minFreeMB(teamID) * mebibyte) return
+    if (this.#freeBytes >= this.minFreeMB(teamID) * mebibyte) return
     const why = `${this.#left()}, too little for a build of this team.`
     this.#parts.acts.note({ guard: 'memory', act: 'refused', teamID, why })
     throw new AppError('unavailable', 'The memory of this server is nearly used up; try again later.', {
@@ -145,12 +145,12 @@ export class MachineMemoryGuard {
   async #look(): Promise<void> {
     if (this.#parts.levels.startBytes === 0) return
     await this.#measure()
-    this.#tellShort()
+    this.#reportShortage()
     this.#act()
   }
 
   #isNear(): boolean {
-    return this.frozenCount > 0 || this.#room < this.#parts.levels.startBytes + farBytes
+    return this.frozenCount > 0 || this.#freeBytes < this.#parts.levels.startBytes + farBytes
   }
 
   async #measure(): Promise<void> {
@@ -159,8 +159,8 @@ export class MachineMemoryGuard {
     const began = clock.now()
     // Read in this order: memory that is freed in between then counts as used and as available, which takes from nobody.
     const uses = isNear && canMeasureUse(driver) ? await driver.memoryUse() : undefined
-    const before = this.#room
-    this.#room = await availableBytes()
+    const before = this.#freeBytes
+    this.#freeBytes = await availableBytes()
     // Sandboxes are not measured in the look that first finds little memory, but from the next look on.
     if (!uses) {
       this.#shares = noShares
@@ -177,7 +177,12 @@ export class MachineMemoryGuard {
       return [{ sandboxID, teamID, usedBytes, soonBytes }]
     })
     const usedBytes = uses.reduce((sum, use) => sum + use.usedBytes, 0)
-    this.#divide(known, usedBytes + (isOld ? Math.max(before, this.#room) : this.#room), usedBytes, isOld)
+    this.#divide(
+      known,
+      usedBytes + (isOld ? Math.max(before, this.#freeBytes) : this.#freeBytes),
+      usedBytes,
+      isOld,
+    )
   }
 
   /**
@@ -203,29 +208,29 @@ export class MachineMemoryGuard {
     return parts > 1 && (own?.usedBytes ?? 0) < shared / parts
   }
 
-  #tellShort(): void {
+  #reportShortage(): void {
     const { levels, log, onShort } = this.#parts
-    const isShort = this.#room < levels.startBytes
-    const room = this.#room
+    const isShort = this.#freeBytes < levels.startBytes
+    const freeBytes = this.#freeBytes
     if (isShort && !this.#isShort) {
       const text = 'Memory is nearly used up: no sandbox starts until more is available.'
-      log.warn({ room, wanted: levels.startBytes }, text)
+      log.warn({ freeBytes, wanted: levels.startBytes }, text)
       onShort()
     }
-    if (!isShort && this.#isShort) log.info({ room }, 'There is enough memory again.')
+    if (!isShort && this.#isShort) log.info({ freeBytes }, 'There is enough memory again.')
     this.#isShort = isShort
   }
 
   #act(): void {
     const { levels } = this.#parts
-    const expected = this.#room - (this.#growth.rate * lookAheadMs) / 1000
+    const expected = this.#freeBytes - (this.#growth.rate * lookAheadMs) / 1000
     if (expected < levels.freezeBytes) this.#stopGrowing()
     const wasEmpty = this.#isEmpty
-    this.#isEmpty = this.#room < levels.endBytes
+    this.#isEmpty = this.#freeBytes < levels.endBytes
     // Wait one look before a sandbox ends: the freezes that have just begun may be enough.
-    if (this.#isEmpty && wasEmpty) this.#makeRoom(expected)
-    if (this.#room < levels.thawBytes && !this.#isEmpty) this.#pauseStill()
-    if (this.#room >= levels.thawBytes && expected >= levels.freezeBytes) this.#letGoOn(() => true)
+    if (this.#isEmpty && wasEmpty) this.#freeMemory(expected)
+    if (this.#freeBytes < levels.thawBytes && !this.#isEmpty) this.#pauseStill()
+    if (this.#freeBytes >= levels.thawBytes && expected >= levels.freezeBytes) this.#letGoOn(() => true)
     // Others have grown, or the team has given back: it no longer stands still for their sake.
     else if (!this.#isEmpty)
       this.#letGoOn((sandboxID) => this.#isBelowFairShare(this.#teamOf.get(sandboxID) ?? noTeam))
@@ -244,14 +249,14 @@ export class MachineMemoryGuard {
   /** Freezes all sandboxes beyond their share that grow, the fastest first. */
   #stopGrowing(): void {
     const { frozen, levels, log } = this.#parts
-    const isPressing = this.#room < levels.freezeBytes / 2
+    const isPressing = this.#freeBytes < levels.freezeBytes / 2
     for (const { sandboxID, lately } of this.#growth.fastest(isPressing ? anyBytes : muchBytes)) {
       if (!this.#shares.beyond.has(sandboxID) || frozen.has(sandboxID) || this.#endUnowned(sandboxID))
         continue
       frozen.freeze(sandboxID, this.#shortage, lately, () => {
-        this.counts.stoodStill++
+        this.counts.frozen++
         this.#note('frozen', sandboxID)
-        const values = { ...this.#told(sandboxID), lately }
+        const values = { ...this.#logFields(sandboxID), lately }
         log.warn(values, 'Memory is nearly used up: a sandbox that grows is frozen.')
       })
     }
@@ -273,7 +278,7 @@ export class MachineMemoryGuard {
    * could not be frozen in time. If none grows, pauses to the disk, or else ends, the sandbox that recently grew most, or
    * the one furthest beyond its share. A pause takes a while; if others will have used up the memory before, sandboxes end.
    */
-  #makeRoom(expected: number): void {
+  #freeMemory(expected: number): void {
     const { clock, levels } = this.#parts
     if (clock.now() - this.#lastEndAt < endWithinMs) return
     const { beyond } = this.#shares
@@ -281,12 +286,12 @@ export class MachineMemoryGuard {
     if (!first) return
     const order = this.#orderIn(first.teamID)
     const next = order[0]!
-    const isPressing = this.#growth.rate > 0 && (expected <= 0 || this.#room < levels.endBytes / 2)
+    const isPressing = this.#growth.rate > 0 && (expected <= 0 || this.#freeBytes < levels.endBytes / 2)
     if (!next.isGrowing && !isPressing) {
       if (this.#pausing !== undefined || this.#pause(next.sandboxID)) return
     }
     // One is enough, unless the team is made of many small ones.
-    let wanted = levels.endBytes - this.#room
+    let wanted = levels.endBytes - this.#freeBytes
     for (const { sandboxID } of order) {
       this.#end(sandboxID)
       wanted -= beyond.get(sandboxID)!.usedBytes
@@ -310,8 +315,8 @@ export class MachineMemoryGuard {
       .sort((a, b) => Number(b.isGrowing) - Number(a.isGrowing) || a.index - b.index)
   }
 
-  #told(sandboxID: string): Partial<BeyondShare> & { sandboxID: string; room: number } {
-    return { sandboxID, room: this.#room, ...this.#shares.beyond.get(sandboxID) }
+  #logFields(sandboxID: string): Partial<BeyondShare> & { sandboxID: string; freeBytes: number } {
+    return { sandboxID, freeBytes: this.#freeBytes, ...this.#shares.beyond.get(sandboxID) }
   }
 
   #canPause(sandboxID: string): boolean {
@@ -324,7 +329,7 @@ export class MachineMemoryGuard {
     const { pause, clock, frozen, log } = this.#parts
     if (!this.#canPause(sandboxID)) return false
     if (this.#pausing !== undefined) return true
-    const values = this.#told(sandboxID)
+    const values = this.#logFields(sandboxID)
     const attempt = async () => {
       this.#pausing = sandboxID
       try {
@@ -350,7 +355,10 @@ export class MachineMemoryGuard {
     if (this.#endUnowned(sandboxID)) return
     this.counts.ended++
     this.#note('ended', sandboxID)
-    log.error(this.#told(sandboxID), 'Memory is used up: Warren ends a sandbox that is beyond its share.')
+    log.error(
+      this.#logFields(sandboxID),
+      'Memory is used up: Warren ends a sandbox that is beyond its share.',
+    )
     end(sandboxID, 'memory_full').catch((error) => {
       log.error(
         { sandboxID, err: error },
@@ -372,10 +380,10 @@ export class MachineMemoryGuard {
   }
 
   #left(): string {
-    return `${mebibytes(this.#room)} of memory were left`
+    return `${mebibytes(this.#freeBytes)} of memory were left`
   }
 }
 
-const standsStill =
+const frozenMessage =
   'The sandbox is frozen because the memory of this server is nearly used up. The sandbox has lost nothing: it continues ' +
   'by itself when there is memory again. Kill sandboxes that are no longer needed, or ask the operator for a bigger machine.'

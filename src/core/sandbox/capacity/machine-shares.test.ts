@@ -7,8 +7,8 @@ describe('what the operator reads of teams and guards', () => {
   it('is each team’s use and fair share, also while much is left', async () => {
     await using machine = await openScarceMemory()
     const big = await machine.insertTeam('big')
-    machine.take(await machine.create(big), 1000)
-    machine.take(await machine.create(), 200)
+    machine.use(await machine.create(big), 1000)
+    machine.use(await machine.create(), 200)
     const { memory, frozen, acts } = await machine.machineShares.read()
     // 4096 MiB in all, of which 1024 are kept free.
     assert.equal(memory.freeBytes, (4096 - 1200) * mebibyte)
@@ -34,11 +34,11 @@ describe('what the operator reads of teams and guards', () => {
     const hog = await machine.create(greedy)
     const small = await machine.create()
     await machine.look()
-    machine.take(small, 100)
-    machine.take(hog, 2900)
+    machine.use(small, 100)
+    machine.use(hog, 2900)
     machine.memory.otherMB = 500
     for (let look = 0; look < 5; look++) {
-      machine.take(hog, 30)
+      machine.use(hog, 30)
       await machine.look()
     }
     await until(async () => machine.isFrozen(hog))
@@ -73,7 +73,7 @@ describe('what the operator reads of teams and guards', () => {
     const greedy = await machine.insertTeam('greedy')
     const hog = await machine.create(greedy)
     await machine.create()
-    machine.take(hog, 3200)
+    machine.use(hog, 3200)
     await machine.look()
     await machine.look()
     const refused = assert.rejects(machine.create(greedy), failsWith('unavailable'))

@@ -58,7 +58,7 @@ export type SnapshotRef = {
   name: string
   memory: boolean
   /** False: the sandbox takes over the files, so that the snapshot is used up. */
-  keep: boolean
+  keepSnapshot: boolean
   /** The sandbox that the snapshot was taken of: the agent in its memory has that sandbox's token. */
   sandboxID: string
 }
@@ -131,8 +131,8 @@ export class SandboxLauncher {
 
   /** The snapshot from which sandboxes of the build are restored with their service. Undefined: they boot. */
   memoryOf({ snapshot }: TemplateBuild): SnapshotRef | undefined {
-    if (!snapshot?.memory || !this.#parts.snapshots.takesMemory) return undefined
-    return { ...snapshot, keep: true }
+    if (!snapshot?.memory || !this.#parts.snapshots.canTakeMemory) return undefined
+    return { ...snapshot, keepSnapshot: true }
   }
 
   /** Returns the snapshot to start from, without its memory if that cannot be used here. */
@@ -162,7 +162,7 @@ export class SandboxLauncher {
 
   #specOf(build: TemplateBuild, snapshot: SnapshotRef | undefined): BootSpec {
     const [rootFolder, ...lowerFolders] = this.#parts.rootsOf(build)
-    const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keep: true })
+    const from = snapshot ?? (build.snapshot && { ...build.snapshot, memory: false, keepSnapshot: true })
     return {
       rootFolder,
       agent: this.#parts.agentProgram,
@@ -276,8 +276,12 @@ export class SandboxLauncher {
     await agent.initialize(driver.endpoint(handle, agentPort), this.#identityOf(row, build), options)
   }
 
-  #restoreSpec({ name, memory, keep }: Pick<SnapshotRef, 'name' | 'memory' | 'keep'>): RestoreSpec {
-    return { folder: this.#parts.snapshots.folder(name), memory, keep }
+  #restoreSpec({
+    name,
+    memory,
+    keepSnapshot,
+  }: Pick<SnapshotRef, 'name' | 'memory' | 'keepSnapshot'>): RestoreSpec {
+    return { folder: this.#parts.snapshots.folder(name), memory, keepSnapshot }
   }
 
   /** Runs the start command of a sandbox that booted: it has no service from memory. */

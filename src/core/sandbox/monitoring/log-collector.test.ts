@@ -32,14 +32,14 @@ class TalkingAgent implements AgentPort {
 
   async *followLogs(_: unknown, token: string, after: number, signal: AbortSignal) {
     this.asked.push({ after, token })
-    for (let told = after; !signal.aborted; ) {
-      const news = this.#entries.slice(told)
-      told = this.#entries.length
+    for (let sent = after; !signal.aborted; ) {
+      const news = this.#entries.slice(sent)
+      sent = this.#entries.length
       if (news.length > 0) yield news
       const failure = this.#broken
       this.#broken = undefined
       if (failure) throw failure
-      if (told < this.#entries.length) continue
+      if (sent < this.#entries.length) continue
       await new Promise<void>((resolve) => {
         this.#wake = resolve
         signal.addEventListener('abort', () => resolve(), { once: true })
@@ -57,24 +57,24 @@ class TalkingAgent implements AgentPort {
 }
 
 class MemoryLogs implements LogStore {
-  readonly kept: NumberedLogEntry[] = []
+  readonly written: NumberedLogEntry[] = []
   #onAppend = () => {}
 
   async append(_: string, entries: readonly NumberedLogEntry[]) {
-    this.kept.push(...entries)
+    this.written.push(...entries)
     this.#onAppend()
   }
 
   async lastSequence() {
-    return Math.max(0, ...this.kept.map(({ sequence }) => sequence))
+    return Math.max(0, ...this.written.map(({ sequence }) => sequence))
   }
 
   get messages() {
-    return this.kept.map(({ message }) => message)
+    return this.written.map(({ message }) => message)
   }
 
-  async untilKept(count: number): Promise<void> {
-    while (this.kept.length < count) {
+  async untilWritten(count: number): Promise<void> {
+    while (this.written.length < count) {
       await new Promise<void>((resolve) => {
         this.#onAppend = resolve
       })
@@ -117,8 +117,8 @@ class CountingClock extends ManualClock {
   }
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await new Promise((resolve) => setImmediate(resolve))
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve))
 }
 
 describe('collecting the log of a sandbox', () => {
@@ -126,9 +126,9 @@ describe('collecting the log of a sandbox', () => {
     const { agent, logs, routes, collector } = open()
     agent.say('one')
     routes.set(route('r1'))
-    await logs.untilKept(1)
+    await logs.untilWritten(1)
     agent.say('two', 'three')
-    await logs.untilKept(3)
+    await logs.untilWritten(3)
     assert.deepEqual(logs.messages, ['one', 'two', 'three'])
     assert.deepEqual(agent.asked, [{ after: 0, token: 'token' }])
     await collector.close()
@@ -138,10 +138,10 @@ describe('collecting the log of a sandbox', () => {
     const { agent, logs, routes, collector } = open()
     routes.set(route('r1'))
     agent.say('one', 'two')
-    await logs.untilKept(2)
+    await logs.untilWritten(2)
     agent.breakOff()
     agent.say('three')
-    await logs.untilKept(3)
+    await logs.untilWritten(3)
     assert.deepEqual(logs.messages, ['one', 'two', 'three'])
     await collector.close()
   })
@@ -150,13 +150,13 @@ describe('collecting the log of a sandbox', () => {
     const { agent, logs, routes, collector, collect } = open()
     routes.set(route('r1'))
     agent.say('one')
-    await logs.untilKept(1)
+    await logs.untilWritten(1)
     await collector.close()
     agent.say('meanwhile')
     routes.remove('i1', 'r1')
     const again = collect()
     routes.set(route('r1'))
-    await logs.untilKept(2)
+    await logs.untilWritten(2)
     assert.deepEqual(logs.messages, ['one', 'meanwhile'])
     assert.equal(agent.asked.at(-1)!.after, 1)
     await again.close()
@@ -164,14 +164,14 @@ describe('collecting the log of a sandbox', () => {
 
   it('reads the last entries of an ending sandbox before it writes the end', async () => {
     const { agent, logs, routes, collector } = open()
-    collector.tell('i1', entry('created'))
+    collector.append('i1', entry('created'))
     routes.set(route('r1'))
     agent.say('one')
-    await logs.untilKept(2)
+    await logs.untilWritten(2)
     routes.remove('i1', 'r1')
     agent.say('last words')
-    collector.tell('i1', entry('ended'))
-    await logs.untilKept(4)
+    collector.append('i1', entry('ended'))
+    await logs.untilWritten(4)
     assert.deepEqual(logs.messages, ['created', 'one', 'last words', 'ended'])
     await collector.close()
   })
@@ -180,13 +180,13 @@ describe('collecting the log of a sandbox', () => {
     const { agent, logs, routes, collector } = open()
     routes.set(route('r1'))
     agent.say('one')
-    await logs.untilKept(1)
+    await logs.untilWritten(1)
     routes.remove('i1', 'r1')
     routes.set(route('r2'))
     agent.say('two')
-    await logs.untilKept(2)
+    await logs.untilWritten(2)
     agent.say('three')
-    await logs.untilKept(3)
+    await logs.untilWritten(3)
     assert.deepEqual(logs.messages, ['one', 'two', 'three'])
     await collector.close()
   })
@@ -212,7 +212,7 @@ describe('collecting the log of a sandbox', () => {
     ])
     assert.equal(warnings.length, 1)
     agent.say('good again')
-    await logs.untilKept(2)
+    await logs.untilWritten(2)
     await collector.close()
   })
 

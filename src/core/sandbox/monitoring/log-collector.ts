@@ -47,7 +47,7 @@ export class LogCollector {
   }
 
   /** Adds an entry of the control plane, after the last entries of a run that is ending. */
-  tell(sandboxID: string, entry: LogEntry): void {
+  append(sandboxID: string, entry: LogEntry): void {
     const { logs, log } = this.#parts
     const follower = this.#followers.get(sandboxID)
     const work = Promise.resolve(follower?.isDraining ? follower.done : undefined)
@@ -75,7 +75,7 @@ export class LogCollector {
     }
     // Two followers at once would not know of each other's last entry.
     follower.done = Promise.resolve(before)
-      .then(() => this.#keepFollowing(route, follower))
+      .then(() => this.#followUntilAborted(route, follower))
       .finally(() => {
         if (this.#followers.get(sandboxID) === follower) this.#followers.delete(sandboxID)
       })
@@ -89,19 +89,19 @@ export class LogCollector {
     void sleep(this.#parts.clock, drainMs).then(() => follower.abort.abort())
   }
 
-  async #keepFollowing(route: Route, follower: Follower): Promise<void> {
+  async #followUntilAborted(route: Route, follower: Follower): Promise<void> {
     const { clock } = this.#parts
     const { signal } = follower.abort
     let retryMs = firstRetryMs
-    let isTold = false
+    let isReported = false
     while (!signal.aborted) {
       const since = clock.now()
       const failure = await this.#followOnce(route, signal)
       if (follower.isDraining || signal.aborted) return
       const isForgiven = clock.now() - since > forgivenAfterMs
       const hasBrokenRules = isAppError(failure, 'internal')
-      if (hasBrokenRules && !isTold) this.#tellOfCut(route, failure)
-      isTold ||= hasBrokenRules
+      if (hasBrokenRules && !isReported) this.#reportCut(route, failure)
+      isReported ||= hasBrokenRules
       retryMs = isForgiven ? firstRetryMs : retryMs
       await sleep(clock, retryMs, signal).catch(() => {})
       retryMs = Math.min(
@@ -127,13 +127,13 @@ export class LogCollector {
   }
 
   /** Logged once per run: a sandbox that floods the server must not flood its log. */
-  #tellOfCut({ sandboxID }: Route, failure: unknown): void {
+  #reportCut({ sandboxID }: Route, failure: unknown): void {
     const { clock, log } = this.#parts
     const why = errorText(failure)
     log.warn(
       { sandboxID, why },
       'reading the log of a sandbox was stopped: something inside answers in place of its agent',
     )
-    this.tell(sandboxID, logCutEntry(clock.now(), why))
+    this.append(sandboxID, logCutEntry(clock.now(), why))
   }
 }

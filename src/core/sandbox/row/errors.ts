@@ -58,7 +58,7 @@ export const memoryNotArrived = (sandboxID: string, cause: unknown) =>
     { cause, retry: { should: true } },
   )
 
-export const memoryNotKept = (sandboxID: string, networks: 'some' | 'unknown') =>
+export const memoryDiscarded = (sandboxID: string, networks: 'some' | 'unknown') =>
   networks === 'some' ? hasOtherNetworks(sandboxID) : networksUnknown(sandboxID)
 
 /** Not a conflict: clients take that answer to a pause for "is paused already". */
@@ -239,4 +239,4 @@ export const createGivenUp = () =>
   )
 
 /** `why` names the shortage for which the sandbox is frozen. */
-export const standsStill = (why: string) => new AppError('no_space', why)
+export const sandboxIsFrozen = (why: string) => new AppError('no_space', why)

@@ -12,13 +12,13 @@ export function createdEntry({ createdAt, templateID, alias, timeoutMs }: Sandbo
 }
 
 export function pausedEntry(at: number, { memory, frozen, agentUnresponsive }: SandboxSnapshot): LogEntry {
-  const kept = memory ? 'memory and files' : 'its files only; it boots anew when it is resumed'
+  const content = memory ? 'memory and files' : 'its files only; it boots anew when it is resumed'
   const warning = frozen ? '. Its memory stays in this machine, and is lost if the machine goes down' : ''
   const unresponsive = agentUnresponsive ? '. Its agent did not answer' : ''
   return {
     at,
     level: agentUnresponsive ? 'warn' : 'info',
-    message: `Sandbox paused with ${kept}${warning}${unresponsive}`,
+    message: `Sandbox paused with ${content}${warning}${unresponsive}`,
     fields: {
       logger: 'sandbox',
       event_type: 'sandbox_paused',
@@ -98,7 +98,7 @@ export function recoveredEntry(at: number, memory: boolean): LogEntry {
   }
 }
 
-export function standsStillEntry(at: number, why: string): LogEntry {
+export function frozenEntry(at: number, why: string): LogEntry {
   return {
     at,
     level: 'warn',

@@ -23,7 +23,7 @@ export const pauseSnapshotName = ({ sandboxID, runID }: Pick<Sandbox, 'sandboxID
 /**
  * The name for a node's copy of a paused sandbox that it takes over. No other copy on its disk has this name.
  */
-export const newTakenSnapshotName = ({ sandboxID }: Pick<Sandbox, 'sandboxID'>): string =>
+export const newSnapshotName = ({ sandboxID }: Pick<Sandbox, 'sandboxID'>): string =>
   `${sandboxID}-${newUUID()}`
 
 /** The sandbox whose pause took the snapshot; null if it was not taken by a pause. */

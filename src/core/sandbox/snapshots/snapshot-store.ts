@@ -19,7 +19,7 @@ export interface SnapshotFolders {
   /** Names of all snapshots on disk, including incomplete ones. */
   names(): Promise<string[]>
   /** Disk space that removing all of these would free. Files that other snapshots share stay. */
-  roomOf(names: readonly string[]): Promise<number>
+  bytesOf(names: readonly string[]): Promise<number>
 }
 
 /** The removed snapshots. */
@@ -52,7 +52,7 @@ export class SnapshotStore {
   }
 
   /** True if a snapshot can hold the memory of processes. */
-  get takesMemory(): boolean {
+  get canTakeMemory(): boolean {
     return this.#driver.capabilities.snapshotMemory
   }
 
@@ -120,7 +120,7 @@ export class SnapshotStore {
       const owned = new Set(await readOwned())
       const isUnowned = (name: string) => !owned.has(name) && !this.#protectedLately.has(name)
       const isWorthless = (name: string) => canBeMadeAgain(name) || deleted.includes(name)
-      const bytes = await this.#folders.roomOf(there.filter(isUnowned).filter(isWorthless))
+      const bytes = await this.#folders.bytesOf(there.filter(isUnowned).filter(isWorthless))
       // Synchronous with the last check: a caller that holds a name later does not find its snapshot.
       const unowned = there.filter(isUnowned)
       const names = unowned.filter(isWorthless)

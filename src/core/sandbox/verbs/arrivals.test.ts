@@ -115,7 +115,7 @@ test('a sandbox that dies before its memory is there is paused as before', async
     events.map(({ type }) => type),
     ['created', 'paused', 'resumed', 'paused'],
   )
-  assert.ok(node.told.some((text) => text.includes('paused again as it was before')))
+  assert.ok(node.events.some((text) => text.includes('paused again as it was before')))
   memoryGate.open()
   driverOf(node).beforeFilled = async () => {}
   await node.service.connect(node.team, sandboxID, timed)

@@ -104,8 +104,8 @@ describe('a snapshot', () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores, faults, clock } = fixture
     const { sandboxID } = await service.create(team, request())
-    const [hold, isForking] = [gate(), gate()]
-    driver.beforeSnapshot = () => hold.opened
+    const [blocked, isForking] = [gate(), gate()]
+    driver.beforeSnapshot = () => blocked.opened
     const stateOf = async () => (await stores.sandboxes.find(sandboxID))?.state
     let forked: Promise<unknown> | undefined
     faults.before = async (method) => {
@@ -117,7 +117,7 @@ describe('a snapshot', () => {
     const early = service.setTimeout(team, sandboxID, 80_000)
     await isForking.opened
     const late = service.setTimeout(team, sandboxID, 80_000)
-    hold.open()
+    blocked.open()
     await Promise.all([early, late, forked])
     assert.equal((await service.get(team, sandboxID)).endAt, clock.now() + 80_000)
   })
@@ -129,7 +129,7 @@ describe('a snapshot', () => {
       const { sandboxID } = await service.create(team, request())
       const saving = gate()
       driver.beforeSnapshot = () => saving.opened
-      const taken = service.snapshot(team, sandboxID, snapshot)
+      const snapshotting = service.snapshot(team, sandboxID, snapshot)
       await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'snapshotting')
       const options = { memory: true, requireHealthyAgent: false }
       const pauses = [1, 2, 3].map(() => service.pause(team, sandboxID, options))
@@ -140,7 +140,7 @@ describe('a snapshot', () => {
       assert.equal((await service.get(team, sandboxID)).state, 'snapshotting')
       assert.equal(isOver, false)
       saving.open()
-      assert.match((await taken).snapshotID, /:default$/)
+      assert.match((await snapshotting).snapshotID, /:default$/)
       await Promise.all(pauses)
       assert.equal((await service.get(team, sandboxID)).state, 'paused')
     }
@@ -242,7 +242,7 @@ describe('after a crash in a copy', () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
     const { sandboxID, runID, handle } = await service.create(team, request())
-    const kept = await service.snapshot(team, sandboxID, snapshot)
+    const snapshotted = await service.snapshot(team, sandboxID, snapshot)
     await stores.sandboxes.transition({ sandboxID, runID, from: ['running'] }, 'snapshotting')
     await driver.takeSnapshot(handle!, 'fork-x', { memory: true, afterwards: 'go-on', lasting: false })
     await driver.freeze(handle!)
@@ -251,6 +251,6 @@ describe('after a crash in a copy', () => {
     assert.equal((await next.service.get(team, sandboxID)).state, 'running')
     assert.equal(await next.driver.recover(handle!), 'running')
     assert.equal(next.driver.world.snapshots.size, 1)
-    await next.service.create(team, request({ template: kept.snapshotID }))
+    await next.service.create(team, request({ template: snapshotted.snapshotID }))
   })
 })

@@ -56,7 +56,7 @@ export class SandboxCopier {
       const options = { name, memory: true, lasting: false, startsAfter: count }
       const { parent, memory } = await this.#takeSnapshot(team, sandboxID, options, whenPaused)
       try {
-        return await this.#startForks(team, parent, { name, memory, keep: true, sandboxID }, request)
+        return await this.#startForks(team, parent, { name, memory, keepSnapshot: true, sandboxID }, request)
       } finally {
         await this.#removeSnapshot(name)
       }
@@ -72,9 +72,9 @@ export class SandboxCopier {
     const buildID = newUUID()
     return snapshots.protecting(buildID, async () => {
       const options = { name: buildID, memory, lasting: true }
-      const taken = await this.#takeSnapshot(team, sandboxID, options, errors.sandboxNotFound(sandboxID))
-      const state = { name: buildID, memory: taken.memory, sandboxID }
-      const made = await this.#insertBuild(team, taken.parent, state, name)
+      const snapshot = await this.#takeSnapshot(team, sandboxID, options, errors.sandboxNotFound(sandboxID))
+      const state = { name: buildID, memory: snapshot.memory, sandboxID }
+      const made = await this.#insertBuild(team, snapshot.parent, state, name)
       appendLog(sandboxID, copiedEntry(clock.now(), 'snapshot', made.snapshotID))
       onSnapshotTaken()
       return made
@@ -97,7 +97,11 @@ export class SandboxCopier {
   async #takeSnapshot(
     team: Team,
     sandboxID: string,
-    { name, memory, ...kept }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
+    {
+      name,
+      memory,
+      ...snapshotOptions
+    }: { name: string } & Pick<SnapshotOptions, 'memory' | 'lasting' | 'startsAfter'>,
     whenPaused: AppError,
   ): Promise<{ parent: Sandbox; memory: boolean }> {
     const { sandboxes, snapshots, launcher, turns, diskGuard, frozen, arrivals, log } = this.#parts
@@ -106,8 +110,8 @@ export class SandboxCopier {
     return turns.acquire(sandboxID, async ({ row, signal }) => {
       const running = this.#requireRunning(team, sandboxID, row, whenPaused)
       const why = frozen.whyFrozen(running)
-      if (why !== undefined) throw errors.standsStill(why)
-      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.takesMemory, disk: true })
+      if (why !== undefined) throw errors.sandboxIsFrozen(why)
+      await diskGuard.requireForSnapshot(running, { memory: memory && snapshots.canTakeMemory, disk: true })
       await arrivals.require(running, signal)
       const parent = await turns.transition(running, 'snapshotting')
       if (!parent) throw await turns.overtaken(running, 'copied')
@@ -115,13 +119,14 @@ export class SandboxCopier {
       try {
         // Sandboxes of a template have their own volumes or none, so restored memory would miss the parent's
         // mounts.
-        const keepsMemory = memory && snapshots.takesMemory && !(kept.lasting && parent.options.volumeMounts)
+        const keepsMemory =
+          memory && snapshots.canTakeMemory && !(snapshotOptions.lasting && parent.options.volumeMounts)
         const networks = keepsMemory ? await launcher.findOtherNetworks(parent, signal) : 'none'
-        if (networks !== 'none') throw errors.memoryNotKept(sandboxID, networks)
-        const options = { ...kept, memory: keepsMemory, afterwards: 'go-on' } as const
-        const taken = await snapshots.takeSnapshot(parent.handle!, name, options, signal)
+        if (networks !== 'none') throw errors.memoryDiscarded(sandboxID, networks)
+        const options = { ...snapshotOptions, memory: keepsMemory, afterwards: 'go-on' } as const
+        const snapshot = await snapshots.takeSnapshot(parent.handle!, name, options, signal)
         changes.isCheckpointed = true
-        return { parent, memory: taken.memory }
+        return { parent, memory: snapshot.memory }
       } catch (error) {
         throw signal.aborted ? errors.killedWhile(sandboxID, 'copied') : error
       } finally {

@@ -218,7 +218,7 @@ export class SandboxCreator {
     const startedAt = clock.now()
     const changes = { handle, startedAt, endAt: startedAt + row.timeoutMs }
     const running = await turns.transition(row, 'running', changes).catch(async (error) => {
-      const isLeft = !options.isKeyed && !(await this.#takeBack(row, handle))
+      const isLeft = !options.isKeyed && !(await this.#undo(row, handle))
       throw isLeft ? errors.perhapsCreated(sandboxID, error) : error
     })
     if (!running) {
@@ -266,7 +266,7 @@ export class SandboxCreator {
    * and its row as soon as the database answers. False if the sandbox could not be stopped: should this process die before it
    * is, the sandbox lives on.
    */
-  async #takeBack({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
+  async #undo({ sandboxID, runID }: SandboxInTurn, handle: DriverHandle): Promise<boolean> {
     const { turns, launcher, ender, clock, log } = this.#parts
     const isStopped = await launcher.stop(handle).then(
       () => true,

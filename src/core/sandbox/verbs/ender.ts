@@ -47,9 +47,9 @@ export class SandboxEnder {
         if (row.state === 'ended') return
         // Only from the state that was read, because it decides whether the team gets an event.
         const at = { sandboxID, runID: row.runID, from: [row.state] }
-        const taken =
+        const claimed =
           row.state === 'killing' ? row : await sandboxes.transition(at, 'killing', { endReason: reason })
-        if (taken) return this.#overtake(taken)
+        if (claimed) return this.#overtake(claimed)
       }
     })
   }
@@ -61,10 +61,10 @@ export class SandboxEnder {
   async beginAsSeen(seen: Sandbox, reason: EndReason): Promise<void> {
     const { sandboxes, log } = this.#parts
     const { sandboxID, runID, state, endAt } = seen
-    const taken = await sandboxes.transition({ sandboxID, runID, from: [state], endAt }, 'killing', {
+    const claimed = await sandboxes.transition({ sandboxID, runID, from: [state], endAt }, 'killing', {
       endReason: reason,
     })
-    if (!taken) return
+    if (!claimed) return
     void this.end(sandboxID, reason).catch((error) => {
       log.error(
         { sandboxID, reason, err: error },

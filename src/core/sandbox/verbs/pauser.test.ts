@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, gate, openFixture, until } from '../../../../test/support/domain.ts'
-import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { contentOf, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
 import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
 import { openRules } from '../../ports/egress.ts'
@@ -28,7 +28,7 @@ for (const snapshotMemory of [true, false]) {
       assert.equal(sandbox.snapshot, null)
       assert.notEqual(sandbox.runID, runID)
       assert.equal(routes.get(sandboxID)?.runID, sandbox.runID)
-      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
       assert.equal(driver.world.snapshots.size, 0)
     })
 
@@ -43,7 +43,7 @@ for (const snapshotMemory of [true, false]) {
       assert.deepEqual(new Set(resumed.map(({ state }) => state)), new Set(['running']))
       assert.equal(new Set(resumed.map(({ runID }) => runID)).size, 1)
       await assert.rejects(service.resume(team, sandboxID, timed), failsWith('conflict'))
-      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
       const wishes = [wish, { ...wish, memory: false }]
       const both = await Promise.allSettled(wishes.map((one) => service.pause(team, sandboxID, one)))
       assert.deepEqual(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
@@ -57,7 +57,7 @@ for (const snapshotMemory of [true, false]) {
       assert.equal((await service.get(team, sandboxID)).snapshot?.memory, false)
       assert.equal(driver.world.sandboxes.size, 0)
       await service.connect(team, sandboxID, timed)
-      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), [undefined, 'file'])
     })
 
     it('boots from the files if memory is not wanted, although the snapshot has it', async () => {
@@ -66,7 +66,7 @@ for (const snapshotMemory of [true, false]) {
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, wish)
       await service.connect(team, sandboxID, { ...timed, memory: false })
-      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), [undefined, 'file'])
       assert.equal(driver.world.snapshots.size, 0)
     })
 
@@ -86,15 +86,15 @@ for (const snapshotMemory of [true, false]) {
       const { service, team, stores, faults } = fixture
       const sandboxID = await running(fixture)
       await service.pause(team, sandboxID, wish)
-      const hold = gate()
+      const blocked = gate()
       faults.before = async (method, [, to]) => {
-        if (method === 'transition' && to === 'ended') await hold.opened
+        if (method === 'transition' && to === 'ended') await blocked.opened
       }
       const killed = service.kill(team, sandboxID)
       await until(async () => (await stores.sandboxes.find(sandboxID))?.state === 'killing')
       await assert.rejects(service.resume(team, sandboxID, timed), failsWith('not_found'))
       await assert.rejects(service.connect(team, sandboxID, timed), failsWith('conflict'))
-      hold.open()
+      blocked.open()
       await killed
     })
 
@@ -108,7 +108,7 @@ for (const snapshotMemory of [true, false]) {
       await assert.rejects(service.pause(team, sandboxID, wish), failsWith('no_space'))
       assert.equal(await stateOf(fixture, sandboxID), 'running')
       assert.ok(routes.get(sandboxID))
-      assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
     })
 
     it('is repaired after a crash at any point of a pause', async () => {
@@ -130,7 +130,7 @@ for (const snapshotMemory of [true, false]) {
         await next.reconciler.run()
         assert.equal(await stateOf(next, sandboxID), point === 'after' ? 'paused' : 'running', point)
         await next.service.connect(team, sandboxID, timed)
-        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.deepEqual(contentOf(next, sandboxID), ['memory', 'file'], point)
         assert.equal(next.driver.world.snapshots.size, 0)
       }
     })
@@ -148,7 +148,7 @@ for (const snapshotMemory of [true, false]) {
         if (point === 'after') {
           if (handle) await driver.thaw(handle)
           else {
-            const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
+            const fromSnapshot = { folder: snapshot!.name, memory: true, keepSnapshot: false }
             const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
             await driver.start({
               sandboxID,
@@ -165,7 +165,7 @@ for (const snapshotMemory of [true, false]) {
         if (point === 'before' && snapshotMemory) assert.equal(await stateOf(next, sandboxID), 'paused')
         else assert.equal(await stateOf(next, sandboxID), 'running')
         await next.service.connect(team, sandboxID, timed)
-        assert.deepEqual(holds(next, sandboxID), ['memory', 'file'], point)
+        assert.deepEqual(contentOf(next, sandboxID), ['memory', 'file'], point)
         assert.equal(next.driver.world.snapshots.size, 0)
       }
     })
@@ -180,9 +180,9 @@ for (const snapshotMemory of [true, false]) {
       await next.reconciler.run()
       assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, snapshotMemory)
       await next.service.connect(team, sandboxID, timed)
-      assert.deepEqual(holds(next, sandboxID), [snapshotMemory ? 'memory' : undefined, 'file'])
+      assert.deepEqual(contentOf(next, sandboxID), [snapshotMemory ? 'memory' : undefined, 'file'])
       assert.equal(
-        next.told.some((line) => line.includes('memory of the paused sandbox is lost')),
+        next.events.some((line) => line.includes('memory of the paused sandbox is lost')),
         !snapshotMemory,
       )
     })
@@ -233,7 +233,7 @@ describe('pausing', () => {
     saving.open()
     await pause
     assert.equal((await connect).resumed, true)
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
   })
 
   it('is cancelled by a kill', async () => {
@@ -271,7 +271,7 @@ describe('pausing', () => {
       (error) => (error as AppError).slug === 'sandbox_snapshot_guest_agent_unresponsive',
     )
     await service.connect(team, sandboxID, { ...timed, memory: false })
-    assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), [undefined, 'file'])
   })
 
   it('keeps the memory of a sandbox that an earlier process froze and no round has found yet', async () => {
@@ -287,7 +287,7 @@ describe('pausing', () => {
     assert.equal((await service.get(team, sandboxID)).snapshot?.agentUnresponsive, false)
     agent.healthy = true
     await service.connect(team, sandboxID, timed)
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
   })
 
   it('is rejected with memory, and not without, while a process has a network of its own', async () => {
@@ -304,7 +304,7 @@ describe('pausing', () => {
     const next = clock.now() + 60_000
     await until(async () => (await service.get(team, sandboxID)).endAt === next)
     assert.equal(await stateOf(fixture, sandboxID), 'running')
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
     await service.pause(team, sandboxID, { ...wish, memory: false })
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
   })
@@ -319,7 +319,7 @@ describe('pausing', () => {
       (error) => failsWith('unavailable')(error) && (error as AppError).retry?.should === false,
     )
     assert.ok(routes.get(sandboxID))
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
     agent.otherNetworks = 'none'
     await service.pause(team, sandboxID, wish)
     assert.equal((await service.get(team, sandboxID)).snapshot?.memory, true)
@@ -342,7 +342,7 @@ describe('pausing', () => {
       const { snapshot } = await service.get(team, sandboxID)
       assert.deepEqual([snapshot?.memory, snapshot?.agentUnresponsive], [false, false])
       await service.connect(team, sandboxID, timed)
-      assert.deepEqual(holds(fixture, sandboxID), [undefined, 'file'])
+      assert.deepEqual(contentOf(fixture, sandboxID), [undefined, 'file'])
     })
   }
 

@@ -57,7 +57,7 @@ export class Pauser {
   ): Promise<SandboxInTurn | undefined> {
     const { turns, snapshots } = this.#parts
     const { endAt } = row
-    await this.#requireSpace(row, options.memory && snapshots.takesMemory).catch(async (error) => {
+    await this.#requireSpace(row, options.memory && snapshots.canTakeMemory).catch(async (error) => {
       if (options.isAutomatic) await this.#tryLater(row)
       throw error
     })
@@ -74,7 +74,7 @@ export class Pauser {
     const { diskGuard, frozen } = this.#parts
     await diskGuard.requireForSnapshot(row, { memory, disk: false })
     const why = frozen.whyFrozen(row)
-    if (why !== undefined && !memory) throw errors.standsStill(why)
+    if (why !== undefined && !memory) throw errors.sandboxIsFrozen(why)
   }
 
   /** Finishes or undoes a pause by the actual state. False if neither the sandbox nor its snapshot exists. */
@@ -89,7 +89,7 @@ export class Pauser {
       if (!snapshot) return false
       await launcher.stop(row.handle)
       await this.#markPaused(row, { ...rest, memory: snapshot.memory, frozen: false })
-    } else if (found === 'frozen' && snapshot && !snapshot.memory && !snapshots.takesMemory) {
+    } else if (found === 'frozen' && snapshot && !snapshot.memory && !snapshots.canTakeMemory) {
       await this.#markPaused(row, { ...rest, memory: true, frozen: true })
     } else {
       if (found === 'frozen') await launcher.thaw(row.handle)
@@ -134,19 +134,19 @@ export class Pauser {
     const isFrozen = frozen.whyFrozen(row) !== undefined
     const answers = !isFrozen && (await launcher.answers(handle, signal))
     // No round may have found yet what an earlier process of this server froze.
-    const standsStill = isFrozen || (!answers && (await driver.recover(handle, signal)) === 'frozen')
-    const isHealthy = answers || standsStill
+    const isStopped = isFrozen || (!answers && (await driver.recover(handle, signal)) === 'frozen')
+    const isHealthy = answers || isStopped
     signal.throwIfAborted()
     if ((!isHealthy && options.requireHealthyAgent) || (!answers && !options.memory)) {
       throw errors.agentDoesNotAnswer(row.sandboxID)
     }
-    let memory = options.memory && snapshots.takesMemory
-    if (memory && isHealthy && !standsStill) memory = await this.#canKeepMemory(row, options, signal)
+    let memory = options.memory && snapshots.canTakeMemory
+    if (memory && isHealthy && !isStopped) memory = await this.#canKeepMemory(row, options, signal)
     signal.throwIfAborted()
     if (options.departs) await launcher.closeRouteToDepart(row)
     else launcher.closeRoute(row)
     signal.throwIfAborted()
-    const staysFrozen = options.memory && !snapshots.takesMemory && driver.capabilities.freeze
+    const staysFrozen = options.memory && !snapshots.canTakeMemory && driver.capabilities.freeze
     const afterwards = staysFrozen ? 'stay-frozen' : 'end'
     await snapshots.takeSnapshot(handle, name, { memory, afterwards, lasting: true }, signal)
     return { name, memory: memory || staysFrozen, frozen: staysFrozen, agentUnresponsive: !isHealthy }
@@ -160,18 +160,18 @@ export class Pauser {
     if (networks === 'none') return true
     signal.throwIfAborted()
     const isLast = isAutomatic && this.#memoryTries.add(runID, clock.now()) >= maxMemoryTries
-    if (!isLast) throw errors.memoryNotKept(sandboxID, networks)
+    if (!isLast) throw errors.memoryDiscarded(sandboxID, networks)
     appendLog(sandboxID, memoryGivenUpEntry(clock.now(), networks))
     log.warn({ sandboxID, networks }, 'A sandbox whose time is over is paused without its memory.')
     return false
   }
 
-  async #markPaused(row: SandboxInTurn, taken: SandboxSnapshot): Promise<SandboxInTurn> {
+  async #markPaused(row: SandboxInTurn, newSnapshot: SandboxSnapshot): Promise<SandboxInTurn> {
     const { turns, clock, appendLog, onSnapshotTaken, log } = this.#parts
     const { sandboxID } = row
     const endAt = clock.now()
     const timeLeftMs = row.endAt - endAt
-    const snapshot = timeLeftMs > 0 ? { ...taken, timeLeftMs } : taken
+    const snapshot = timeLeftMs > 0 ? { ...newSnapshot, timeLeftMs } : newSnapshot
     const changes = { snapshot, handle: snapshot.frozen ? row.handle : null, endAt }
     const paused = await turns.transition(row, 'paused', changes).catch((cause) => {
       throw errors.pauseNotRecorded(sandboxID, cause)

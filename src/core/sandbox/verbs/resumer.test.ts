@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
-import { holds, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import { contentOf, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
 import { failTransitions } from '../../../../test/support/store-faults.ts'
 import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
@@ -43,7 +43,7 @@ describe('resuming', () => {
     assert.deepEqual({ ...after, runID, transitionID: transitionID, version }, before)
     driver.beforeStarted = async () => {}
     await service.connect(team, sandboxID, timed)
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
   })
 
   it('does not say that the sandbox does not exist if its files or processes do not', async () => {
@@ -98,7 +98,7 @@ describe('a resume whose node is forgotten meanwhile', () => {
     const { service, team, driver, agent, stores } = fixture
     const sandboxID = await running(fixture)
     await service.pause(team, sandboxID, wish)
-    const told = agent.initialized.length
+    const initializedBefore = agent.initialized.length
     driver.beforeStarted = async () => {
       const { runID } = (await stores.sandboxes.find(sandboxID))!
       await stores.sandboxes.transition({ sandboxID, runID, from: ['resuming'] }, 'killing')
@@ -107,7 +107,7 @@ describe('a resume whose node is forgotten meanwhile', () => {
     }
     await assert.rejects(service.connect(team, sandboxID, timed), /was lost while it was being resumed/)
     assert.equal(driver.world.sandboxes.size, 0)
-    assert.equal(agent.initialized.length, told)
+    assert.equal(agent.initialized.length, initializedBefore)
   })
 })
 
@@ -128,7 +128,7 @@ describe('a resume that was cut off before a frozen sandbox went on', () => {
     assert.equal(await stateOf(fixture, sandboxID), 'paused')
     driver.thaw = thaw
     await service.connect(team, sandboxID, timed)
-    assert.deepEqual(holds(fixture, sandboxID), ['memory', 'file'])
+    assert.deepEqual(contentOf(fixture, sandboxID), ['memory', 'file'])
   })
 })
 
@@ -142,7 +142,7 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     const { snapshot } = paused
     const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
     await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
-    const fromSnapshot = { folder: snapshot!.name, memory: true, keep: false }
+    const fromSnapshot = { folder: snapshot!.name, memory: true, keepSnapshot: false }
     const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
     await driver.start({
       sandboxID,
@@ -156,9 +156,9 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     await using next = await fixture.again()
     await next.reconciler.run()
     assert.equal((await next.service.get(team, sandboxID)).snapshot?.memory, false)
-    assert.ok(next.told.some((line) => /memory of the paused sandbox is lost.*cut off/.test(line)))
+    assert.ok(next.events.some((line) => /memory of the paused sandbox is lost.*cut off/.test(line)))
     await next.service.connect(team, sandboxID, timed)
-    assert.deepEqual(holds(next, sandboxID), [undefined, 'file'])
+    assert.deepEqual(contentOf(next, sandboxID), [undefined, 'file'])
   })
 })
 

@@ -6,7 +6,7 @@
 import { type AppError, shownText } from '../../../lib/app-error.ts'
 import { newUUID } from '../../../lib/ids.ts'
 import type { DriverHandle } from '../../ports/driver.ts'
-import { arrivingKeptMs } from '../../ports/memory-load.ts'
+import { arrivingExpiryMs } from '../../ports/memory-load.ts'
 import type { TeamLimits } from '../../team/team.ts'
 import type { TemplateBuild } from '../../template/template.ts'
 import type { TemplateStore } from '../../template/template-store.ts'
@@ -43,7 +43,7 @@ type FindRest = () => Promise<RemoteRun | undefined>
 const nothingArrives: FindRest = async () => undefined
 
 /** A start that has its turn later fetches an arriving snapshot again. Half of the time is for the start itself. */
-const startWithinMs = arrivingKeptMs / 2
+const startWithinMs = arrivingExpiryMs / 2
 
 export class Resumer {
   readonly #parts: ResumerParts
@@ -230,7 +230,7 @@ export class Resumer {
     onStart: (handle: DriverHandle) => Promise<void>,
   ): Promise<void> {
     const { sandboxID } = row
-    const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keep: false, sandboxID }
+    const snapshot: SnapshotRef = { name: row.snapshot!.name, memory, keepSnapshot: false, sandboxID }
     await this.#parts.launcher.launch(row, await this.#buildOf(row), { snapshot }, signal, onStart)
   }
 
@@ -310,9 +310,9 @@ export class Resumer {
     { startedAt, endAt }: Times,
     stored?: RemoteRun,
   ): Promise<void> {
-    const { storedFrom, arrivesFrom, ...kept } = snapshot
+    const { storedFrom, arrivesFrom, ...local } = snapshot
     const changes = {
-      snapshot: kept,
+      snapshot: local,
       startedAt,
       endAt,
       handle: snapshot.frozen ? row.handle : null,

@@ -31,15 +31,15 @@ test('the warm pool is empty while its node is draining, and fills again afterwa
 test('the warm pool drops sandboxes that were booting when its node began to drain', async () => {
   await using fixture = await openFixture({ warm: 1 })
   const { warm, driver, clock } = fixture
-  const held = gate()
-  driver.beforeStarted = () => held.opened
+  const blocked = gate()
+  driver.beforeStarted = () => blocked.opened
   await keepBase(fixture)
   await until(async () => {
     clock.advance(100)
     return warm.count().booting === 1
   })
   await warm.setDraining(true)
-  held.open()
+  blocked.open()
   await has(fixture, 0)
   await until(async () => (await driver.list()).length === 0)
 })

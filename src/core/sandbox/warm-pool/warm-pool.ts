@@ -95,7 +95,7 @@ export class WarmPool {
   }
 
   /**
-   * Records an accepted create of this build, so that the pool prepares for more. `isWarm`: `take` had a
+   * Records an accepted create of this build, so that the pool prepares for more. `isWarm`: `acquire` had a
    * sandbox for it.
    */
   recordCreate(build: TemplateBuild, isWarm: boolean): void {
@@ -171,7 +171,7 @@ export class WarmPool {
    * pool only boots each template's minimum again. False if the pool is empty.
    */
   async giveUp(count: number): Promise<boolean> {
-    const isAny = await this.#takeDown(count)
+    const isAny = await this.#endSome(count)
     this.#builds.lowerDemand()
     return isAny
   }
@@ -180,7 +180,7 @@ export class WarmPool {
   async setDraining(isDraining: boolean): Promise<void> {
     if (this.#isDraining === isDraining) return
     this.#isDraining = isDraining
-    if (isDraining) while (await this.#takeDown(stopsAtOnce)) {}
+    if (isDraining) while (await this.#endSome(stopsAtOnce)) {}
     else this.#refillIn(fillAfterMs)
   }
 
@@ -258,7 +258,7 @@ export class WarmPool {
 
   /** Stops surplus sandboxes, and all sandboxes if the machine stays short or the node drains. */
   async #tidy(): Promise<void> {
-    if (this.#isDraining) while (await this.#takeDown(stopsAtOnce)) {}
+    if (this.#isDraining) while (await this.#endSome(stopsAtOnce)) {}
     while (await this.#hasTooMuch()) if (!(await this.giveUp(stopsAtOnce))) break
     for (let warm = this.#builds.acquireSurplus(); warm; warm = this.#builds.acquireSurplus())
       await this.#discard(warm)
@@ -276,7 +276,7 @@ export class WarmPool {
     return admission.isShort()
   }
 
-  async #takeDown(count: number): Promise<boolean> {
+  async #endSome(count: number): Promise<boolean> {
     const surplus = this.#builds.acquireMany(count)
     await Promise.all(surplus.map((warm) => this.#discard(warm)))
     return surplus.length > 0

@@ -13,7 +13,7 @@ import {
 import { Button } from '../../parts/button.tsx'
 import { confirmFirst, FormDialog } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/fields.tsx'
-import { tellDone } from '../../parts/toasts.tsx'
+import { showDone } from '../../parts/toasts.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
 const resumeSeconds = 900
@@ -24,12 +24,12 @@ export function SandboxActions({ detail, sandbox, reload }: SandboxTabProps) {
   const isRunning = detail.state === 'running'
   const pause = async () => {
     await pauseSandbox(sandbox)
-    tellDone('Paused: memory and files are kept.')
+    showDone('Paused: memory and files are kept.')
     await reload()
   }
   const resume = async () => {
     await resumeSandbox(sandbox, resumeSeconds)
-    tellDone('Resumed, for fifteen minutes.')
+    showDone('Resumed, for fifteen minutes.')
     await reload()
   }
   const kill = () =>
@@ -39,7 +39,7 @@ export function SandboxActions({ detail, sandbox, reload }: SandboxTabProps) {
       'Kill',
       async () => {
         await killSandbox(sandbox)
-        tellDone(`Killed ${sandbox.sandboxID}.`)
+        showDone(`Killed ${sandbox.sandboxID}.`)
         navigate(pathTo(['sandboxes']))
       },
     )
@@ -86,7 +86,7 @@ function ExtendDialog({ detail, sandbox, reload, onClose }: DialogProps) {
   const [minutes, setMinutes] = useState(String(Math.ceil(leftMinutes) + 15))
   const submit = async () => {
     await setTimeoutOf(sandbox, Math.round(Number(minutes) * 60))
-    tellDone(`It has ${count(Number(minutes), 'minute')} from now on.`)
+    showDone(`It has ${count(Number(minutes), 'minute')} from now on.`)
     await reload()
   }
   return (
@@ -108,7 +108,7 @@ function SnapshotDialog({ sandbox, onClose }: DialogProps) {
   const [name, setName] = useState('')
   const submit = async () => {
     const { snapshotID, names } = await snapshotSandbox(sandbox, name.trim())
-    tellDone(`Snapshot ${names[0] ?? snapshotID} is ready.`)
+    showDone(`Snapshot ${names[0] ?? snapshotID} is ready.`)
   }
   return (
     <FormDialog title="Make a snapshot" action="Create" onSubmit={submit} onClose={onClose}>
@@ -132,7 +132,7 @@ function ForkDialog({ sandbox, onClose }: DialogProps) {
   const [copies, setCopies] = useState('1')
   const submit = async () => {
     const made = await forkSandbox(sandbox, Number(copies))
-    tellDone(`Made ${count(made.length, 'copy', 'copies')}.`)
+    showDone(`Made ${count(made.length, 'copy', 'copies')}.`)
     navigate(
       made.length === 1 ? pathTo(['sandboxes', made[0]!], { team: sandbox.team }) : pathTo(['sandboxes']),
     )

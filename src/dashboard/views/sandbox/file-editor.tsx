@@ -5,7 +5,7 @@ import { messageFor } from '../../browser/rest.ts'
 import type { Sandbox } from '../../browser/sandbox-client.ts'
 import { Button } from '../../parts/button.tsx'
 import { Empty, Waiting } from '../../parts/layout.tsx'
-import { tellDone } from '../../parts/toasts.tsx'
+import { showDone } from '../../parts/toasts.tsx'
 
 /** More does not fit a text area well. */
 const maxBytes = 1024 * 1024
@@ -33,7 +33,7 @@ export function FileEditor({ client, entry, onClose, onDownload, onSaved }: Edit
   const save = async () => {
     await client.files.write(entry.path, text)
     setContent({ text })
-    tellDone(`${entry.name} is saved.`)
+    showDone(`${entry.name} is saved.`)
     await onSaved()
   }
   return (

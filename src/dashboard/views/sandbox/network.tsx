@@ -5,7 +5,7 @@ import { Button } from '../../parts/button.tsx'
 import { CodeBlock } from '../../parts/copy.tsx'
 import { Check, Field } from '../../parts/fields.tsx'
 import { Card, Facts } from '../../parts/layout.tsx'
-import { tellDone } from '../../parts/toasts.tsx'
+import { showDone } from '../../parts/toasts.tsx'
 import { Ports } from './ports.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
@@ -26,7 +26,7 @@ export function NetworkTab({ detail, sandbox, reload }: SandboxTabProps) {
       allow_internet_access: hasInternet,
     }
     await ask(`/sandboxes/${sandbox.sandboxID}/network`, { method: 'PUT', body, team: sandbox.team })
-    tellDone('The egress policy is changed.')
+    showDone('The egress policy is changed.')
     await reload()
   }
   return (

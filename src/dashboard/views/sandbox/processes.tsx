@@ -7,7 +7,7 @@ import { Button } from '../../parts/button.tsx'
 import { confirmFirst } from '../../parts/dialog.tsx'
 import { Field } from '../../parts/fields.tsx'
 import { Card, Loaded, Table } from '../../parts/layout.tsx'
-import { tellDone } from '../../parts/toasts.tsx'
+import { showDone } from '../../parts/toasts.tsx'
 import type { SandboxTabProps } from './tab-props.ts'
 
 const everyMs = 4000
@@ -23,7 +23,7 @@ export function ProcessesTab({ detail }: SandboxTabProps) {
   const end = ({ pid, command }: SandboxProcess) =>
     confirmFirst(`End process ${pid}?`, command, 'End it', async () => {
       await client!.commands.run(`kill ${pid}`, { user: 'root', timeoutMs: 10_000 })
-      tellDone(`Process ${pid} was told to end.`)
+      showDone(`Process ${pid} was told to end.`)
       await live.reload()
     })
   return (

@@ -10,7 +10,7 @@ const gpus = ['a', 'b', 'c'].map((id, index) => ({
   isPart: false,
   nodes: [],
 }))
-const ids = (taken: { id: string }[]) => taken.map(({ id }) => id)
+const ids = (reserved: { id: string }[]) => reserved.map(({ id }) => id)
 
 describe('GPUs of sandboxes', () => {
   it('belong to one sandbox at a time', () => {

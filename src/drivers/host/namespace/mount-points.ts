@@ -5,7 +5,7 @@
  */
 import { lstatSync, readlinkSync } from 'node:fs'
 import { posix } from 'node:path'
-import { isTaken, isWithin } from '../../../core/volume/volume.ts'
+import { isReserved, isWithin } from '../../../core/volume/volume.ts'
 
 export type MountPointsTask = { namespace: string; root: string; paths: readonly string[] }
 
@@ -15,12 +15,12 @@ const maxLinks = 40
 
 /** Throws an error with the code `badMountPoint`, whose message is for the client. */
 export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' | 'paths'>): void {
-  const places = paths.map((path) => resolveIn(root, path))
-  for (const [at, place] of places.entries()) {
+  const resolved = paths.map((path) => resolveIn(root, path))
+  for (const [at, target] of resolved.entries()) {
     const path = paths[at]!
-    if (isTaken(place))
-      throw rejection(path, `it leads to ${JSON.stringify(place)}, which is a part of the sandbox itself`)
-    const other = places.findIndex((one, index) => index !== at && isWithin(place, one))
+    if (isReserved(target))
+      throw rejection(path, `it leads to ${JSON.stringify(target)}, which is a part of the sandbox itself`)
+    const other = resolved.findIndex((one, index) => index !== at && isWithin(target, one))
     if (other >= 0) throw rejection(path, `it leads into the mount at ${JSON.stringify(paths[other])}`)
   }
 }
@@ -28,25 +28,25 @@ export function checkMountPoints({ root, paths }: Pick<MountPointsTask, 'root' |
 /** Resolves the path as a process with this root would. Missing folders would be created. */
 function resolveIn(root: string, path: string): string {
   const names = namesOf(path)
-  let place: string[] = []
+  let walked: string[] = []
   for (let links = 0; names.length > 0; ) {
     const name = names.shift()!
     if (name === '..') {
-      place = place.slice(0, -1)
+      walked = walked.slice(0, -1)
       continue
     }
-    const next = [...place, name]
+    const next = [...walked, name]
     const found = look(root, next, path)
     if (found?.isSymbolicLink()) {
       if (++links > maxLinks) throw rejection(path, 'links lead in a circle there')
       const target = readlinkSync(join(root, next))
-      if (target.startsWith('/')) place = []
+      if (target.startsWith('/')) walked = []
       names.unshift(...namesOf(target))
     } else if (found && !found.isDirectory()) {
       throw rejection(path, `${JSON.stringify(join('/', next))} is a file`)
-    } else place = next
+    } else walked = next
   }
-  return join('/', place)
+  return join('/', walked)
 }
 
 function look(root: string, names: string[], path: string) {

@@ -159,27 +159,27 @@ test('any change of the table by somebody else is detected', async () => {
 test('owners of connections are told to the kernel as they come and go, also after a load', async () => {
   await using opened = await openFirewall('owners')
   const { firewall, nft, table } = opened
-  const told = async () =>
+  const countsOf = async () =>
     [...(await nft(['list', 'map', ...table.split(' '), 'owners'])).matchAll(/"(\w+)" : (\S+?),?\s/g)]
       .map(([, link, number]) => `${link} ${number}`)
       .sort()
   const share = (ownerOf: Record<string, string>) =>
     firewall.shareFlows(() => new Map(Object.entries(ownerOf)))
   assert.equal(await share({ wabcdef1: 'one' }), true)
-  assert.deepEqual(await told(), ['wabcdef1 0:1'])
+  assert.deepEqual(await countsOf(), ['wabcdef1 0:1'])
   await share({ wabcdef1: 'one', wabcdef2: 'two', wabcdef3: 'one' })
-  assert.deepEqual(await told(), ['wabcdef1 0:1', 'wabcdef2 0:2', 'wabcdef3 0:1'])
+  assert.deepEqual(await countsOf(), ['wabcdef1 0:1', 'wabcdef2 0:2', 'wabcdef3 0:1'])
   assert.equal(await firewall.isAsApplied(), true)
   // The link has another sandbox, and the first owner has none any more.
   await share({ wabcdef2: 'two', wabcdef3: 'three' })
-  assert.deepEqual(await told(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
+  assert.deepEqual(await countsOf(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
   await firewall.load()
-  assert.deepEqual(await told(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
+  assert.deepEqual(await countsOf(), ['wabcdef2 0:2', 'wabcdef3 0:1'])
   opened.faults.beforeNft = failing
   await assert.rejects(share({ wabcdef2: 'two' }))
   opened.faults.beforeNft = async () => {}
   await share({ wabcdef2: 'two' })
-  assert.deepEqual(await told(), ['wabcdef2 0:2'])
+  assert.deepEqual(await countsOf(), ['wabcdef2 0:2'])
 })
 
 test('a link that gets another sandbox counts for nobody until its owner is told', async () => {

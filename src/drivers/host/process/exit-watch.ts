@@ -130,11 +130,11 @@ export class ExitWatch {
     const ended = new Set(this.#pidfds!.ended(all.flatMap(({ fd }) => fd ?? [])))
     for (const watched of all) {
       // Without a descriptor, the process had ended before it could be watched.
-      if (watched.fd === undefined || ended.has(watched.fd)) void this.#tell(watched)
+      if (watched.fd === undefined || ended.has(watched.fd)) void this.#report(watched)
     }
   }
 
-  async #tell(watched: Watched): Promise<void> {
+  async #report(watched: Watched): Promise<void> {
     const { sandboxID, runID } = watched.record
     const { fd } = watched
     watched.hasEnded = true

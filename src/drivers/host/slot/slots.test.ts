@@ -59,13 +59,13 @@ test('slots of starts that are announced, and whose snapshot fails, are not expe
   const layout = { sandbox: () => '/nowhere' }
   const record = { sandboxID: 'one', diskMB: 128, runtimeBinary: '/nowhere/runsc' }
   const options = { memory: true, afterwards: 'go-on', lasting: false, startsAfter: 2 } as const
-  const taken = takeSnapshot(
+  const acquired = takeSnapshot(
     { slots: pool, layout } as unknown as OciContext,
     record as SandboxRecord,
     '/nowhere/snapshot',
     options,
   )
-  await assert.rejects(taken, /ENOENT/)
+  await assert.rejects(acquired, /ENOENT/)
   await eventually(() => assert.equal(logged.length, 1))
   pool.refill()
   await pool.close(undefined)

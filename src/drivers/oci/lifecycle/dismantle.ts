@@ -53,7 +53,7 @@ async function endRun(context: OciContext, record: SandboxRecord, signal?: Abort
   }
   await cgroups.kill(layout.cgroup(sandboxID), signal)
   releaseShares(context, runID)
-  freedAddresses.tell(record)
+  freedAddresses.notify(record)
   await firewall.forget(record)
 }
 

@@ -70,11 +70,11 @@ describe('the remains of stopped sandboxes', () => {
 function setUp(wait: () => Promise<void> = async () => {}) {
   const clock = new ManualClock()
   const gone: string[] = []
-  const takeApart = async (sandboxID: string) => {
+  const removeParts = async (sandboxID: string) => {
     await wait()
     gone.push(sandboxID)
   }
-  return { remains: new SandboxRemains({ takeApart, max: 2, clock }), clock, gone }
+  return { remains: new SandboxRemains({ removeParts, max: 2, clock }), clock, gone }
 }
 
 /** Turns the clock, and returns when the work that became due is done. */

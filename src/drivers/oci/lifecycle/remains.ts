@@ -8,7 +8,7 @@ import { JoinedWork } from '../../../lib/keyed-lock.ts'
 
 type RemainsOptions = {
   /** Does not reject: a sandbox that could not be removed completely is still listed. */
-  takeApart: (sandboxID: string) => Promise<void>
+  removeParts: (sandboxID: string) => Promise<void>
   /** Maximum number that may wait. */
   max: number
   clock?: Clock
@@ -54,7 +54,7 @@ export class SandboxRemains {
   /** Removes it now, if it waits for that. */
   async finish(sandboxID: string): Promise<void> {
     if (!this.#waiting.delete(sandboxID)) return this.#leaving.get(sandboxID)
-    await this.#leaving.run(sandboxID, () => this.#options.takeApart(sandboxID))
+    await this.#leaving.run(sandboxID, () => this.#options.removeParts(sandboxID))
   }
 
   async finishAll(): Promise<void> {

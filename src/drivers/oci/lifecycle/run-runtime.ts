@@ -95,8 +95,8 @@ async function startError(folder: string, record: SandboxRecord, error: unknown)
   const { runtime } = flavourOf(record)
   // The runtime's message names folders and processes of the host: it is for the log only.
   const message = `${runtime} could not start the sandbox; the log of the server has the cause.`
-  const told = new Error(`${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`, {
+  const failure = new Error(`${runtime} could not start sandbox ${record.sandboxID}: ${complaint}`, {
     cause: error,
   })
-  return new AppError('unavailable', message, { cause: told })
+  return new AppError('unavailable', message, { cause: failure })
 }

@@ -38,7 +38,7 @@ export async function setUpMachine(
   await mkdir(layout.run, { recursive: true })
   await chmod(layout.run, 0o711)
   await takeOwnership(layout)
-  await refuseTakenSubnet(layout, subnet)
+  await refuseUsedSubnet(layout, subnet)
   await makeFolders(layout)
   await mountShown(layout)
   await makePrivateMount(layout.mountNamespaces)
@@ -96,7 +96,7 @@ export async function limitTotalMemory(
 }
 
 /** Two Warrens that route the same addresses would get each other's packets. */
-async function refuseTakenSubnet(layout: Layout, { cidr, gate }: Subnet): Promise<void> {
+async function refuseUsedSubnet(layout: Layout, { cidr, gate }: Subnet): Promise<void> {
   const { stdout } = await runCommand('ip', ['-4', '-oneline', 'route', 'show', 'root', cidr])
   const links = [...stdout.matchAll(/ dev (w[0-9a-f]{6}\d+) /g)].map((match) => match[1]!)
   const other = links.find((link) => !link.startsWith(layout.linkPrefix))

@@ -12,41 +12,41 @@ function world({ blocks = 40, there = [] as number[], holes = [] as number[] } =
   const state = { isStarting: true }
   const queue = new BlockQueue({ isThere, complete }, parts, () => state.isStarting)
   const next = () => {
-    const taken: QueuedBlock[] = []
-    for (let next = queue.next(); next; next = queue.next()) taken.push(next)
-    return taken
+    const given: QueuedBlock[] = []
+    for (let next = queue.next(); next; next = queue.next()) given.push(next)
+    return given
   }
-  const finish = (taken: readonly QueuedBlock[]) => {
-    for (const one of taken) {
+  const finish = (given: readonly QueuedBlock[]) => {
+    for (const one of given) {
       complete(one.block)
       queue.release(one)
     }
   }
-  return { queue, state, isThere, take: next, finish }
+  return { queue, state, isThere, next, finish }
 }
 
-const numbers = (taken: readonly QueuedBlock[]) => taken.map(({ block }) => block)
+const numbers = (given: readonly QueuedBlock[]) => given.map(({ block }) => block)
 
 test('a start gets the memory of the agent and the newest memory first, then one block after the other', () => {
-  const { take: next, finish } = world()
+  const { next, finish } = world()
   const order: number[] = []
   for (let round = 0; round < 8; round++) {
-    const taken = next()
-    order.push(...numbers(taken))
-    finish(taken)
+    const given = next()
+    order.push(...numbers(given))
+    finish(given)
   }
   assert.deepEqual(order, [39, 38, 37, 36, 35, 34, 0, 1, 2, 3, 4, 5, 6])
 })
 
 test('after the start several arrive at once, each once', () => {
-  const { take: next, finish, state } = world()
+  const { next, finish, state } = world()
   state.isStarting = false
   const order: number[] = []
   let max = 0
-  for (let taken = next(); taken.length > 0; taken = next()) {
-    max = Math.max(max, taken.length)
-    order.push(...numbers(taken))
-    finish(taken)
+  for (let given = next(); given.length > 0; given = next()) {
+    max = Math.max(max, given.length)
+    order.push(...numbers(given))
+    finish(given)
   }
   assert.equal(max, 3)
   assert.deepEqual(
@@ -56,7 +56,7 @@ test('after the start several arrive at once, each once', () => {
 })
 
 test('a block for which a thread waits comes before all others, and others leave it the bandwidth', () => {
-  const { queue, take: next, finish, state } = world()
+  const { queue, next, finish, state } = world()
   state.isStarting = false
   const first = next()
   queue.want(20)
@@ -70,7 +70,7 @@ test('a block for which a thread waits comes before all others, and others leave
 })
 
 test("gVisor's read-ahead is not urgent, however far it has come", () => {
-  const { queue, take: next, finish, isThere } = world()
+  const { queue, next, finish, isThere } = world()
   for (let block = 0; block < 6; block++) queue.want(block)
   assert.deepEqual(numbers(next()), [39, 38])
   finish([])
@@ -84,7 +84,7 @@ test("gVisor's read-ahead is not urgent, however far it has come", () => {
 })
 
 test('what is there is not fetched again, and a block without parts is complete', () => {
-  const { take: next, isThere } = world({ blocks: 3, there: [0], holes: [1] })
+  const { next, isThere } = world({ blocks: 3, there: [0], holes: [1] })
   assert.deepEqual(numbers(next()), [2])
   assert.deepEqual(isThere, [true, true, false])
 })

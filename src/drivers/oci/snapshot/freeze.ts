@@ -51,7 +51,7 @@ export async function freeze(
 }
 
 /** Freezes a sandbox until `thaw`, without a snapshot. If it is frozen already, this succeeds. After a failure it runs. */
-export async function standStill(
+export async function freezeUntilQuiet(
   context: OciContext,
   record: SandboxRecord,
   byRuntime: boolean,

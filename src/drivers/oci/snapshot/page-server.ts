@@ -57,9 +57,9 @@ export class PageServerConnection {
   /** Undefined if the server has ended. */
   static async open(folder: string, blocks: number): Promise<PageServerConnection | undefined> {
     // A path through a descriptor, because the names of sockets are limited to 107 characters.
-    const place = await open(folder, 'r')
+    const folderHandle = await open(folder, 'r')
     try {
-      const socket = connect(`/proc/self/fd/${place.fd}/${socketName}`)
+      const socket = connect(`/proc/self/fd/${folderHandle.fd}/${socketName}`)
       await once(socket, 'connect')
       return await PageServerConnection.#greet(socket, blocks)
     } catch (error) {
@@ -67,7 +67,7 @@ export class PageServerConnection {
       if (isMissing(error) || code === 'ECONNREFUSED' || code === 'ECONNRESET') return undefined
       throw error
     } finally {
-      await place.close()
+      await folderHandle.close()
     }
   }
 
@@ -88,7 +88,7 @@ export class PageServerConnection {
 
   /** Calls the listener with each block that a read waits for. */
   onWanted(listener: (block: number) => void): void {
-    const take = (chunk: Buffer) => {
+    const onChunk = (chunk: Buffer) => {
       this.#received = Buffer.concat([this.#received, chunk])
       let at = 0
       for (; at + numberBytes <= this.#received.length; at += numberBytes) {
@@ -98,8 +98,8 @@ export class PageServerConnection {
       }
       this.#received = this.#received.subarray(at)
     }
-    this.#socket.on('data', take)
-    take(Buffer.alloc(0))
+    this.#socket.on('data', onChunk)
+    onChunk(Buffer.alloc(0))
   }
 
   /** Tells the server that all bytes of the block are in the file. */

@@ -141,7 +141,7 @@ export async function planRestore(
   const consumed = await isConsumed(folder)
   const wantsMemory = from.memory && snapshot.build !== null
   if (wantsMemory) {
-    if (snapshot.arriving && from.keep) {
+    if (snapshot.arriving && from.keepSnapshot) {
       throw new AppError('conflict', `The memory of the snapshot at ${folder} is not complete.`)
     }
     assertMemoryFits(context, folder, snapshot, consumed)
@@ -237,9 +237,9 @@ export function whyGpusUnfit(gpus: DriverGpus | undefined, needs: GpuNeeds): str
 async function chooseDiskUse(
   folder: string,
   snapshot: SnapshotRecord,
-  { keep }: RestoreSpec,
+  { keepSnapshot }: RestoreSpec,
 ): Promise<DiskUse> {
-  if (keep) return snapshot.origin.layers < maxDiskLayers ? 'layer' : 'copy'
+  if (keepSnapshot) return snapshot.origin.layers < maxDiskLayers ? 'layer' : 'copy'
   // Another link belongs to a sandbox that has it mounted read-only: it must not change any more.
   return (await stat(join(folder, diskName))).nlink === 1 ? 'move' : 'copy'
 }

@@ -38,8 +38,8 @@ export async function takeSnapshot(
   signal?: AbortSignal,
 ): Promise<Snapshot> {
   const note = await readFrozenNote(context, record.sandboxID)
-  const standsStill = note?.byRuntime === true && note.save === null
-  if (note && !(standsStill && options.memory && options.afterwards === 'end')) {
+  const isFrozen = note?.byRuntime === true && note.save === null
+  if (note && !(isFrozen && options.memory && options.afterwards === 'end')) {
     throw new AppError(
       'conflict',
       `Sandbox ${record.sandboxID} is frozen; thaw it before a snapshot is taken of it.`,
@@ -47,16 +47,16 @@ export async function takeSnapshot(
   }
   signal?.throwIfAborted()
   return context.slots.expecting(options.startsAfter ?? 0, record.diskMB, () =>
-    writeSnapshot(context, record, folder, { ...options, standsStill }, signal),
+    writeSnapshot(context, record, folder, { ...options, isFrozen }, signal),
   )
 }
 
-/** `standsStill`: the runtime already holds the processes, and still holds them if the snapshot fails. */
+/** `isFrozen`: the runtime already holds the processes, and still holds them if the snapshot fails. */
 async function writeSnapshot(
   context: OciContext,
   record: SandboxRecord,
   folder: string,
-  options: SnapshotOptions & { standsStill: boolean },
+  options: SnapshotOptions & { isFrozen: boolean },
   signal?: AbortSignal,
 ): Promise<Snapshot> {
   const goesOn = options.afterwards === 'go-on'
@@ -65,7 +65,7 @@ async function writeSnapshot(
     await beginSnapshot(folder)
     const gpuBytes = options.memory ? await makeSpaceForGpuMemory(context, record) : undefined
     const save = { folder, afterwards: options.afterwards }
-    if (options.standsStill) await noteFrozen(context, record, { byRuntime: true, save })
+    if (options.isFrozen) await noteFrozen(context, record, { byRuntime: true, save })
     else await freeze(context, record, { byRuntime: flavourOf(record).keepsMemory, save })
     await writeFiles(context, record, folder, options, signal)
     if (goesOn) await thaw(context, record)
@@ -74,14 +74,14 @@ async function writeSnapshot(
   } catch (error) {
     // Nothing has begun, and the folder belongs to the other snapshot.
     if (isAppError(error, 'already_exists')) throw error
-    const undo = options.standsStill
+    const undo = options.isFrozen
       ? noteFrozen(context, record, { byRuntime: true, save: null })
       : thaw(context, record)
     const outcome = await undo.then(
-      () => (options.standsStill ? 'it is still frozen' : 'it goes on running'),
+      () => (options.isFrozen ? 'it is still frozen' : 'it goes on running'),
       (cause) => `and it could not be thawed (${errorText(cause)}): stop it`,
     )
-    if (record.gpus && options.standsStill) lowerMemoryLater(context, record)
+    if (record.gpus && options.isFrozen) lowerMemoryLater(context, record)
     await removeSnapshot(folder)
     signal?.throwIfAborted()
     throw await snapshotError(context, record, error, outcome)

@@ -209,8 +209,9 @@ async function settled(driver: OciDriver, options: OciDriverOptions): Promise<vo
     const running = (await driver.list()).length
     const names = namesIn('/run/netns', netnsPrefix)
     const disks = loopFiles().filter((file) => file.startsWith(join(options.dataFolder, 'disks')))
-    const kept = textOf('/proc/self/mountinfo').split(` ${mountNamespaces}/`).length - 1
-    if (names.length === poolSize + running && kept === names.length && disks.length === poolSize) return
+    const mountCount = textOf('/proc/self/mountinfo').split(` ${mountNamespaces}/`).length - 1
+    if (names.length === poolSize + running && mountCount === names.length && disks.length === poolSize)
+      return
     await delay(50)
   }
 }

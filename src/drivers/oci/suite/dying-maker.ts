@@ -42,6 +42,6 @@ export async function makeGood(
   if (state === 'frozen' || state === 'running') return found!.handle
   if (found) await driver.stop(found.handle)
   assert.ok(await driver.findSnapshot(folder), 'neither a sandbox nor a snapshot')
-  const fromSnapshot = { folder, memory: true, keep: false }
+  const fromSnapshot = { folder, memory: true, keepSnapshot: false }
   return driver.start(newSpec({ rootFolder, agent }, { sandboxID, fromSnapshot }))
 }

@@ -27,7 +27,7 @@ END
 setsid python3 /tmp/open.py </dev/null >/tmp/opened 2>&1 &
 while [ ! -s /tmp/opened ]; do sleep 0.05; done; cat /tmp/opened`
 
-const heldFlows = 1500
+const openFlows = 1500
 const shortFlows = 50
 
 /** Accepts connections and says nothing, so that nobody ends them. On the next port it closes them at once. */
@@ -43,9 +43,9 @@ while True: kept.append(server.accept())
 `
 
 /** Opens many connections and keeps them open in the background. */
-const holdMany = `ulimit -n 4096; cat > /tmp/hold.py <<'END'
+const openManyFlows = `ulimit -n 4096; cat > /tmp/hold.py <<'END'
 import socket, time
-kept = [socket.create_connection(('${internet}', ${port})) for _ in range(${heldFlows})]
+kept = [socket.create_connection(('${internet}', ${port})) for _ in range(${openFlows})]
 print(len(kept), flush=True)
 time.sleep(600)
 END
@@ -138,8 +138,8 @@ export const flowsSuite: OciSuite = (runtime, open) => {
       for (let round = 0; round < countOf({ short: 2, long: 64 }); round++) {
         const handle = await bench.sandbox()
         const { host } = bench.driver.endpoint(handle, 0)
-        assert.equal((await bench.run(handle, holdMany)).trim(), String(heldFlows))
-        assert.ok(flowsOf(host) > heldFlows, `${flowsOf(host)} connections while it runs`)
+        assert.equal((await bench.run(handle, openManyFlows)).trim(), String(openFlows))
+        assert.ok(flowsOf(host) > openFlows, `${flowsOf(host)} connections while it runs`)
         await bench.driver.stop(handle)
         await eventually(() => assert.equal(flowsOf(host), 0))
       }

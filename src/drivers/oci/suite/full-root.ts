@@ -65,13 +65,13 @@ arp = struct.pack('>HHBBH', 1, 0x800, 6, 4, 2) + bytes(6) + socket.inet_aton('${
 try: print('sent', link.send(bytes([255] * 6) + bytes(6) + struct.pack('>H', 0x806) + arp))
 except OSError as error: print('refused')`
       assert.match(await run(python(`${forge}${frames}`)), /refused/)
-      const taken = `ip addr add ${other}/32 dev eth0 && ${python(`
+      const addressUsed = `ip addr add ${other}/32 dev eth0 && ${python(`
 import socket
 sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); sender.bind(('${other}', 0))
 sender.sendto(b'taken address', ('${internet}', ${port}))
 print('sent')`)}
 ip addr del ${other}/32 dev eth0`
-      assert.match(await run(taken), /sent/)
+      assert.match(await run(addressUsed), /sent/)
       assert.doesNotMatch(await sendAll('', 'given back'), /taken/)
       assert.match(await run('hostname -I', theirs), new RegExp(other.replaceAll('.', '\\.')))
       assert.match(await run(`ping -c 1 ${internet}`, theirs), / 0% packet loss/)

@@ -67,7 +67,7 @@ int cuCheckpointProcessUnlock(int pid, void *args) { return step("unlock", pid, 
 `
 
 /** A process that holds the card. Prints its id. */
-const hold = `rm -f /tmp/held
+const useMemory = `rm -f /tmp/held
 setsid perl -e 'open my $card, "+<", "/dev/nvidia-uvm" or die $!; open my $out, ">", "/tmp/held"; print $out $$; close $out;
   sleep 1 while 1' </dev/null >/dev/null 2>&1 &
 while ! [ -s /tmp/held ]; do sleep 0.01; done; cat /tmp/held`
@@ -115,9 +115,9 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       for (const { handle } of await listed(bench.driver)) await bench.driver.stop(handle)
     })
 
-    const holding = async () => {
+    const usersOfMemory = async () => {
       const handle = await bench.sandbox({ gpuCount: 1 })
-      await bench.run(handle, hold)
+      await bench.run(handle, useMemory)
       return handle
     }
     const limitOf = ({ data }: DriverHandle) => {
@@ -136,7 +136,7 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
         await delay(50)
       }
     }
-    const take = (handle: DriverHandle, name: string, afterwards: 'go-on' | 'end') =>
+    const snapshot = (handle: DriverHandle, name: string, afterwards: 'go-on' | 'end') =>
       bench.driver.takeSnapshot(handle, bench.snapshotFolder(name), {
         memory: true,
         afterwards,
@@ -144,18 +144,18 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       })
 
     it('moves to the host before a snapshot and back after it, and the sandbox gets its old memory limit back', async () => {
-      const handle = await holding()
+      const handle = await usersOfMemory()
       const limit = limitOf(handle)
-      await take(handle, 'kept', 'go-on')
+      await snapshot(handle, 'kept', 'go-on')
       assert.equal(await bench.run(handle, notes), 'lock checkpoint+ restore+ unlock+ ')
       await untilLimit(handle, limit)
       await bench.driver.stop(handle)
     })
 
     it('moves back in every sandbox that starts from the snapshot, before the start returns', async () => {
-      const handle = await holding()
-      await take(handle, 'many', 'end')
-      const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keep: true }
+      const handle = await usersOfMemory()
+      await snapshot(handle, 'many', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('many'), memory: true, keepSnapshot: true }
       const forks = await Promise.all([1, 2].map(() => bench.sandbox({ fromSnapshot })))
       for (const fork of forks) {
         assert.equal(await bench.run(fork, notes), 'lock checkpoint+ restore+ unlock+ ')
@@ -165,10 +165,10 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
     })
 
     it('stays on the card when the driver cannot move it, and the sandbox goes on', async () => {
-      const handle = await holding()
+      const handle = await usersOfMemory()
       await bench.run(handle, 'touch /tmp/fails-checkpoint')
       await assert.rejects(
-        take(handle, 'refused', 'end'),
+        snapshot(handle, 'refused', 'end'),
         (error) =>
           isAppError(error, 'unavailable') &&
           /it goes on running: .*cannot move the GPU memory of the process to the host: the test wants it so/.test(
@@ -178,19 +178,19 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
       assert.equal(await bench.run(handle, notes), 'lock checkpoint+ unlock ')
       assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('refused')), undefined)
       await bench.run(handle, 'rm /tmp/fails-checkpoint')
-      await take(handle, 'then', 'go-on')
+      await snapshot(handle, 'then', 'go-on')
       await bench.driver.stop(handle)
     })
 
     it('of a process that dies while it is moved goes with it, and that of the others stays', async () => {
-      const handle = await holding()
-      const dying = (await bench.run(handle, hold)).trim()
-      const other = (await bench.run(handle, hold)).trim()
+      const handle = await usersOfMemory()
+      const dying = (await bench.run(handle, useMemory)).trim()
+      const other = (await bench.run(handle, useMemory)).trim()
       await bench.run(handle, `touch /tmp/dies-checkpoint-${dying}`)
-      const third = (await bench.run(handle, hold)).trim()
+      const third = (await bench.run(handle, useMemory)).trim()
       await bench.run(handle, `touch /tmp/dies-restore-${third}`)
-      await take(handle, 'some', 'end')
-      const fromSnapshot = { folder: bench.snapshotFolder('some'), memory: true, keep: true }
+      await snapshot(handle, 'some', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('some'), memory: true, keepSnapshot: true }
       const next = await bench.sandbox({ fromSnapshot })
       const alive = (pid: string) => bench.run(next, `kill -0 ${pid} && cat /tmp/state-${pid}`)
       assert.equal(await alive(other), '0')
@@ -199,19 +199,19 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
     })
 
     it('does not keep a sandbox from being stopped when its move never ends', async () => {
-      const handle = await holding()
+      const handle = await usersOfMemory()
       await bench.run(handle, 'touch /tmp/hangs')
-      const taken = assert.rejects(take(handle, 'hung', 'end'))
+      const rejected = assert.rejects(snapshot(handle, 'hung', 'end'))
       await bench.run(handle, 'while ! grep -q lock /tmp/notes; do sleep 0.05; done')
       await bench.driver.stop(handle, AbortSignal.timeout(60_000))
-      await taken
+      await rejected
       assert.equal(bench.driver.gpus?.free, 4)
       assert.equal(await bench.driver.findSnapshot(bench.snapshotFolder('hung')), undefined)
     })
 
     for (const verb of ['pause', 'snapshot'] as const) {
       it(`is whole and on the GPU again, whenever the maker dies in a ${verb}, and no GPU stays taken`, async () => {
-        const first = await holding()
+        const first = await usersOfMemory()
         const sandboxID = String(first.data.sandboxID)
         const pid = (await bench.run(first, 'cat /tmp/held')).trim()
         const limit = limitOf(first)
@@ -239,10 +239,10 @@ export const gpuMemorySuite: OciSuite = (runtime, open) => {
     }
 
     it('makes a start from the snapshot fail when it cannot move back to the card', async () => {
-      const handle = await holding()
+      const handle = await usersOfMemory()
       await bench.run(handle, 'touch /tmp/fails-restore')
-      await take(handle, 'stuck', 'end')
-      const fromSnapshot = { folder: bench.snapshotFolder('stuck'), memory: true, keep: true }
+      await snapshot(handle, 'stuck', 'end')
+      const fromSnapshot = { folder: bench.snapshotFolder('stuck'), memory: true, keepSnapshot: true }
       await assert.rejects(bench.driver.start(newSpec(bench, { fromSnapshot })), (error) =>
         isAppError(error, 'unavailable'),
       )

@@ -151,8 +151,8 @@ export function isolationSuite(runtime: 'runc' | 'runsc', open: () => Promise<Oc
         path,
         dirname(path),
       ])
-      for (const told of [...folders, instance, 'sandboxes']) {
-        assert.ok(!mounts.includes(told), `${told} is in:\n${mounts}`)
+      for (const path of [...folders, instance, 'sandboxes']) {
+        assert.ok(!mounts.includes(path), `${path} is in:\n${mounts}`)
       }
     })
 

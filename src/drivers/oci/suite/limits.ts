@@ -168,8 +168,8 @@ echo alive`
       it('a sandbox that runs out of memory ends, and its exit has that reason', async () => {
         const greedy = await bench.sandbox()
         const exits = collectExits(bench.driver)
-        const take = `python3 -c "x = b'x' * (1000 * 1024 * 1024)"`
-        await bench.run(greedy, `setsid ${take} </dev/null >/dev/null 2>&1 &`)
+        const useMemory = `python3 -c "x = b'x' * (1000 * 1024 * 1024)"`
+        await bench.run(greedy, `setsid ${useMemory} </dev/null >/dev/null 2>&1 &`)
         const { runID, reason } = await exits.next()
         assert.deepEqual([runID, reason], [greedy.data.runID, 'out_of_memory'])
         exits.close()

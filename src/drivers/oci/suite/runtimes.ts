@@ -1,10 +1,10 @@
 /** The runtimes for driver tests. Each has its own subnets, so that tests of both can run at the same time. */
-import { type Isolation, place, seat } from '../../../../test/support/warren.ts'
+import { type Isolation, seat, testPlace } from '../../../../test/support/warren.ts'
 import type { OciDriverOptions } from '../context/driver-options.ts'
 import { type OciBench, openOciBench } from './bench.ts'
 
 const runtimes = { container: 'runc', gvisor: 'runsc' } as const
-const number = 10 * place + seat
+const number = 10 * testPlace + seat
 const subnets = { container: `10.241.${2 * number}.0/24`, gvisor: `10.241.${2 * number + 1}.0/24` }
 
 /** Three slots, so that each is used again soon. */

@@ -105,17 +105,17 @@ export const slotReuseSuite: OciSuite = (runtime, open) => {
 
     if (flavourOf({ runtime }).hasOwnUsers) {
       it('has its full limits per user, whatever the users of the sandbox before it took', async () => {
-        const take = `python3 - <<'END'
+        const bindAddress = `python3 - <<'END'
 import ctypes
 libc = ctypes.CDLL(None); count = 0
 while count < 20000 and libc.inotify_init() >= 0: count += 1
 print(count)
 END`
         const former = await bench.sandbox()
-        const taken = await bench.run(former, take)
+        const bound = await bench.run(former, bindAddress)
         await bench.driver.stop(former)
         const next = await nextAt(former.data.address)
-        assert.equal(await bench.run(next, take), taken)
+        assert.equal(await bench.run(next, bindAddress), bound)
         await bench.driver.stop(next)
       })
     }

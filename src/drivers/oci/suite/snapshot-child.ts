@@ -25,7 +25,7 @@ for (;;) {
     await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'go-on', lasting: true })
   } else {
     await driver.takeSnapshot(found.handle, input.folder, { memory, afterwards: 'end', lasting: true })
-    const fromSnapshot = { folder: input.folder, memory, keep: false }
+    const fromSnapshot = { folder: input.folder, memory, keepSnapshot: false }
     await driver.start(newSpec(input, { sandboxID: input.sandboxID, runID: newUUID(), fromSnapshot }))
   }
   await driver.removeSnapshot(input.folder)

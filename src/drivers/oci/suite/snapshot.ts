@@ -38,7 +38,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       bench.driver.start(
         newSpec(bench, {
           ...spec,
-          fromSnapshot: { folder, memory: true, keep: true, ...changes },
+          fromSnapshot: { folder, memory: true, keepSnapshot: true, ...changes },
         }),
       )
 
@@ -123,7 +123,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await bench.driver.close()
       const layout = createLayout(bench.options.dataFolder, bench.options.instance)
       await rm(layout.run, { recursive: true, force: true })
-      const again = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
+      const again = await startFrom({ keepSnapshot: false }, { sandboxID: String(handle.data.sandboxID) })
       const memory = gvisor ? 'in memory' : undefined
       assert.deepEqual(await bench.recall(again), { memory, file: 'in a file' })
     })
@@ -132,19 +132,19 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       const handle = await bench.sandbox()
       await bench.run(handle, 'dd if=/dev/urandom of=/root/f bs=1M count=20 status=none')
       await bench.remember(handle, 'in memory', 'in a file')
-      const place = bench.snapshotFolder('small')
-      await mkdir(place, { recursive: true })
-      await runCommand('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', place])
+      const target = bench.snapshotFolder('small')
+      await mkdir(target, { recursive: true })
+      await runCommand('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', target])
       try {
         for (const afterwards of ['go-on', 'end'] as const) {
-          const full = bench.driver.takeSnapshot(handle, join(place, 'state'), { ...options, afterwards })
+          const full = bench.driver.takeSnapshot(handle, join(target, 'state'), { ...options, afterwards })
           await assert.rejects(full, (error) => isAppError(error, 'no_space'))
-          assert.equal(await bench.driver.findSnapshot(join(place, 'state')), undefined)
-          assert.equal((await runCommand('ls', [place])).stdout, '')
+          assert.equal(await bench.driver.findSnapshot(join(target, 'state')), undefined)
+          assert.equal((await runCommand('ls', [target])).stdout, '')
           assert.equal(await bench.driver.recover(handle), 'running')
         }
       } finally {
-        await runCommand('umount', [place])
+        await runCommand('umount', [target])
       }
       assert.deepEqual(await bench.recall(handle), { memory: 'in memory', file: 'in a file' })
       await save(handle)
@@ -154,9 +154,9 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       const handle = await bench.sandbox()
       await bench.remember(handle, 'in memory', 'in a file')
       await save(handle)
-      await bench.driver.stop(await startFrom({ keep: false }))
+      await bench.driver.stop(await startFrom({ keepSnapshot: false }))
       if (gvisor) await assert.rejects(startFrom(), (error) => isAppError(error, 'conflict'))
-      const again = await startFrom({ memory: false, keep: false })
+      const again = await startFrom({ memory: false, keepSnapshot: false })
       assert.deepEqual(await bench.recall(again), { memory: undefined, file: 'in a file' })
     })
 
@@ -196,7 +196,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await save(handle)
       await delay(2500)
       const resumedAt = Date.now() / 1000
-      const again = await startFrom({ keep: false })
+      const again = await startFrom({ keepSnapshot: false })
       const seen = JSON.parse(
         await bench.run(
           again,
@@ -226,7 +226,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await bench.run(handle, worker)
       for (let left = countOf({ short: 3, long: 20 }); left > 0; left--) {
         await save(handle)
-        handle = await startFrom({ keep: false }, { sandboxID: String(handle.data.sandboxID) })
+        handle = await startFrom({ keepSnapshot: false }, { sandboxID: String(handle.data.sandboxID) })
         await bench.driver.removeSnapshot(folder)
       }
       const verdict = await bench.run(
@@ -273,7 +273,7 @@ export function ociSnapshotSuite(runtime: 'runc' | 'runsc', open: () => Promise<
       await appendFile(build, 'x')
       const newer = createOciDriver({ ...bench.options, runtimeBinary: build })
       // The build that took the snapshot is gone, and its path has the changed build.
-      const saved = { folder, memory: true, keep: true }
+      const saved = { folder, memory: true, keepSnapshot: true }
       await assert.rejects(newer.start(newSpec(bench, { fromSnapshot: saved })), (error) =>
         isAppError(error, 'unprocessable'),
       )

@@ -3,11 +3,11 @@ import { readdirSync } from 'node:fs'
 import { type Clock, systemClock } from '../../lib/clock.ts'
 
 /** A shell with its profile and a few pipes needs less. */
-const roomOfCommand = 64
+const processesOfCommand = 64
 /** How often processes are counted: a command that comes soon after another finds the same number. */
 const countEveryMs = 500
 
-export class ProcessRoom {
+export class ProcessLimit {
   readonly #limit: number
   readonly #count: () => number
   readonly #clock: Clock
@@ -27,7 +27,7 @@ export class ProcessRoom {
   isShort(): boolean {
     const now = this.#clock.now()
     if (Math.abs(now - this.#seen.at) >= countEveryMs) {
-      this.#seen = { at: now, isShort: this.#count() > this.#limit - roomOfCommand }
+      this.#seen = { at: now, isShort: this.#count() > this.#limit - processesOfCommand }
     }
     return this.#seen.isShort
   }

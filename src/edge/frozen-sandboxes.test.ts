@@ -19,9 +19,9 @@ test('requests for a frozen sandbox are answered at once, for clients that may u
     return { status: answer.status, text: await answer.text(), retryAfter: answer.headers.get('retry-after') }
   }
   edge.routes.markFrozen(sandboxID, runID, 'The disk of this server is nearly full.')
-  const held = await ask('traffic')
-  assert.deepEqual([held.status, held.retryAfter], [507, '10'])
-  assert.deepEqual(JSON.parse(held.text), {
+  const queued = await ask('traffic')
+  assert.deepEqual([queued.status, queued.retryAfter], [507, '10'])
+  assert.deepEqual(JSON.parse(queued.text), {
     sandboxId: sandboxID,
     message: 'The disk of this server is nearly full.',
     code: 507,

@@ -63,7 +63,7 @@ function adoptContent(simulation: Simulation, { sandboxID }: WatchedSandbox, ent
 
 /** It comes back from an earlier moment than the last that clients know. */
 function forgetContent(entry: LedgerEntry): void {
-  Object.assign(entry, { written: undefined, inMemory: undefined, keepsMemory: false, toldEnds: [] })
+  Object.assign(entry, { written: undefined, inMemory: undefined, keepsMemory: false, reportedEnds: [] })
   entry.isContentUnknown = true
 }
 
@@ -82,7 +82,7 @@ function begunResume(simulation: Simulation, before: WatchedSandbox, entry: Ledg
     written,
     inMemory,
     keepsMemory,
-    isStored: ledger.remoteRuns.has(key) && packs.keeps(key),
+    isStored: ledger.remoteRuns.has(key) && packs.hasPack(key),
     mayDropMemory: asksFor(simulation, before, 'resume', 'connect').some(({ memory }) => !memory),
     hasStarted: false,
     wasFrozen: before.snapshot?.frozen === true,

@@ -90,14 +90,14 @@ export function made(asked: Asked, sandbox: Sandbox): string {
   const row = simulation.watch.sandboxes.get(sandboxID)
   // The end of a paused sandbox is that of its last run.
   if (row?.runID === runID && row.state !== 'paused')
-    entry.toldEnds.push({ endAt, askedAtStep: asked.askedAtStep })
+    entry.reportedEnds.push({ endAt, askedAtStep: asked.askedAtStep })
   return sandboxID
 }
 
-export function tellEnd({ simulation, ask, askedAtStep }: Asked, endAt: number, step = askedAtStep): void {
+export function reportEnd({ simulation, ask, askedAtStep }: Asked, endAt: number, step = askedAtStep): void {
   const row = simulation.watch.sandboxes.get(ask.sandboxID!)
   if (row?.state !== 'running') return
-  simulation.ledger.entries.get(ask.sandboxID!)!.toldEnds.push({ endAt, askedAtStep: step })
+  simulation.ledger.entries.get(ask.sandboxID!)!.reportedEnds.push({ endAt, askedAtStep: step })
 }
 
 export function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): string {
@@ -105,8 +105,8 @@ export function resumed(asked: Asked, sandbox: Sandbox, wasPaused: boolean): str
   if (!stillHeard(asked)) return ''
   const { sandboxID, runID, endAt } = sandbox
   const row = simulation.watch.sandboxes.get(sandboxID)!
-  if (row.runID === runID && row.state === 'running') tellEnd(asked, endAt)
-  if (simulation.ledger.killTold.has(sandboxID))
+  if (row.runID === runID && row.state === 'running') reportEnd(asked, endAt)
+  if (simulation.ledger.killReported.has(sandboxID))
     simulation.report(
       new Violation('killed', `${shortID(sandboxID)} was resumed after a client was told that it is killed`),
     )

@@ -9,7 +9,7 @@ import { repoFolder } from './warren.ts'
 
 const keeperProgram = join(repoFolder, 'test/support/socket-keeper.py')
 
-export type KeptPort = {
+export type ReservedPort = {
   /** The process that keeps the port. */
   pid: number
   /** Starts a Warren that serves on the port. */
@@ -17,7 +17,7 @@ export type KeptPort = {
   close(): void
 }
 
-export async function keepPort(port: number): Promise<KeptPort> {
+export async function reservePort(port: number): Promise<ReservedPort> {
   const folder = mkdtempSync(join(tmpdir(), 'warren-port-'))
   const path = join(folder, 'keeper')
   const args = [keeperProgram, 'keep', '127.0.0.1', String(port), path]
@@ -38,7 +38,7 @@ export async function keepPort(port: number): Promise<KeptPort> {
 }
 
 /** Keeps the machine so busy that this process and Warren often wait for a CPU; the kernel ends it with this process. */
-export function keepBusy(context: TestContext): void {
+export function spinUntilEnd(context: TestContext): void {
   const spinning = Array.from({ length: 4 * availableParallelism() }, () =>
     spawnBound('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' }),
   )

@@ -22,7 +22,7 @@ const wellKnown = {
   bun: 'oven/bun:latest',
 } as const
 
-export type ImagePlaces = {
+export type ImageStores = {
   /** Needs the login of the tests; holds team/musl:1, which is mirrored.example/musl:1 without it. */
   closed: TestRegistry
   /** Stands for everything on docker.io but the names above; holds team/multi:zstd. */
@@ -34,7 +34,7 @@ export type ImagePlaces = {
   close(): Promise<void>
 }
 
-export async function openImagePlaces(): Promise<ImagePlaces> {
+export async function openImageStores(): Promise<ImageStores> {
   const home = mkdtempSync(join(tmpdir(), 'warren-places-'))
   const tls = selfSigned()
   const [layout, authority] = [join(home, 'layout'), join(home, 'authority.pem')]
