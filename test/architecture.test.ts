@@ -71,9 +71,13 @@ test('one thing has one word, that of the glossary', () => {
     ['src/app/a.ts', "const mostBytes = 1\nconst almost = 'most'\nconst { mostPerSandbox } = gpus"],
     ['src/volumes/b.ts', 'class StoredVolumes {\n  #held = storedAt\n}'],
     ['src/core/team/c.ts', "remove(row.move_id)\n// to move\nmayMove('move')"],
-    ['src/core/team/c.test.ts', 'const held = gate()'],
+    ['src/core/team/c.test.ts', 'const held = gate()\nconst upheld = gate()'],
     ['src/core/cluster/d.ts', 'const isAway = false'],
-    ['src/agent/e.ts', 'files.move()'],
+    ['src/agent/e.ts', 'files.move()\nlimits.keepTheme(unkept)'],
+    ['src/dashboard/views/f.tsx', 'const kept = <p>This is held and told.</p>'],
+    ['src/cli/told-ends.ts', 'run(flags.keep, takeSnapshot, keepAlive)'],
+    ['src/cli/run.ts', 'run(flags.keep)'],
+    ['test/support/g.ts', 'const place: Place = taken.roomOf(standsStill)\ntakePaused(stillThere)'],
   ])
   assert.deepEqual(
     replacedNames(old).map((one) => one.replace(/: say .*/, '')),
@@ -82,7 +86,17 @@ test('one thing has one word, that of the glossary', () => {
       'src/volumes/b.ts has StoredVolumes',
       'src/volumes/b.ts has #held',
       'src/core/team/c.ts has mayMove',
+      'src/core/team/c.test.ts has held',
       'src/core/cluster/d.ts has isAway',
+      'src/dashboard/views/f.tsx has kept',
+      'src/cli/told-ends.ts has toldEnds',
+      'src/cli/told-ends.ts has keep',
+      'test/support/g.ts has place',
+      'test/support/g.ts has Place',
+      'test/support/g.ts has taken',
+      'test/support/g.ts has takePaused',
+      'test/support/g.ts has roomOf',
+      'test/support/g.ts has standsStill',
     ],
   )
 })

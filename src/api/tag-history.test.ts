@@ -42,11 +42,11 @@ describe('tags of a template', () => {
     const { read, builds } = await tagged(warren)
     const all = await read('groups')
     assert.equal(all.nextCursor, null)
-    const told = all.tags.map((group: { tag: string; assignments: { buildId: string }[] }) => [
+    const tags = all.tags.map((group: { tag: string; assignments: { buildId: string }[] }) => [
       group.tag,
       ...group.assignments.map(({ buildId }) => buildId),
     ])
-    assert.deepEqual(told, [
+    assert.deepEqual(tags, [
       ['v3', builds[3]],
       ['v1', builds[2], builds[0]],
       ['v2', builds[1]],

@@ -23,8 +23,8 @@ export function validateRequests(app: FastifyInstance): void {
   app.setValidatorCompiler(compile)
   // For a value that may also be null, the complaint that it is not null is useless.
   app.setSchemaErrorFormatter((errors, part) => {
-    const telling = errors.filter(({ keyword, params }) => keyword !== 'anyOf' && params.type !== 'null')
-    const words = telling.map(({ instancePath, message, params: { allowedValues } }) => {
+    const useful = errors.filter(({ keyword, params }) => keyword !== 'anyOf' && params.type !== 'null')
+    const words = useful.map(({ instancePath, message, params: { allowedValues } }) => {
       const values = Array.isArray(allowedValues) ? `: ${allowedValues.join(', ')}` : ''
       return `${part}${instancePath} ${message}${values}`
     })

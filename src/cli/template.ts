@@ -248,7 +248,7 @@ async function follow(
   say: (line: string) => void,
 ): Promise<BuildStatusAnswer> {
   let offset = 0
-  let stopTelling = () => {}
+  let stopReports = () => {}
   for (;;) {
     const answer = await read(offset)
     offset += answer.logEntries.length
@@ -256,10 +256,10 @@ async function follow(
       // The error of the command says it.
       if (level === 'error' && message.startsWith('Build failed: ')) continue
       say(message)
-      if (message === waitLine) stopTelling = reportWait(say)
+      if (message === waitLine) stopReports = reportWait(say)
     }
     const hasEnded = answer.status === 'ready' || answer.status === 'error'
-    if (hasEnded) stopTelling()
+    if (hasEnded) stopReports()
     if (hasEnded && answer.logEntries.length === 0) return answer
     if (!hasEnded) await delay(pollEveryMs)
   }

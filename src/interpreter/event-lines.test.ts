@@ -29,9 +29,9 @@ test('numbers of charts, tables and JSON reach clients as the kernel wrote them'
     ['e2b/data', 'data'],
     ['application/json', 'json'],
   ]) {
-    const told = wire(`{"${type}":{"x_ticks":${numbers},"text":"1.0","none":null,"yes":true}}`)
+    const line = wire(`{"${type}":{"x_ticks":${numbers},"text":"1.0","none":null,"yes":true}}`)
     const expected = `{"type":"result","${field}":{"x_ticks":${numbers},"text":"1.0","none":null,"yes":true},"is_main_result":true}`
-    assert.equal(told, expected)
+    assert.equal(line, expected)
   }
 })
 

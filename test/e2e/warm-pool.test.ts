@@ -58,7 +58,7 @@ for (const isolation of isolations) {
     }
 
     /** A sandbox that waited before it was asked for. */
-    async function takeWarm(
+    async function createWarm(
       options: { template: string; isServed: boolean } & SandboxOpts,
     ): Promise<Sandbox> {
       const { template, isServed, ...rest } = options
@@ -79,7 +79,7 @@ for (const isolation of isolations) {
 
     it('a service runs before its sandbox has an owner, is frozen meanwhile, and never sees the owner’s variables', async () => {
       const cold = await create('served', { OWNER: 'me' })
-      const warm = await takeWarm({ template: 'served', isServed: true, envs: { OWNER: 'me' } })
+      const warm = await createWarm({ template: 'served', isServed: true, envs: { OWNER: 'me' } })
       for (const sandbox of [cold, warm]) {
         assert.deepEqual(await ask(sandbox), { asked: 1, owner: null, from: 'template' })
         assert.equal((await sandbox.commands.run('echo $OWNER $FROM')).stdout, 'me template\n')
@@ -88,7 +88,7 @@ for (const isolation of isolations) {
     })
 
     it('a sandbox that is handed out has the egress policy of its owner', async () => {
-      const closed = await takeWarm({ template: 'served', isServed: true, allowInternetAccess: false })
+      const closed = await createWarm({ template: 'served', isServed: true, allowInternetAccess: false })
       const record = join(warren.dataFolder, 'sandboxes', closed.sandboxId, 'record.json')
       assert.deepEqual(JSON.parse(readFileSync(record, 'utf8')).egress.deny, ['0.0.0.0/0'])
       await closed.kill()
@@ -99,7 +99,7 @@ for (const isolation of isolations) {
       const files = new Set<string>()
       const ids: string[] = []
       for (let round = 0; round < 3; round++) {
-        const sandbox = await takeWarm({ template: 'base', isServed: false })
+        const sandbox = await createWarm({ template: 'base', isServed: false })
         for (const [name, command] of Object.entries(traces)) {
           seen[name] ??= new Set()
           seen[name].add((await sandbox.commands.run(command)).stdout)

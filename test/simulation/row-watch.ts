@@ -131,7 +131,8 @@ export class RowWatch {
       const isOnlyCopy = state === 'pausing' && pauseSnapshotName(row) === name && !isRunning(sandboxID)
       if (isNeeded || isOnlyCopy) return `sandbox ${shortID(sandboxID)}, which is ${state},`
     }
-    for (const [holder, heldName] of this.#snapshotHolders) if (heldName === name) return shortID(holder)
+    for (const [holder, snapshotName] of this.#snapshotHolders)
+      if (snapshotName === name) return shortID(holder)
     // A sandbox without a row keeps running until the next snapshot of it.
     const isThawing = isThawed(pausedSandboxOf(name) ?? '')
     const isQuarantined = this.#isQuarantined(name, nodeName) && !this.#parts.isDiscarded(name) && !isThawing

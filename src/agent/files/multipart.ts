@@ -107,7 +107,7 @@ class Lookahead {
         if (last.length > 0) yield last
         return
       }
-      const safe = this.#buffered.length - options(this.#buffered, delimiter)
+      const safe = this.#buffered.length - partialDelimiterBytes(this.#buffered, delimiter)
       const ready = this.#buffered.subarray(0, safe)
       this.#buffered = this.#buffered.subarray(safe)
       if (ready.length > 0) yield ready
@@ -142,7 +142,7 @@ class Lookahead {
 }
 
 /** Returns how many bytes at the end of `buffered` may be the beginning of the delimiter: nearly always 0. */
-function options(buffered: Buffer, delimiter: Buffer): number {
+function partialDelimiterBytes(buffered: Buffer, delimiter: Buffer): number {
   let at = buffered.indexOf(delimiter[0]!, Math.max(0, buffered.length - delimiter.length + 1))
   while (at >= 0) {
     if (buffered.compare(delimiter, 0, buffered.length - at, at) === 0) return buffered.length - at

@@ -48,10 +48,11 @@ export function pageOfTags(
   return { groups, last: { tag: end.tag, sequence: end.sequence } }
 }
 
-type Place = { tag: string; sequence: number }
-const byName = (one: Place, other: Place) => Number(one.tag > other.tag) - Number(one.tag < other.tag)
-const byAge = (one: Place, other: Place) => one.sequence - other.sequence
-const comparisons: Record<TagOrder, (one: Place, other: Place) => number> = {
+type TagPosition = { tag: string; sequence: number }
+const byName = (one: TagPosition, other: TagPosition) =>
+  Number(one.tag > other.tag) - Number(one.tag < other.tag)
+const byAge = (one: TagPosition, other: TagPosition) => one.sequence - other.sequence
+const comparisons: Record<TagOrder, (one: TagPosition, other: TagPosition) => number> = {
   latest_asc: byAge,
   latest_desc: (one, other) => byAge(other, one),
   name_asc: byName,

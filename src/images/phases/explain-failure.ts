@@ -59,8 +59,8 @@ const knownCauses: readonly KnownCause[] = [
 export function explainFailure(message: string, where: string, lines: readonly string[]): string {
   const known = causeOf([...lines, message])
   const last = lines.slice(-shownLines)
-  const telling = known?.line !== undefined && !last.includes(known.line) && lines.includes(known.line)
-  const shown = (telling ? [known.line, ...last] : last).map(
+  const hasKnownLine = known?.line !== undefined && !last.includes(known.line) && lines.includes(known.line)
+  const shown = (hasKnownLine ? [known.line, ...last] : last).map(
     (line) => `'${line.trim().slice(0, longestShownLine)}'`,
   )
   const output = shown.length === 0 ? '' : `; its last output: ${shown.join(' | ')}`

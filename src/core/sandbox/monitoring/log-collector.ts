@@ -35,7 +35,7 @@ type LogCollectorParts = {
 export class LogCollector {
   readonly #parts: LogCollectorParts
   readonly #followers = new Map<string, Follower>()
-  readonly #telling = new Set<Promise<void>>()
+  readonly #appending = new Set<Promise<void>>()
   readonly #unwatch: (() => void)[]
 
   constructor(parts: LogCollectorParts) {
@@ -53,15 +53,15 @@ export class LogCollector {
     const work = Promise.resolve(follower?.isDraining ? follower.done : undefined)
       .then(() => logs.append(sandboxID, [{ sequence: 0, ...entry }]))
       .catch((error) => log.warn({ sandboxID, err: error }, 'a log could not be written'))
-      .finally(() => this.#telling.delete(work))
-    this.#telling.add(work)
+      .finally(() => this.#appending.delete(work))
+    this.#appending.add(work)
   }
 
   async close(): Promise<void> {
     for (const unwatch of this.#unwatch) unwatch()
     for (const { abort } of this.#followers.values()) abort.abort()
     await Promise.all([...this.#followers.values()].map(({ done }) => done))
-    await Promise.all(this.#telling)
+    await Promise.all(this.#appending)
   }
 
   #follow(route: Route): void {
