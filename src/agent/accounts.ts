@@ -77,6 +77,11 @@ export class Accounts {
     return row?.[0] ?? (uid === 0 ? 'root' : String(uid))
   }
 
+  /** The login shell of an account; undefined if /etc/passwd names none. */
+  shell(name: string): string | undefined {
+    return this.#rows('passwd').find((fields) => fields[0] === name)?.[6] || undefined
+  }
+
   groupName(gid: number): string {
     const row = this.#rows('group').find((fields) => Number(fields[2]) === gid)
     return row?.[0] ?? (gid === 0 ? 'root' : String(gid))

@@ -35,6 +35,7 @@ export class TestAgent {
       identity,
       runFolder: join(this.folder, 'run'),
       systemRoot: this.folder,
+      sshCommand: () => [process.execPath, join(import.meta.dirname, 'ssh/main.ts'), addonFile()!],
     })
   }
 

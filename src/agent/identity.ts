@@ -60,6 +60,11 @@ export class Identity {
     return `v1_${createHash('sha256').update(parts.join(':')).digest('base64').replace(/=+$/, '')}`
   }
 
+  /** Makes something that only this sandbox has from its token. */
+  derive<T>(make: (token: string) => T): T {
+    return make(this.#accessToken)
+  }
+
   apply(request: InitRequest): void {
     this.hasOwner = request.hasOwner ?? true
     if (request.envVars) this.envVars = { ...request.envVars }

@@ -66,7 +66,7 @@ function finish(side: Duplex): void {
 }
 
 /** Our own rejection has its status; a service that cannot be reached is a bad gateway. */
-function sendRejection(client: Duplex, error: unknown): void {
+export function sendRejection(client: Duplex, error: unknown): void {
   const status = error instanceof AppError ? statusOf(error) : 502
   const body = JSON.stringify({ code: status, message: errorText(error) })
   client.end(

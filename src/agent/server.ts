@@ -9,6 +9,7 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from 'node:http'
+import { sshProtocol } from '../contract/constants.ts'
 import { AppError } from '../lib/app-error.ts'
 import { type Clock, systemClock } from '../lib/clock.ts'
 import { requireToken } from './access.ts'
@@ -26,6 +27,7 @@ import { streamLog } from './log/log-route.ts'
 import type { ProcessOptions } from './process/service.ts'
 import { openRelay, relayProtocol } from './relay.ts'
 import type { Services } from './services.ts'
+import type { SshDoor } from './ssh/ssh-door.ts'
 
 type AgentOptions = Partial<InitFolders> & {
   /** The path of the addon for calls of the C library. */
@@ -36,6 +38,8 @@ type AgentOptions = Partial<InitFolders> & {
   processes?: ProcessOptions
   /** Runs a first command through the given server. */
   rehearse?: (server: Server) => Promise<unknown>
+  /** The command that serves one SSH connection; unless given, it is beside the agent. */
+  sshCommand?: () => string[]
 }
 
 type Agent = { server: Server; identity: Identity; services(): Promise<Services> }
@@ -92,7 +96,17 @@ export function createAgent(options: AgentOptions): Agent {
       sendError(response, error)
     })
   })
-  server.on('upgrade', (request, socket, head) => openRelay(identity, request, socket, head))
+  let sshDoor: Promise<SshDoor> | undefined
+  const openSsh = async (): Promise<SshDoor> => {
+    const { SshDoor } = await import('./ssh/ssh-door.ts')
+    const { addon, processes, sshCommand } = options
+    return new SshDoor({ identity, log, addon, command: sshCommand, onStart: processes?.onStart })
+  }
+  server.on('upgrade', (request, socket, head) => {
+    if (request.headers.upgrade !== sshProtocol) return openRelay(identity, request, socket, head)
+    sshDoor ??= openSsh()
+    void sshDoor.then((door) => door.open(request, socket, head))
+  })
   return { server, identity, services }
 }
 
@@ -102,7 +116,8 @@ const serverOptions: ServerOptions = {
   headersTimeout: 0,
   keepAliveTimeout: 0,
   connectionsCheckingInterval: 2 ** 31 - 1,
-  shouldUpgradeCallback: (request) => request.headers.upgrade === relayProtocol,
+  shouldUpgradeCallback: ({ headers }) =>
+    headers.upgrade === relayProtocol || headers.upgrade === sshProtocol,
 }
 
 type RouteParts = FilesContext & {

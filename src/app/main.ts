@@ -58,7 +58,11 @@ const commands: readonly Command[] = [
     does: 'every setting, its value and where it is from',
     run: async (args) => configCommand(args),
   },
-  ...teamCommands({ access: () => findTeamAccess(loadConfig(), clientVariables()), admin: connect }),
+  ...teamCommands({
+    program: [join(projectFolder, 'bin/warren')],
+    access: () => findTeamAccess(loadConfig(), clientVariables()),
+    admin: connect,
+  }),
   withVerbs(teamVerbs, () => connect),
   withVerbs(keyVerbs, () => connect),
   withVerbs(nodeVerbs, () => connect),

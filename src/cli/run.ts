@@ -31,6 +31,8 @@ export type RunParts = {
   errors: Writable
   listenForStop: () => StopSignals
   clock: Clock
+  /** The words that start this command line anew. */
+  program: readonly string[]
   /** Prints a line beside the output of the command. */
   say: (line: string) => void
 }

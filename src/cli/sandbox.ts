@@ -26,6 +26,7 @@ import {
   rethrow,
 } from './run.ts'
 import { isSandboxID, sandboxIDOf } from './sandbox-name.ts'
+import { sshProxyVerb, sshVerb } from './ssh.ts'
 import { whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
@@ -118,6 +119,8 @@ source in it, and SOURCE/. copies what a folder holds.`,
       json: false,
       run: onNamed(shell),
     },
+    ssh: sshVerb,
+    'ssh-proxy': sshProxyVerb,
     pause: {
       does: 'Stops a sandbox and keeps its memory and files until it is resumed.',
       words,

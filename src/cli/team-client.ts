@@ -1,5 +1,6 @@
 /** Calls a running server like any client of a team. */
 import type { IncomingMessage, OutgoingHttpHeaders } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { envdPort, header } from '../contract/constants.ts'
@@ -168,12 +169,10 @@ export class TeamClient {
 
   /** Calls the sandbox's agent. Resolves with the head of a successful answer, which may be a stream. */
   callAgent(agent: AgentAccess, call: AgentCall): Promise<IncomingMessage> {
-    const { sandboxID, accessToken, user } = agent
-    const target = `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}${call.path}`
+    const { user } = agent
+    const { target, headers: agentHeaders } = this.#toAgent(agent, call.path)
     const headers = {
-      [header.sandboxID]: sandboxID,
-      [header.sandboxPort]: String(envdPort),
-      ...(accessToken !== undefined && { [header.accessToken]: accessToken }),
+      ...agentHeaders,
       ...(user !== undefined && { authorization: basicUser(user) }),
       ...(Buffer.isBuffer(call.body) && { 'content-length': call.body.length }),
       ...call.headers,
@@ -195,6 +194,37 @@ export class TeamClient {
       if (Buffer.isBuffer(call.body)) request.end(call.body)
       else pipeline(call.body, request).catch(fail)
     })
+  }
+
+  /** Resolves with a connection to the sandbox's agent that speaks another protocol from now on. */
+  upgradeAgent(agent: AgentAccess, path: string, protocol: string): Promise<Socket> {
+    const { target, headers } = this.#toAgent(agent, path)
+    return new Promise((resolve, reject) => {
+      const fail = (error: unknown) => reject(new AppError('unavailable', errorText(error), { cause: error }))
+      const request = requestServer(this.#access, target, {
+        method: 'GET',
+        headers: { ...headers, connection: 'Upgrade', upgrade: protocol },
+        // A paused sandbox may have to wake.
+        withinMs: slowWithinMs,
+      })
+      request.on('error', fail)
+      request.on('response', (response) => void rejectionOf(response).then(reject, fail))
+      request.on('upgrade', (_response, socket, head) => {
+        socket.setTimeout(0)
+        if (head.length > 0) socket.unshift(head)
+        resolve(socket as Socket)
+      })
+      request.end()
+    })
+  }
+
+  #toAgent({ sandboxID, accessToken }: AgentAccess, path: string) {
+    const headers: OutgoingHttpHeaders = {
+      [header.sandboxID]: sandboxID,
+      [header.sandboxPort]: String(envdPort),
+      ...(accessToken !== undefined && { [header.accessToken]: accessToken }),
+    }
+    return { target: `${sandboxOrigin(this.#access.url, sandboxID, envdPort)}${path}`, headers }
   }
 
   #do<T>(sandboxID: string, verb: string, json: unknown): Promise<T> {

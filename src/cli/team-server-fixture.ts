@@ -150,6 +150,7 @@ export function fakeSides(input = '', { isTTY = false } = {}) {
     output: sink('output'),
     errors: sink('errors'),
     listenForStop: () => ({ signal: abort.signal, exitCode: () => 130, [Symbol.dispose]: () => {} }),
+    program: ['warren'],
     say: (line: string) => void written.said.push(line),
   }
   return { parts, written, clock, stop: () => abort.abort(new Error('SIGINT')) }

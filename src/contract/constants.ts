@@ -22,6 +22,10 @@ export const header = {
   idempotencyKey: 'idempotency-key',
 } as const
 
+/** The path of the agent at which an SSH connection begins, and the protocol to which it is upgraded. */
+export const sshPath = '/ssh'
+export const sshProtocol = 'warren-ssh'
+
 /** Every header of the hop begins so. Nodes remove them all, so new ones are safe between two releases. */
 export const hopHeaderPrefix = 'warren-'
 

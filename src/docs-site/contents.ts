@@ -8,6 +8,7 @@ export const chapters: readonly Chapter[] = [
     pages: [
       ...[
         'templates',
+        'ssh',
         'code-interpreter',
         'desktop',
         'gpu',

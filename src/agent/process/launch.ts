@@ -28,7 +28,8 @@ export type LaunchRequest = {
 
 export type Launched = { pid: number; streams: Streams; workdir: string }
 
-const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
+/** PATH, unless the sandbox has its own. */
+export const searchPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 const shell = '/bin/sh'
 const oomScoreFile = '/proc/self/oom_score_adj'
 const oomScoreAboveAgent = 100
@@ -108,7 +109,7 @@ function start(native: Native, request: SpawnRequest): number {
  * If the user is at the limit of processes, or so close that the command could start none itself, the command
  * gets the reserve: somebody must be able to look around, and to end processes.
  */
-function spawnWithinLimit(
+export function spawnWithinLimit(
   { processLimit, withinCommandLimit, spawn }: Native,
   request: SpawnRequest,
 ): number {
@@ -171,7 +172,7 @@ function notStartable(program: string, error: unknown): AppError {
  * When memory runs out, the kernel should kill a command, not the agent. A process inherits the score at its
  * birth, and so does everything that it starts. Raising it needs no privileges. gVisor does not use it.
  */
-function commandOomScore(): number | undefined {
+export function commandOomScore(): number | undefined {
   ownOomScore ??= isGvisor() ? Number.NaN : readOomScore()
   return Number.isNaN(ownOomScore) ? undefined : Math.min(ownOomScore + oomScoreAboveAgent, largestOomScore)
 }

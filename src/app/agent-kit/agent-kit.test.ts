@@ -43,7 +43,7 @@ suite('the agent kit', () => {
   test('everybody may run all of it and read all except the sealed init; only its owner may write', async () => {
     for (const entry of await readdir(kit.folder, { recursive: true, withFileTypes: true })) {
       const { mode } = await stat(join(entry.parentPath, entry.name))
-      const isText = entry.name.startsWith('agent.') || entry.name === 'boot.cjs'
+      const isText = /\.(?:cjs|cache)$/.test(entry.name)
       const wanted = isText ? 0o644 : entry.name === 'sealed-init' ? 0o711 : 0o755
       assert.equal(mode & 0o7777, wanted, entry.name)
     }

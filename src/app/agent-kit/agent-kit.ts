@@ -117,8 +117,13 @@ const agentEnvironment = {
 /** Names and texts of the files made from our own sources. */
 async function bundleAgent(agentAddon: string): Promise<Map<string, string>> {
   return bundleSources(
-    { agent: join(agentSources, 'main.ts'), boot: join(agentSources, 'boot.ts') },
-    { define: { agentAddon: JSON.stringify(agentAddon) } },
+    {
+      agent: join(agentSources, 'main.ts'),
+      boot: join(agentSources, 'boot.ts'),
+      ssh: join(agentSources, 'ssh/main.ts'),
+    },
+    // What ssh2 can do without: a library of its own for some ciphers.
+    { define: { agentAddon: JSON.stringify(agentAddon) }, external: ['cpu-features', '*.node'] },
   )
 }
 

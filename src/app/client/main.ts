@@ -23,7 +23,7 @@ async function admin(): Promise<never> {
 }
 
 const commands: Command[] = [
-  ...teamCommands({ access, admin }),
+  ...teamCommands({ program: [process.execPath, process.argv[1]!], access, admin }),
   {
     name: 'completion',
     use: 'completion SHELL',

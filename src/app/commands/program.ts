@@ -9,6 +9,7 @@ import { type RunParts, runCommand } from '../../cli/run.ts'
 import { sandboxVerbs } from '../../cli/sandbox.ts'
 import { secretVerbs } from '../../cli/secret.ts'
 import { snapshotVerbs } from '../../cli/snapshot.ts'
+import { sshConfigCommand } from '../../cli/ssh.ts'
 import { listenForStop } from '../../cli/stop-signals.ts'
 import { didYouMean, suggestCommands } from '../../cli/suggest.ts'
 import { TeamClient } from '../../cli/team-client.ts'
@@ -30,10 +31,15 @@ export const withVerbs = <Parts>(table: VerbTable<Parts, string | number>, parts
   run: (args) => runVerb(table, args, parts()),
 })
 
-type Finders = { access: () => Promise<TeamAccess>; admin: () => Promise<AdminClient> }
+type TeamCommandParts = {
+  /** The words that start this program. */
+  program: readonly string[]
+  access: () => Promise<TeamAccess>
+  admin: () => Promise<AdminClient>
+}
 
 /** The commands that speak to a server with the key of a team. */
-export function teamCommands({ access, admin }: Finders): Command[] {
+export function teamCommands({ program, access, admin }: TeamCommandParts): Command[] {
   const connect = async () => new TeamClient(await access())
   const runParts = (): RunParts => ({
     connect,
@@ -43,11 +49,16 @@ export function teamCommands({ access, admin }: Finders): Command[] {
     errors: process.stderr,
     listenForStop: () => listenForStop(process.stdout, process.stderr),
     clock: systemClock,
+    program,
     say: printAside,
   })
   return [
     { ...singleEntryOf(runCommand), run: (args) => runSingle(runCommand, args, runParts()) },
     withVerbs(sandboxVerbs, () => ({ ...runParts(), print })),
+    {
+      ...singleEntryOf(sshConfigCommand),
+      run: (args) => runSingle(sshConfigCommand, args, { program }),
+    },
     withVerbs(templateVerbs, () => ({
       connect: async () => new TemplateClient(await access()),
       connectAdmin: admin,
@@ -82,6 +93,7 @@ const shortcuts: Readonly<Record<string, string>> = {
   ls: 'list',
   exec: 'exec',
   cp: 'cp',
+  ssh: 'ssh',
   logs: 'logs',
   stop: 'pause',
   kill: 'kill',

@@ -5,7 +5,7 @@ import { type BuildOptions, build, stop } from 'esbuild'
 import { randomHex } from '../../lib/ids.ts'
 import { ifPresent } from '../../lib/if-present.ts'
 
-type MoreOptions = Pick<BuildOptions, 'define'>
+type MoreOptions = Pick<BuildOptions, 'define' | 'external'>
 
 /**
  * Bundles our sources as programs for the Node inside sandboxes: each entry point by its name, with
