@@ -1,9 +1,9 @@
 /** Sandboxes that run before a history begins, and whose time is over soon after. */
 
-import type { NewSandbox } from '../../src/core/sandbox/row/sandbox.ts'
 import { noAgent } from '../../src/drivers/driver-fixture.ts'
 import { FakeDriver } from '../../src/drivers/fake/fake-driver.ts'
-import { newSandboxID, newUUID } from '../../src/lib/ids.ts'
+import { newUUID } from '../../src/lib/ids.ts'
+import { aSandbox, usualOptions } from '../../src/store/suite/rows.ts'
 import type { Plan } from './plan.ts'
 import { rootFolder } from './simulated-node.ts'
 import type { Simulation } from './simulation.ts'
@@ -22,32 +22,15 @@ export async function startDueSoon(
   const now = node.wall.now()
   for (let at = 0; at < pauses + ends; at++) {
     const autoPause = at < pauses
-    const row: NewSandbox = {
-      sandboxID: newSandboxID(),
-      runID: newUUID(),
-      teamID: team.teamID,
+    const row = aSandbox(team.teamID, {
       templateID: 'basetemplate',
       buildID: '11111111-1111-4111-8111-111111111111',
-      alias: 'base',
-      envdVersion: '0.6.13',
-      cpuCount: 2,
-      memoryMB: 512,
-      diskMB: 1024,
-      metadata: {},
-      envVars: {},
       timeoutMs: 60_000,
-      options: {
-        allowInternetAccess: null,
-        network: null,
-        secure: true,
-        autoPause,
-        autoPauseMemory: true,
-        autoResume: false,
-      },
+      options: { ...usualOptions, autoPause },
       createdAt: now,
       startedAt: now,
       endAt: now + (autoPause ? pausedAfterMs : endedAfterMs),
-    }
+    })
     const { sandboxID, runID, cpuCount, memoryMB, diskMB } = row
     await sandboxes.insertWithinLimits(row, team.limits)
     const egress = { allow: [], deny: [], toGate: 'none' } as const

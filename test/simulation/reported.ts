@@ -4,6 +4,7 @@ import type { Sandbox } from '../../src/core/sandbox/row/sandbox.ts'
 import type { CreateRequest } from '../../src/core/sandbox/verbs/creator.ts'
 import type { Team } from '../../src/core/team/team.ts'
 import type { WantedMount } from '../../src/core/volume/volume.ts'
+import { usualOptions } from '../../src/store/suite/rows.ts'
 import type { Ask } from './ledger.ts'
 import { shortID } from './parked-calls.ts'
 import { createPlaced } from './placing.ts'
@@ -44,11 +45,10 @@ export async function create(
     volumeMounts,
     metadata: { ask: String(ask.number), node: String(ask.node), ...(claim && { key: claim.key }) },
     options: {
+      ...usualOptions,
       allowInternetAccess,
       network: simulation.plan.hasGate ? byName : null,
-      secure: true,
       autoPause,
-      autoPauseMemory: true,
       autoResume,
     },
   }

@@ -30,7 +30,7 @@ import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { soleNode } from '../../src/store/node/owners.ts'
 import { openStores } from '../../src/store/open-stores.ts'
-import { vault } from '../../src/store/suite/rows.ts'
+import { usualOptions, vault } from '../../src/store/suite/rows.ts'
 import { copyEmptyDatabase } from './empty-database.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
@@ -42,14 +42,7 @@ export const request = (changes: Partial<CreateRequest> = {}): CreateRequest => 
   timeoutMs: 60_000,
   metadata: {},
   envVars: {},
-  options: {
-    allowInternetAccess: null,
-    network: null,
-    autoPause: false,
-    autoPauseMemory: true,
-    autoResume: false,
-    secure: true,
-  },
+  options: usualOptions,
   ...changes,
 })
 

@@ -285,7 +285,7 @@ function joinObjectStorage(
     clock,
     log,
     logs: new LogCarrier(ports.logs, log),
-    expiresUnusedArrivals: () => stores.nodes.allKeepArrivals(),
+    expiresUnusedArrivals: () => stores.nodes.allKeepArriving(),
     snapshots: new RemoteSnapshots({ driver, snapshots, packs, clock, log }),
   }
   const fetcher = new BytesFetcher(parts)

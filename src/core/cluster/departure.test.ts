@@ -169,7 +169,7 @@ test("a client's pause wins over the resume by the new node", async (t) => {
       if (method !== 'resumeWithinLimits') return
       other.faults.before = () => {}
       const row = (await other.stores.sandboxes.find(sandboxID))!
-      assert.ok(await other.stores.sandboxes.cancelResume(row, row.snapshot!))
+      assert.ok(await other.stores.sandboxes.stayPaused(row, row.snapshot!))
     }
     await handOver(...offer)
   }

@@ -20,7 +20,7 @@ export interface NodeStore {
   /** Ordered by ID. */
   list(): Promise<ClusterNode[]>
   /** False while a node may remove an object from which the memory of a running sandbox arrives. */
-  allKeepArrivals(): Promise<boolean>
+  allKeepArriving(): Promise<boolean>
   /** False if there is no such node. */
   setStatus(nodeID: string, status: NodeStatus): Promise<boolean>
   /**

@@ -115,7 +115,7 @@ export class SandboxService {
     if (seen.state === 'paused' && seen.runUntil === null) throw errors.alreadyPaused(sandboxID)
     await this.#turns.acquire(sandboxID, async ({ row, signal }) => {
       const now = visible(team, sandboxID, row)
-      if (now.state === 'paused' && now.runUntil !== null) return this.#cancelResume(now, options)
+      if (now.state === 'paused' && now.runUntil !== null) return this.#stayPaused(now, options)
       const paused =
         now.state === 'running'
           ? await this.#verbs.pauser.pause(now, { ...options, isAutomatic: false }, signal)
@@ -128,9 +128,9 @@ export class SandboxService {
   }
 
   /** A drain has paused the sandbox to resume it on another node; a client's pause keeps it paused instead. */
-  async #cancelResume(row: SandboxInTurn, { memory }: { memory: boolean }): Promise<void> {
+  async #stayPaused(row: SandboxInTurn, { memory }: { memory: boolean }): Promise<void> {
     const remaining = { ...row.snapshot!, memory: row.snapshot!.memory && memory }
-    if (!(await this.#turns.cancelResume(row, remaining))) throw errors.sandboxIsBusy(row.sandboxID, 'moving')
+    if (!(await this.#turns.stayPaused(row, remaining))) throw errors.sandboxIsBusy(row.sandboxID, 'moving')
   }
 
   fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {

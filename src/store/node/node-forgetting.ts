@@ -13,7 +13,7 @@ import { newUUID } from '../../lib/ids.ts'
 import { databaseNow } from '../database/database-clock.ts'
 import type { SandboxRow, Tables } from '../database/tables.ts'
 import { disownCondemned } from '../objects/condemned.ts'
-import { allKeepArrivals } from '../sandbox/arrival-support.ts'
+import { allKeepArriving } from '../sandbox/arrival-support.ts'
 import { hasNoVolume, isMovable } from '../sandbox/sandbox-queries.ts'
 import { changedColumns, sandboxOf } from '../sandbox/sandbox-row.ts'
 import { nextVersion, type RowUpdate, updateWithEvents } from '../sandbox/sandbox-update.ts'
@@ -88,7 +88,7 @@ async function loseSandboxes(
     .orderBy('id')
     .execute()
   // An older node may have removed the object of a resume that it does not know to need it.
-  const allKeep = await allKeepArrivals(transaction)
+  const allKeep = await allKeepArriving(transaction)
   let lost = 0
   for (const row of rows) {
     const { state } = row

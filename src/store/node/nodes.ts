@@ -11,7 +11,7 @@ import type { SecretVault } from '../../core/secret/vault.ts'
 import { commitsLater } from '../database/commits-later.ts'
 import { databaseNow } from '../database/database-clock.ts'
 import type { NodeRow, Tables } from '../database/tables.ts'
-import { allKeepArrivals } from '../sandbox/arrival-support.ts'
+import { allKeepArriving } from '../sandbox/arrival-support.ts'
 import { endLateCreates, forgetNode } from './node-forgetting.ts'
 
 type FactsByNode = Map<string, { runID: string; facts: NodeFacts }>
@@ -103,8 +103,8 @@ export class SqlNodeStore implements NodeStore {
     })
   }
 
-  allKeepArrivals(): Promise<boolean> {
-    return allKeepArrivals(this.#db)
+  allKeepArriving(): Promise<boolean> {
+    return allKeepArriving(this.#db)
   }
 
   async #factsOf(rows: readonly Pick<NodeRow, 'id' | 'run_id'>[]): Promise<FactsByNode> {

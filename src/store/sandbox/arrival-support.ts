@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { Tables } from '../database/tables.ts'
 
 /** True if no node may sweep objects from which a sandbox is resumed (`keepsArriving` of `NodeFacts`). */
-export async function allKeepArrivals(db: Kysely<Tables>): Promise<boolean> {
+export async function allKeepArriving(db: Kysely<Tables>): Promise<boolean> {
   const other = await db
     .selectFrom('nodes')
     .select('id')

@@ -230,7 +230,7 @@ export class SqlSandboxStore implements SandboxStore {
     })
   }
 
-  cancelResume(
+  stayPaused(
     { sandboxID, runID, version }: RowInTurn,
     snapshot: SandboxSnapshot,
   ): Promise<Sandbox | undefined> {

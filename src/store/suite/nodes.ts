@@ -141,11 +141,11 @@ async function drainedNodesStaySo({ nodes: one }: Stores, { nodes: other }: Stor
 
 async function olderNodesMaySweep({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {
   const node = aNode('one')
-  assert.equal(await other.allKeepArrivals(), true)
+  assert.equal(await other.allKeepArriving(), true)
   await one.join({ ...node, facts: { ...node.facts, keepsArriving: true } })
-  assert.equal(await other.allKeepArrivals(), true)
+  assert.equal(await other.allKeepArriving(), true)
   await other.join(aNode('other'))
-  assert.equal(await other.allKeepArrivals(), false)
+  assert.equal(await other.allKeepArriving(), false)
 }
 
 async function firstValueIsShared({ nodes: one }: Stores, { nodes: other }: Stores): Promise<void> {

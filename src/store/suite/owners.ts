@@ -272,11 +272,11 @@ async function departures(one: Stores, other: Stores): Promise<void> {
     endReason: 'killed',
   })
   const snapshot = { ...stays.snapshot, memory: false }
-  const cancelResume = async () =>
-    one.sandboxes.cancelResume({ ...stays, version: await versionOf(stays.sandboxID) }, snapshot)
-  const paused = await cancelResume()
+  const stayPaused = async () =>
+    one.sandboxes.stayPaused({ ...stays, version: await versionOf(stays.sandboxID) }, snapshot)
+  const paused = await stayPaused()
   assert.deepEqual([paused?.runUntil, paused?.snapshot], [null, snapshot])
-  assert.equal(await cancelResume(), undefined)
+  assert.equal(await stayPaused(), undefined)
   assert.deepEqual(await listed(), [])
   for (const row of [resumed, killed]) assert.equal((await one.sandboxes.find(row.sandboxID))?.runUntil, null)
 }

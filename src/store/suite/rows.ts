@@ -1,6 +1,12 @@
 /** Test data for the store suite; each call changes only what its test is about. */
 import type { PausedSandbox, RemoteBytes } from '../../core/object-storage/remote-bytes-store.ts'
-import type { NewSandbox, Sandbox, SandboxSnapshot, SandboxState } from '../../core/sandbox/row/sandbox.ts'
+import type {
+  NewSandbox,
+  Sandbox,
+  SandboxOptions,
+  SandboxSnapshot,
+  SandboxState,
+} from '../../core/sandbox/row/sandbox.ts'
 import type { SandboxChanges } from '../../core/sandbox/row/sandbox-store.ts'
 import { SecretVault } from '../../core/secret/vault.ts'
 import { type ApiKey, defaultTeamLimits, fullGrant, type Team } from '../../core/team/team.ts'
@@ -86,6 +92,16 @@ export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {})
   }
 }
 
+/** The options of a create that asks for nothing. */
+export const usualOptions: SandboxOptions = {
+  allowInternetAccess: null,
+  network: null,
+  autoPause: false,
+  autoPauseMemory: true,
+  autoResume: false,
+  secure: true,
+}
+
 export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): NewSandbox {
   return {
     sandboxID: newSandboxID(),
@@ -100,14 +116,7 @@ export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): New
     envdVersion: '0.6.13',
     metadata: {},
     envVars: {},
-    options: {
-      allowInternetAccess: null,
-      network: null,
-      autoPause: false,
-      autoPauseMemory: true,
-      autoResume: false,
-      secure: true,
-    },
+    options: usualOptions,
     timeoutMs: 300_000,
     createdAt: time,
     startedAt: time,

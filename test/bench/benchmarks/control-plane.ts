@@ -13,10 +13,9 @@ import { openRules } from '../../../src/core/ports/egress.ts'
 import type { NewSandbox } from '../../../src/core/sandbox/row/sandbox.ts'
 import { noAgent } from '../../../src/drivers/driver-fixture.ts'
 import { FakeDriver } from '../../../src/drivers/fake/fake-driver.ts'
-import { newSandboxID, newUUID } from '../../../src/lib/ids.ts'
 import { openDatabase } from '../../../src/store/open-stores.ts'
 import { newSandboxRow, pairHashes } from '../../../src/store/sandbox/sandbox-row.ts'
-import { vault } from '../../../src/store/suite/rows.ts'
+import { aSandbox, vault } from '../../../src/store/suite/rows.ts'
 import { type Fixture, openFixture, request } from '../../support/domain.ts'
 import { postgresMissing, startPostgres } from '../../support/postgres.ts'
 import type { BenchMachine } from '../bench-machine.ts'
@@ -162,7 +161,7 @@ async function fillDatabase(
     const numbers = Array.from({ length: Math.min(rowsPerInsert, 2 * count - first) }, (_, at) => first + at)
     const rows = await Promise.all(
       numbers.map(async (number) => {
-        const sandbox = aSandbox(team.teamID, number, count, clock.now())
+        const sandbox = sandboxOfUser(team.teamID, number, count, clock.now())
         if (number >= count) return { ...newSandboxRow(sandbox, nodeID, vault), ...ended(clock.now()) }
         const handle = await driver.start({
           ...sandbox,
@@ -187,25 +186,15 @@ async function fillDatabase(
 
 const ended = (now: number) => ({ state: 'ended' as const, ended_at: now, end_reason: 'killed' as const })
 
-function aSandbox(teamID: string, number: number, count: number, now: number): NewSandbox {
+function sandboxOfUser(teamID: string, number: number, count: number, now: number): NewSandbox {
   const startedAt = now - number
-  return {
-    sandboxID: newSandboxID(),
-    runID: newUUID(),
-    teamID,
+  return aSandbox(teamID, {
     templateID: 'basetemplate',
     buildID: '11111111-1111-4111-8111-111111111111',
-    alias: 'base',
-    envdVersion: '0.6.13',
-    cpuCount: 2,
-    memoryMB: 512,
-    diskMB: 1024,
-    envVars: {},
-    options: request().options,
     metadata: { app: 'agents', user: String(Math.floor((number % count) / perUser)) },
     timeoutMs: 3_600_000,
     createdAt: startedAt,
     startedAt,
     endAt: now + 3_600_000 + number,
-  }
+  })
 }

@@ -30,11 +30,11 @@ export function retryingSandboxStore(store: SandboxStore, clock: Clock): Sandbox
         const isDone = row?.state === 'running' && row.runID === at.runID && row.snapshot === null
         return isDone ? row : store.forgetArrival(at)
       }),
-    cancelResume: (at, snapshot) =>
+    stayPaused: (at, snapshot) =>
       retry(async (attempt) => {
         const row = attempt > 0 ? await store.find(at.sandboxID) : undefined
         const isDone = row?.state === 'paused' && row.runID === at.runID && row.runUntil === null
-        return isDone ? row : store.cancelResume(at, snapshot)
+        return isDone ? row : store.stayPaused(at, snapshot)
       }),
     saveHandle: (sandboxID, runID, handle) => retry(() => store.saveHandle(sandboxID, runID, handle)),
     listExpired: (now, kind, limit) => retry(() => store.listExpired(now, kind, limit)),

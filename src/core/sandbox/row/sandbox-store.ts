@@ -167,7 +167,7 @@ export interface SandboxStore {
    * Lets a sandbox that a drain has paused stay paused, with this snapshot. Undefined if it is no longer
    * paused in this run, or not to run again.
    */
-  cancelResume(at: RowInTurn, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
+  stayPaused(at: RowInTurn, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Corrects the snapshot of a paused sandbox. Undefined if it is no longer paused in this run. */
   setSnapshot(at: RowInTurn, snapshot: SandboxSnapshot): Promise<Sandbox | undefined>
   /** Removes the snapshot from the row of a running sandbox. Undefined if it is no longer in this run and state. */

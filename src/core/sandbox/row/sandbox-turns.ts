@@ -106,8 +106,8 @@ export class SandboxTurns extends Turns<Sandbox> {
    * Lets a sandbox that a drain has paused stay paused. Undefined if it is no longer paused in this run, or
    * not by a drain.
    */
-  async cancelResume(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn | undefined> {
-    return asInTurn(await this.#sandboxes.cancelResume(row, snapshot))
+  async stayPaused(row: SandboxInTurn, snapshot: SandboxSnapshot): Promise<SandboxInTurn | undefined> {
+    return asInTurn(await this.#sandboxes.stayPaused(row, snapshot))
   }
 
   /** Turns an ended sandbox back into a paused one. Undefined if that is no longer possible. */
