@@ -1,7 +1,7 @@
 /** Data that stays fresh while somebody looks at it. */
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { systemClock } from '../../lib/clock.ts'
-import { logOut } from './log-in.ts'
+import { forget } from './log-in.ts'
 import { brokenOff, RestFailure } from './rest.ts'
 
 export type Live<T> = {
@@ -62,7 +62,7 @@ export function useLive<T>(
         if (!stopped.signal.aborted) change({ data, error: undefined })
       } catch (error) {
         if (stopped.signal.aborted) return
-        if (error instanceof RestFailure && error.status === 401) logOut()
+        if (error instanceof RestFailure && error.status === 401) forget()
         change({ error })
       }
       isFirst = false

@@ -1,6 +1,6 @@
 /** Requests to Warren's REST API, with the credential of the session. */
 import type { ErrorBody } from '../../contract/rest/shared.ts'
-import { credentialHeaders } from './session.ts'
+import { credentialHeaders, isPerson } from './session.ts'
 import { Shared } from './store.ts'
 import { tryAgain } from './try-again.ts'
 
@@ -20,6 +20,8 @@ export type AskOptions = {
   team?: string | undefined
   /** A key to use in place of the session's credential. */
   headers?: Record<string, string>
+  /** Sends the cookie of a person's session also before the page knows of it. */
+  asPerson?: boolean
   /** Sent as it is. */
   raw?: Blob | string
   /** Adds an idempotency key, so that Warren carries the request out once, however often it is sent. */
@@ -61,7 +63,8 @@ export async function send(path: string, options: AskOptions = {}): Promise<Resp
   return response
 }
 
-function requestOf({ body, team, headers, raw, once, signal, ...options }: AskOptions) {
+function requestOf({ body, team, headers, raw, once, signal, asPerson, ...options }: AskOptions) {
+  const sendsCookie = asPerson || (isPerson() && headers === undefined)
   const hasBody = body !== undefined || raw !== undefined
   return {
     method: options.method ?? (hasBody ? 'POST' : 'GET'),
@@ -72,7 +75,7 @@ function requestOf({ body, team, headers, raw, once, signal, ...options }: AskOp
     },
     ...(hasBody && { body: raw ?? JSON.stringify(body) }),
     ...(signal && { signal }),
-    credentials: 'omit',
+    credentials: sendsCookie ? 'same-origin' : 'omit',
   } satisfies RequestInit
 }
 

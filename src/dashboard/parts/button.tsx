@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
+import { may, type NeededRole } from '../browser/session.ts'
 import { Icon, type IconName } from './icon.tsx'
 import { showFailure } from './toasts.tsx'
 
@@ -14,12 +15,28 @@ type ButtonProps = {
   pressed?: boolean
   title?: string
   submit?: boolean
+  /** The role that its act takes, in `team` or in any team that the reader looks at; others do not see it. */
+  needs?: NeededRole
+  team?: string | undefined
   /** Until the returned promise settles, the button is disabled; a rejection is shown as an error. */
   onPress?: () => unknown
 }
 
 export function Button(props: ButtonProps) {
-  const { children, icon, label, kind = 'plain', small, disabled, pressed, title, submit, onPress } = props
+  const {
+    children,
+    icon,
+    label,
+    kind = 'plain',
+    small,
+    disabled,
+    pressed,
+    title,
+    submit,
+    onPress,
+    needs,
+    team,
+  } = props
   const [isBusy, setBusy] = useState(false)
   const press = async () => {
     const result = onPress?.()
@@ -33,6 +50,7 @@ export function Button(props: ButtonProps) {
       setBusy(false)
     }
   }
+  if (needs !== undefined && !may(needs, team)) return null
   const isBare = children === undefined
   return (
     <button

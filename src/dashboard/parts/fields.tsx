@@ -1,7 +1,7 @@
 /** Labelled inputs of forms. */
 import type { ComponentChildren, InputHTMLAttributes } from 'preact'
 import { useId } from 'preact/hooks'
-import { isAdmin, session, teamsInScope } from '../browser/session.ts'
+import { hasTeams, session, teamsInScope } from '../browser/session.ts'
 
 type FieldProps = {
   label: string
@@ -100,7 +100,7 @@ export function Check({ label, checked, onChange, hint }: CheckProps) {
 export function TeamField({ value, onChange }: { value: string; onChange: (team: string) => void }) {
   session.use()
   const teams = teamsInScope()
-  if (!isAdmin() || teams.length < 2) return null
+  if (!hasTeams() || teams.length < 2) return null
   return (
     <Select
       label="Team"

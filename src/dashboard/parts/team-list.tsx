@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact'
 import { type Live, useLive } from '../browser/live.ts'
 import { pathTo } from '../browser/router.ts'
-import { isAdmin, ofTeams, session, showsTeams, teamName } from '../browser/session.ts'
+import { hasTeams, ofTeams, session, showsTeams, teamName } from '../browser/session.ts'
 import { Button } from './button.tsx'
 import { Card, type Column, Loaded, Table } from './layout.tsx'
 
@@ -64,7 +64,7 @@ export function NameCell(props: {
   return (
     <span class="two">
       {view ? (
-        <a class="name" href={pathTo(view, { team: isAdmin() ? team : undefined })}>
+        <a class="name" href={pathTo(view, { team: hasTeams() ? team : undefined })}>
           {name}
         </a>
       ) : (
@@ -75,6 +75,18 @@ export function NameCell(props: {
   )
 }
 
-export function DeleteButton({ name, onPress }: { name: string; onPress: () => unknown }) {
-  return <Button kind="quiet" small icon="trash" label={`Delete ${name}`} onPress={onPress} />
+type DeleteButtonProps = { name: string; onPress: () => unknown; team?: string }
+
+export function DeleteButton({ name, onPress, team }: DeleteButtonProps) {
+  return (
+    <Button
+      kind="quiet"
+      small
+      icon="trash"
+      label={`Delete ${name}`}
+      needs="member"
+      team={team}
+      onPress={onPress}
+    />
+  )
 }

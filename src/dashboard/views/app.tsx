@@ -5,7 +5,7 @@ import { forgetAll } from '../browser/live.ts'
 import { resume } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
 import { address, type ViewAddress } from '../browser/router.ts'
-import { isAdmin, session } from '../browser/session.ts'
+import { hasTeams, session } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { Confirmation } from '../parts/dialog.tsx'
 import { Empty, Waiting } from '../parts/layout.tsx'
@@ -17,6 +17,7 @@ import { MachineView } from './machine.tsx'
 import { SandboxView } from './sandbox/sandbox.tsx'
 import { SandboxesView } from './sandboxes.tsx'
 import { SecretsView } from './secrets.tsx'
+import { SessionsView } from './sessions.tsx'
 import { SharesView } from './shares.tsx'
 import { Shell } from './shell.tsx'
 import { SnapshotsView } from './snapshots.tsx'
@@ -57,7 +58,7 @@ export function App() {
 
 function viewOf({ segments: [noun = 'sandboxes', id, tab], query }: ViewAddress): ComponentChildren {
   const team = query.get('team') ?? undefined
-  if (isAdmin() && team === undefined && needsTeam(noun, id)) {
+  if (hasTeams() && team === undefined && needsTeam(noun, id)) {
     return <FindTeam key={`${noun} ${id}`} noun={noun} id={id!} />
   }
   switch (noun) {
@@ -81,6 +82,8 @@ function viewOf({ segments: [noun = 'sandboxes', id, tab], query }: ViewAddress)
       return <KeysView />
     case 'team':
       return <TeamView />
+    case 'sessions':
+      return <SessionsView />
     case 'shares':
       return <SharesView />
     case 'machine':

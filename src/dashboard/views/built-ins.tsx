@@ -71,12 +71,24 @@ export function BuiltIns({ rows, reload, teamOf, onStart }: BuiltInsProps) {
                   </Button>
                 )}
                 {canBuild(row) && (
-                  <Button small icon="layers" title={`Build ${row.name}`} onPress={() => setBuilding(row)}>
+                  <Button
+                    needs="member"
+                    small
+                    icon="layers"
+                    title={`Build ${row.name}`}
+                    onPress={() => setBuilding(row)}
+                  >
                     {row.ready ? 'Rebuild' : 'Build'}
                   </Button>
                 )}
                 {row.ready && (
-                  <Button small icon="play" title={`Start ${row.name}`} onPress={() => onStart(row.alias)}>
+                  <Button
+                    needs="member"
+                    small
+                    icon="play"
+                    title={`Start ${row.name}`}
+                    onPress={() => onStart(row.alias)}
+                  >
                     Start
                   </Button>
                 )}

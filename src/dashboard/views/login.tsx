@@ -1,12 +1,20 @@
 import { useEffect, useState } from 'preact/hooks'
-import { logIn } from '../browser/log-in.ts'
+import { logIn, signInLabel } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
-import { docs } from '../browser/router.ts'
+import { address, base, docs } from '../browser/router.ts'
 import { Button } from '../parts/button.tsx'
 import { Field } from '../parts/fields.tsx'
 import { Brand } from './brand.tsx'
 
+/** Back to where the reader wanted to go. */
+function signInPath(): string {
+  const { path, query } = address.get()
+  const search = query.size > 0 ? `?${query}` : ''
+  return `/sign-in?${new URLSearchParams({ return: `${base}${path}${search}` })}`
+}
+
 export function LoginView() {
+  const label = signInLabel()
   const [secret, setSecret] = useState('')
   const [problem, setProblem] = useState('')
   const [isBusy, setBusy] = useState(false)
@@ -31,17 +39,28 @@ export function LoginView() {
           <h1 class="brand">
             <Brand /> Warren
           </h1>
-          <p class="soft">
-            Log in with an API key to see your team, or with the admin token to see all teams and the machine.
-          </p>
+          {label === undefined && (
+            <p class="soft">
+              Log in with an API key to see your team, or with the admin token to see all teams and the
+              machine.
+            </p>
+          )}
         </div>
+        {label !== undefined && (
+          <>
+            <a class="button primary" href={signInPath()}>
+              <span>Sign in with {label}</span>
+            </a>
+            <p class="or">or with a key</p>
+          </>
+        )}
         <Field
           label="API key or admin token"
           kind="password"
           value={secret}
           onInput={setSecret}
           placeholder="e2b_…"
-          autofocus
+          autofocus={label === undefined}
           mono
           required
           hint={
@@ -57,7 +76,7 @@ export function LoginView() {
             {problem}
           </p>
         )}
-        <Button kind="primary" submit disabled={isBusy}>
+        <Button kind={label === undefined ? 'primary' : 'plain'} submit disabled={isBusy}>
           Log in
         </Button>
         <p class="soft">

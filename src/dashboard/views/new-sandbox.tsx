@@ -6,7 +6,7 @@ import { useLive } from '../browser/live.ts'
 import { parsePairs } from '../browser/pairs.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
-import { isAdmin } from '../browser/session.ts'
+import { hasTeams } from '../browser/session.ts'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Check, Field, firstTeam, Select, TeamField } from '../parts/fields.tsx'
 import { showDone } from '../parts/toasts.tsx'
@@ -31,7 +31,7 @@ export function NewSandboxDialog({ onClose, template: given, team: givenTeam }: 
     }
     const { sandboxID } = await ask<Sandbox>('/v2/sandboxes', { body, team, once: true })
     showDone(`${sandboxID} runs.`)
-    navigate(pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined }))
+    navigate(pathTo(['sandboxes', sandboxID], { team: hasTeams() ? team : undefined }))
   }
   const names = templates.data ?? ['base']
   return (

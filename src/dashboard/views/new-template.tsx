@@ -4,7 +4,7 @@ import type { RequestedTemplate } from '../../contract/rest/template.ts'
 import { emptyTemplateForm, type TemplateForm, templateRequests } from '../browser/new-template.ts'
 import { ask } from '../browser/rest.ts'
 import { navigate, pathTo } from '../browser/router.ts'
-import { isAdmin } from '../browser/session.ts'
+import { hasTeams } from '../browser/session.ts'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Choice, Field, firstTeam, TeamField } from '../parts/fields.tsx'
 
@@ -19,7 +19,7 @@ export function NewTemplateDialog({ onClose }: { onClose: () => void }) {
     const made = await ask<RequestedTemplate>('/v3/templates', { body: request, team })
     const { templateID, buildID } = made
     await ask(`/v2/templates/${templateID}/builds/${buildID}`, { body: start, team })
-    navigate(pathTo(['templates', templateID], { team: isAdmin() ? team : undefined }))
+    navigate(pathTo(['templates', templateID], { team: hasTeams() ? team : undefined }))
   }
   return (
     <FormDialog title="New template" action="Build" onSubmit={build} onClose={onClose}>

@@ -4,15 +4,24 @@ import { logOut } from '../browser/log-in.ts'
 import { docs, navigate, pathTo } from '../browser/router.ts'
 import { knownSandboxes, listSandboxes } from '../browser/sandboxes.ts'
 import { best, type Findable } from '../browser/search.ts'
+import { may } from '../browser/session.ts'
 import { chooseTheme, shownTheme } from '../browser/theme.ts'
 import { Tag } from '../parts/badges.tsx'
 import { useModal } from '../parts/dialog.tsx'
 import { Icon, type IconName } from '../parts/icon.tsx'
+import { showFailure } from '../parts/toasts.tsx'
 import { visibleDestinations } from './destinations.ts'
 
 type Command = Findable & { hint: string; icon: IconName; run: () => void }
 
 const maxShown = 30
+
+const createSandbox: Command = {
+  text: 'Create a sandbox',
+  hint: 'Do',
+  icon: 'plus',
+  run: () => navigate(`${pathTo(['sandboxes'])}?new=1`),
+}
 
 function allCommands(): Command[] {
   const views = visibleDestinations().map(({ noun, text, icon }) => ({
@@ -23,12 +32,7 @@ function allCommands(): Command[] {
   }))
   const other = shownTheme() === 'dark' ? 'light' : 'dark'
   const commands: Command[] = [
-    {
-      text: 'Create a sandbox',
-      hint: 'Do',
-      icon: 'plus',
-      run: () => navigate(`${pathTo(['sandboxes'])}?new=1`),
-    },
+    ...(may('member') ? [createSandbox] : []),
     {
       text: `Use the ${other} theme`,
       hint: 'Do',
@@ -41,7 +45,7 @@ function allCommands(): Command[] {
       icon: 'book',
       run: () => open(docs, '_blank', 'noopener'),
     },
-    { text: 'Log out', hint: 'Do', icon: 'out', run: logOut },
+    { text: 'Log out', hint: 'Do', icon: 'out', run: () => void logOut().catch(showFailure) },
   ]
   const sandboxes = knownSandboxes().map(({ sandboxID, alias, team, metadata = {} }) => ({
     text: `${sandboxID} ${alias ?? ''}`,

@@ -8,7 +8,7 @@ import { useNow } from '../browser/live.ts'
 import { type Curves, useMetricHistory } from '../browser/metric-history.ts'
 import { pathTo } from '../browser/router.ts'
 import type { TeamSandbox } from '../browser/sandboxes.ts'
-import { isAdmin, teamName } from '../browser/session.ts'
+import { hasTeams, teamName } from '../browser/session.ts'
 import { rowsInSight } from '../browser/virtual-rows.ts'
 import { Badge, Tag } from '../parts/badges.tsx'
 import { Empty } from '../parts/layout.tsx'
@@ -146,7 +146,7 @@ function Row({ row, index, isChosen, onChoose, showTeam, curves, now }: RowProps
         />
       </span>
       <span role="cell" class="who">
-        <a class="cut" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
+        <a class="cut" href={pathTo(['sandboxes', sandboxID], { team: hasTeams() ? team : undefined })}>
           {sandboxID}
         </a>
         <span class="meta">

@@ -63,7 +63,7 @@ export function SandboxesView() {
   return (
     <div class="view fills">
       <ViewHead title="Sandboxes" note={<Totals rows={live.data} />}>
-        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+        <Button needs="member" kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New sandbox
         </Button>
       </ViewHead>
@@ -104,7 +104,7 @@ export function SandboxesView() {
                     <Button small onPress={() => setChosen(new Set())}>
                       Clear
                     </Button>
-                    <Button small kind="danger" icon="trash" onPress={killSelected}>
+                    <Button needs="member" small kind="danger" icon="trash" onPress={killSelected}>
                       Kill
                     </Button>
                   </div>

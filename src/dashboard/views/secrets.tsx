@@ -32,7 +32,7 @@ export function SecretsView() {
   return (
     <div class="view">
       <ViewHead title="Secrets" note="Values that requests of sandboxes carry, and sandboxes never see.">
-        <Button kind="primary" icon="plus" onPress={() => setEditing('new')}>
+        <Button needs="member" kind="primary" icon="plus" onPress={() => setEditing('new')}>
           New secret
         </Button>
       </ViewHead>
@@ -54,7 +54,7 @@ export function SecretsView() {
         ]}
         actions={(row) => (
           <>
-            <Button small icon="edit" onPress={() => setEditing(row)}>
+            <Button needs="member" team={row.team} small icon="edit" onPress={() => setEditing(row)}>
               New value
             </Button>
             <DeleteButton name={row.name} onPress={() => remove(row)} />

@@ -3,7 +3,7 @@ import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { logOut } from '../browser/log-in.ts'
 import { address, base, docs, navigate, pathTo } from '../browser/router.ts'
-import { isAdmin, session, setScope, teamName } from '../browser/session.ts'
+import { hasTeams, isPerson, session, setScope, teamName } from '../browser/session.ts'
 import { chooseTheme, type Theme, theme } from '../browser/theme.ts'
 import { Button } from '../parts/button.tsx'
 import { Select } from '../parts/fields.tsx'
@@ -61,10 +61,11 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Icon name="book" />
           Documentation
         </a>
+        <Reader />
         <div class="foot">
           <ThemeSwitch />
           <Button kind="quiet" small icon="out" onPress={logOut}>
-            Log out
+            {isPerson() ? 'Sign out' : 'Log out'}
           </Button>
         </div>
       </aside>
@@ -130,7 +131,7 @@ function Navigation({ current }: { current: string }) {
 function TeamSwitch() {
   const current = session.use()
   if (!current) return null
-  if (!isAdmin()) {
+  if (!hasTeams()) {
     return (
       <div class="team-name">
         <Icon name="users" />
@@ -150,6 +151,18 @@ function TeamSwitch() {
       onChange={choose}
       options={[['', 'All teams'], ...current.teams.map(({ teamID, name }) => [teamID, name] as const)]}
     />
+  )
+}
+
+/** Who signed in; keys have no name. */
+function Reader() {
+  const person = session.use()?.person
+  if (!person) return null
+  return (
+    <a class="reader" href={pathTo(['sessions'])} aria-label={`Sessions of ${person.name}`}>
+      <Icon name="user" />
+      <span class="cut">{person.name}</span>
+    </a>
   )
 }
 

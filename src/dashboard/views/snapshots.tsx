@@ -4,7 +4,7 @@ import { ago, fullTime, mebibytes, sizeOf } from '../browser/format.ts'
 import { useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
 import { pathTo } from '../browser/router.ts'
-import { isAdmin } from '../browser/session.ts'
+import { hasTeams } from '../browser/session.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
 import { confirmFirst } from '../parts/dialog.tsx'
@@ -55,7 +55,10 @@ export function SnapshotsView() {
           {
             name: 'Taken of',
             cell: ({ sandboxID, team }) => (
-              <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
+              <a
+                class="mono"
+                href={pathTo(['sandboxes', sandboxID], { team: hasTeams() ? team : undefined })}
+              >
                 {sandboxID}
               </a>
             ),
@@ -78,7 +81,7 @@ export function SnapshotsView() {
         ]}
         actions={(row) => (
           <>
-            <Button small icon="play" onPress={() => setStarting(row)}>
+            <Button needs="member" team={row.team} small icon="play" onPress={() => setStarting(row)}>
               Start
             </Button>
             <DeleteButton name={row.names[0] ?? row.snapshotID} onPress={() => remove(row)} />

@@ -15,6 +15,7 @@ import { Figure } from '../parts/figure.tsx'
 import { Card, Loaded, ViewHead } from '../parts/layout.tsx'
 import { showDone, showFailure } from '../parts/toasts.tsx'
 import { LimitsDialog } from './limits-dialog.tsx'
+import { TeamChoice } from './team-choice.tsx'
 import { TeamTable } from './team-table.tsx'
 
 const ranges = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000 } as const
@@ -26,6 +27,7 @@ export function TeamView() {
   const scope = session.use()?.scope
   const teams = teamsInScope()
   if (isAdmin() && scope === null) return <TeamTable teams={teams} />
+  if (teams.length > 1) return <TeamChoice teams={teams} />
   return teams[0] ? <OneTeam key={teams[0].teamID} team={teams[0]} /> : null
 }
 

@@ -24,7 +24,7 @@ export function TemplateTags({ template, team }: { template: Template; team: str
     <Card
       title="Tags"
       actions={
-        <Button small icon="plus" onPress={() => setAdding(true)}>
+        <Button needs="member" small icon="plus" onPress={() => setAdding(true)}>
           Tag
         </Button>
       }
@@ -40,6 +40,7 @@ export function TemplateTags({ template, team }: { template: Template; team: str
                   <Tag>{tag}</Tag>
                   <span class="faint mono">{buildID.slice(0, 8)}</span>
                   <Button
+                    needs="member"
                     kind="quiet"
                     small
                     icon="x"

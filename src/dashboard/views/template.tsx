@@ -58,6 +58,8 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
               }
             >
               <Button
+                needs="member"
+                team={team}
                 kind="primary"
                 icon="play"
                 disabled={!canStart(template)}
@@ -67,6 +69,8 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
                 New sandbox
               </Button>
               <Button
+                needs="member"
+                team={team}
                 icon={template.public ? 'lock' : 'globe'}
                 onPress={() =>
                   setVisibility({ ...template, team: team ?? '' }, !template.public).then(live.reload)
@@ -74,7 +78,7 @@ export function TemplateView({ templateID, team }: { templateID: string; team: s
               >
                 {template.public ? 'Make private' : 'Make public'}
               </Button>
-              <Button kind="danger" icon="trash" onPress={remove}>
+              <Button needs="member" team={team} kind="danger" icon="trash" onPress={remove}>
                 Delete
               </Button>
             </ViewHead>

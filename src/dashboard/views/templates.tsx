@@ -4,6 +4,7 @@ import type { Template } from '../../contract/rest/template.ts'
 import { ago, fullTime, gpusText, sizeOf } from '../browser/format.ts'
 import { useLive, useNow } from '../browser/live.ts'
 import { ask, askAll } from '../browser/rest.ts'
+import { may } from '../browser/session.ts'
 import { Badge } from '../parts/badges.tsx'
 import { Button } from '../parts/button.tsx'
 import { firstTeam } from '../parts/fields.tsx'
@@ -48,7 +49,7 @@ export function TemplatesView() {
   return (
     <div class="view">
       <ViewHead title="Templates" note="What sandboxes start from.">
-        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+        <Button needs="member" kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New template
         </Button>
       </ViewHead>
@@ -72,17 +73,20 @@ export function TemplatesView() {
           {
             name: 'Visibility',
             wide: true,
-            cell: (row) => (
-              <Button
-                small
-                kind="quiet"
-                icon={row.public ? 'globe' : 'lock'}
-                title={row.public ? 'Make it private' : 'Let every team start it'}
-                onPress={() => setVisibility(row, !row.public).then(live.reload)}
-              >
-                {row.public ? 'public' : 'private'}
-              </Button>
-            ),
+            cell: (row) =>
+              may('member', row.team) ? (
+                <Button
+                  small
+                  kind="quiet"
+                  icon={row.public ? 'globe' : 'lock'}
+                  title={row.public ? 'Make it private' : 'Let every team start it'}
+                  onPress={() => setVisibility(row, !row.public).then(live.reload)}
+                >
+                  {row.public ? 'public' : 'private'}
+                </Button>
+              ) : (
+                <Badge state={row.public ? 'public' : 'private'} />
+              ),
           },
           {
             name: 'Size',
@@ -109,6 +113,8 @@ export function TemplatesView() {
         ]}
         actions={(row) => (
           <Button
+            needs="member"
+            team={row.team}
             small
             icon="play"
             disabled={!canStart(row)}

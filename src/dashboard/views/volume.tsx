@@ -99,6 +99,7 @@ function VolumeFiles({ volume: { volumeID, token } }: { volume: VolumeAndToken }
         makeFolder={(path) => ask(at('dir', path), { method: 'POST', headers })}
         actions={(entry) => (
           <Button
+            needs="member"
             kind="quiet"
             small
             icon="trash"

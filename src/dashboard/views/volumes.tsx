@@ -4,7 +4,7 @@ import { ago, count, fullTime, mebibytes } from '../browser/format.ts'
 import { useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { pathTo } from '../browser/router.ts'
-import { isAdmin } from '../browser/session.ts'
+import { hasTeams } from '../browser/session.ts'
 import { type MountedIn, readMounts } from '../browser/volume-mounts.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
@@ -31,7 +31,7 @@ export function VolumesView() {
   return (
     <div class="view">
       <ViewHead title="Volumes" note="Files that outlive sandboxes, and that several may share.">
-        <Button kind="primary" icon="plus" onPress={() => setMaking(true)}>
+        <Button needs="member" kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New volume
         </Button>
       </ViewHead>
@@ -91,7 +91,7 @@ export function Mounts({ mountedIn, team }: { mountedIn: readonly MountedIn[]; t
     <span class="two">
       {mountedIn.slice(0, maxMounts).map(({ sandboxID, path }) => (
         <span key={sandboxID}>
-          <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: isAdmin() ? team : undefined })}>
+          <a class="mono" href={pathTo(['sandboxes', sandboxID], { team: hasTeams() ? team : undefined })}>
             {sandboxID}
           </a>{' '}
           <span class="faint">at {path}</span>

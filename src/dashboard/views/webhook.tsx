@@ -44,10 +44,14 @@ export function WebhookView({ webhookID, team }: { webhookID: string; team: stri
               }
               note={<span class="mono">{webhook.url}</span>}
             >
-              <Button icon={webhook.enabled ? 'pause' : 'play'} onPress={() => enable(!webhook.enabled)}>
+              <Button
+                needs="member"
+                icon={webhook.enabled ? 'pause' : 'play'}
+                onPress={() => enable(!webhook.enabled)}
+              >
                 {webhook.enabled ? 'Turn off' : 'Turn on'}
               </Button>
-              <Button kind="danger" icon="trash" onPress={remove}>
+              <Button needs="member" kind="danger" icon="trash" onPress={remove}>
                 Delete
               </Button>
             </ViewHead>

@@ -19,6 +19,7 @@ import type { SandboxTabProps } from './tab-props.ts'
 const resumeSeconds = 900
 
 export function SandboxActions({ detail, sandbox, reload }: SandboxTabProps) {
+  const { team } = sandbox
   const [open, setOpen] = useState<'extend' | 'snapshot' | 'fork'>()
   const close = () => setOpen(undefined)
   const isRunning = detail.state === 'running'
@@ -47,25 +48,25 @@ export function SandboxActions({ detail, sandbox, reload }: SandboxTabProps) {
     <>
       {isRunning ? (
         <>
-          <Button icon="clock" onPress={() => setOpen('extend')}>
+          <Button needs="member" team={team} icon="clock" onPress={() => setOpen('extend')}>
             Extend
           </Button>
-          <Button icon="pause" onPress={pause}>
+          <Button needs="member" team={team} icon="pause" onPress={pause}>
             Pause
           </Button>
-          <Button icon="camera" onPress={() => setOpen('snapshot')}>
+          <Button needs="member" team={team} icon="camera" onPress={() => setOpen('snapshot')}>
             Snapshot
           </Button>
-          <Button icon="fork" onPress={() => setOpen('fork')}>
+          <Button needs="member" team={team} icon="fork" onPress={() => setOpen('fork')}>
             Fork
           </Button>
         </>
       ) : (
-        <Button kind="primary" icon="play" onPress={resume}>
+        <Button needs="member" team={team} kind="primary" icon="play" onPress={resume}>
           Resume
         </Button>
       )}
-      <Button kind="danger" icon="trash" onPress={kill}>
+      <Button needs="member" team={team} kind="danger" icon="trash" onPress={kill}>
         Kill
       </Button>
       {open === 'extend' && (

@@ -6,7 +6,7 @@ import { useLive, useNow } from '../../browser/live.ts'
 import { RestFailure } from '../../browser/rest.ts'
 import { pathTo } from '../../browser/router.ts'
 import { readSandbox, type SandboxRef } from '../../browser/sandboxes.ts'
-import { isAdmin, teamName } from '../../browser/session.ts'
+import { hasTeams, teamName } from '../../browser/session.ts'
 import { Badge } from '../../parts/badges.tsx'
 import { CopyButton } from '../../parts/copy.tsx'
 import { Empty, Loaded, Tabs, ViewHead } from '../../parts/layout.tsx'
@@ -89,7 +89,7 @@ function Note({ detail, team }: { detail: SandboxDetail; team: string | undefine
   return (
     <>
       <span>{alias ?? templateID}</span>
-      {isAdmin() && team && <span>{teamName(team)}</span>}
+      {hasTeams() && team && <span>{teamName(team)}</span>}
       <span>started {ago(startedAt, now)}</span>
       {state === 'running' && (
         <span class="figures">
