@@ -26,6 +26,7 @@ import { memberRoutes } from './routes/members/routes.ts'
 import { nodeRoutes } from './routes/nodes/routes.ts'
 import { sandboxRoutes } from './routes/sandboxes/routes.ts'
 import { secretRoutes } from './routes/secrets/routes.ts'
+import { sessionRoutes } from './routes/sessions/routes.ts'
 import { signInRoutes } from './routes/sign-in/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
 import { teamRoutes } from './routes/teams/routes.ts'
@@ -33,6 +34,7 @@ import { templateRoutes } from './routes/templates/routes.ts'
 import { volumeContentRoutes } from './routes/volume-content/routes.ts'
 import { volumeRoutes } from './routes/volumes/routes.ts'
 import { serializeAnswers } from './serialization.ts'
+import { SessionCallers } from './session-callers.ts'
 import { validateRequests } from './validation.ts'
 
 export async function createApi(parts: ApiParts): Promise<Api> {
@@ -63,6 +65,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
           ApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
           AccessTokenAuth: { type: 'http', scheme: 'bearer' },
           VolumeTokenAuth: { type: 'http', scheme: 'bearer' },
+          SessionCookie: { type: 'apiKey', in: 'cookie', name: 'warren-session' },
           AdminApiKeyAuth: { type: 'apiKey', in: 'header', name: 'X-Admin-Token' },
         },
       },
@@ -87,6 +90,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   teamRoutes(app, context)
   memberRoutes(app, context)
   await signInRoutes(app, context)
+  sessionRoutes(app, context)
   adminRoutes(app, context)
   nodeRoutes(app, context)
   mcpRoutes(app, context)
@@ -97,5 +101,6 @@ export async function createApi(parts: ApiParts): Promise<Api> {
 
 function authenticatorOf(parts: ApiParts): Authenticator {
   const rateLimit = new RateLimit({ limit: parts.requestsPerMinute, clock: parts.clock })
-  return new Authenticator({ ...parts, rateLimit })
+  const sessionCallers = parts.signIn && new SessionCallers({ ...parts, ...parts.signIn })
+  return new Authenticator({ ...parts, rateLimit, sessionCallers })
 }

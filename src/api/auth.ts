@@ -12,18 +12,22 @@ import { AppError } from '../lib/app-error.ts'
 import { originOf } from '../lib/client-origin.ts'
 import { setRequestOwner } from '../lib/request-owner.ts'
 import type { RateLimit } from './rate-limit.ts'
+import type { SessionCallers, SignedIn } from './session-callers.ts'
 
 type AuthenticatorParts = {
   teams: TeamService
   accessTokens: AccessTokens
   adminToken: string
   rateLimit: RateLimit
+  /** Undefined: people do not sign in here. */
+  sessionCallers: SessionCallers | undefined
 }
 
 export class Authenticator {
   readonly #parts: AuthenticatorParts
   readonly #callerOfRequest = new WeakMap<FastifyRequest, Caller>()
   readonly #adminRequests = new WeakSet<FastifyRequest>()
+  readonly #signedIn = new WeakMap<FastifyRequest, SignedIn>()
 
   constructor(parts: AuthenticatorParts) {
     this.#parts = parts
@@ -39,7 +43,7 @@ export class Authenticator {
   }
 
   readonly requireAdmin: onRequestAsyncHookHandler = async (request) => {
-    this.#admit(request, this.#isAdmin(request))
+    this.#admit(request, this.#isAdmin(request) || (await this.#isOfOperator(request)))
   }
 
   /** For programs that can send only a bearer token, not a header of their choice. */
@@ -47,6 +51,36 @@ export class Authenticator {
     const bearer = bearerToken(request)
     const isBearer = bearer !== undefined && sameSecret(bearer, this.#parts.adminToken)
     this.#admit(request, isBearer || this.#isAdmin(request))
+  }
+
+  /** For what belongs to a person, whatever team it is about. */
+  readonly requireSession: onRequestAsyncHookHandler = async (request) => {
+    const found = await this.#parts.sessionCallers?.signedIn(request)
+    if (!found) {
+      throw new AppError(
+        'unauthenticated',
+        'Only a person who signed in has this: open the dashboard and sign in.',
+      )
+    }
+    this.#signedIn.set(request, found)
+  }
+
+  signedInOf(request: FastifyRequest): SignedIn {
+    const found = this.#signedIn.get(request)
+    if (!found) throw new AppError('internal', 'This route asks for a person without requiring one')
+    return found
+  }
+
+  /** Undefined if the request has no session, or is for no team. */
+  async callerOfSession(request: FastifyRequest): Promise<Caller | undefined> {
+    return this.#parts.sessionCallers?.callerOf(request)
+  }
+
+  async #isOfOperator(request: FastifyRequest): Promise<boolean> {
+    const found = await this.#parts.sessionCallers?.signedIn(request)
+    if (!found?.person.isOperator) return false
+    this.#signedIn.set(request, found)
+    return true
   }
 
   #admit(request: FastifyRequest, isAdmin: boolean): void {
@@ -91,6 +125,8 @@ export class Authenticator {
       const credential = { kind: 'admin token', id: null, expiresAt: null } as const
       return { team: await teams.getTeam(teamID), role: 'owner', person: null, credential }
     }
+    const caller = await this.callerOfSession(request)
+    if (caller) return caller
     throw new AppError(
       'unauthenticated',
       "The API key is missing: send it in the X-API-Key header, or set E2B_API_KEY ('warren env' prints it)",

@@ -22,12 +22,15 @@ import type { VolumePlacer } from '../core/cluster/volume-placer.ts'
 import type { Pruner } from '../core/disk-space/pruner.ts'
 import type { EventStore } from '../core/event/event-store.ts'
 import type { Members } from '../core/person/members.ts'
+import type { PersonStore } from '../core/person/person-store.ts'
 import type { LogStore } from '../core/ports/logs.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxTokens } from '../core/sandbox/row/tokens.ts'
 import type { SandboxService } from '../core/sandbox/service.ts'
 import type { Quarantine } from '../core/sandbox/snapshots/quarantine.ts'
 import type { SecretService } from '../core/secret/service.ts'
+import type { SessionService } from '../core/sign-in/sessions.ts'
+import type { SignIn } from '../core/sign-in/sign-in.ts'
 import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
 import type { TeamUsage } from '../core/team/usage.ts'
@@ -45,6 +48,7 @@ import type { Log } from '../lib/log.ts'
 import type { Authenticator } from './auth.ts'
 import type { AnsweredRequest } from './request-id.ts'
 import type { Dashboard, WeakerIsolation } from './routes/dashboard/dashboard.ts'
+import type { SessionCookies } from './session-cookie.ts'
 
 export type ApiParts = {
   sandboxes: SandboxService
@@ -69,6 +73,9 @@ export type ApiParts = {
   clock: Clock
   teams: TeamService
   accessTokens: AccessTokens
+  people: PersonStore
+  /** Set if people sign in with a provider. */
+  signIn?: ApiSignIn | undefined
   teamRemover: TeamRemover
   usage: TeamUsage
   /** Maximum number of requests of a team in a minute; 0: no limit. */
@@ -124,6 +131,14 @@ export type ApiParts = {
   cluster?: ApiCluster | undefined
   /** Set if this Warren is in no cluster, but other Warrens may share its database. */
   loneNode?: LoneNode | undefined
+}
+
+export type ApiSignIn = {
+  service: SignIn
+  sessions: SessionService
+  cookies: SessionCookies
+  /** What the button of the sign-in page calls the provider. */
+  label: string
 }
 
 export type ApiCluster = {

@@ -65,6 +65,14 @@ for (const { name, method, path, permission } of routes) {
   })
 }
 
+for (const { name, method, path, permission } of routes) {
+  if (permission !== 'person') continue
+  it(`${name} is for a person who signed in, and for no key`, async () => {
+    for (const key of [...keys.values(), undefined])
+      assert.equal(await statusOf(method, urlOf(path), { 'x-api-key': key }), 401)
+  })
+}
+
 for (const { name, method, path } of routes) {
   if (!path.includes('/teams/:teamID') || path.startsWith('/admin')) continue
   it(`${name} of another team is refused to its neighbour's owner`, async () => {
@@ -183,6 +191,7 @@ it('a route that the table does not name cannot be added, nor one that asks for 
   const hooks = {
     requireTeam: async () => {},
     requireAdmin: async () => {},
+    requireSession: async () => {},
     requireAdminOrBearer: async () => {},
   }
   const app = Fastify()

@@ -8,9 +8,10 @@ import type { Authenticator } from './auth.ts'
 
 /**
  * A role: of the caller in the team, or a stronger one. `operator`: the admin token, or a person who is an operator. `anybody`:
- * shows nothing of a team. `token`: the route itself checks a token or a signed link.
+ * shows nothing of a team. `token`: the route itself checks a token or a signed link. `person`: a session of a person, whatever
+ * team it is about.
  */
-type Permission = Role | 'operator' | 'anybody' | 'token'
+type Permission = Role | 'operator' | 'anybody' | 'token' | 'person'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -117,6 +118,13 @@ export const permissions: Record<string, Permission> = {
   'DELETE /access-tokens/:tokenID': 'viewer',
   'POST /mcp': 'member',
 
+  'GET /me': 'person',
+  'POST /sign-out': 'person',
+  // Of oneself; an owner of the team: of its members; an operator: of all. The routes tell them apart.
+  'GET /sessions': 'person',
+  'DELETE /sessions': 'person',
+  'DELETE /sessions/:sessionID': 'person',
+
   'GET /admin/built-in-templates/:name': 'operator',
   'POST /admin/built-in-templates/:name': 'operator',
   'GET /admin/doctor': 'operator',
@@ -158,6 +166,8 @@ export const permissions: Record<string, Permission> = {
   'GET /mcp': 'anybody',
   'DELETE /mcp': 'anybody',
   'GET /api/cli': 'anybody',
+  'GET /sign-in': 'anybody',
+  'GET /sign-in/callback': 'token',
   'POST /api/cli': 'token',
   'POST /oauth/token': 'token',
   'POST /oauth/revoke': 'token',
@@ -166,14 +176,17 @@ export const permissions: Record<string, Permission> = {
 /** Call it before routes are added. */
 export function requirePermissions(
   app: FastifyInstance,
-  auth: Pick<Authenticator, 'requireTeam' | 'requireAdmin' | 'requireAdminOrBearer'>,
+  auth: Pick<Authenticator, 'requireTeam' | 'requireAdmin' | 'requireAdminOrBearer' | 'requireSession'>,
   table = permissions,
 ): void {
   const guardsOf = (permission: Permission): unknown[] => {
     if (permission === 'operator') return [auth.requireAdmin, auth.requireAdminOrBearer]
+    if (permission === 'person') return [auth.requireSession]
     return permission === 'anybody' || permission === 'token' ? [] : [auth.requireTeam]
   }
-  const allGuards = ['operator', 'viewer'].flatMap((permission) => guardsOf(permission as Permission))
+  const allGuards = ['operator', 'person', 'viewer'].flatMap((permission) =>
+    guardsOf(permission as Permission),
+  )
   app.addHook('onRoute', (route) => {
     for (const method of [route.method].flat()) {
       const name = `${method === 'HEAD' ? 'GET' : method} ${route.url}`

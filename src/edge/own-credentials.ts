@@ -1,10 +1,11 @@
 /**
- * Finds Warren's own credentials in the headers of a client: keys and access tokens by their form, the tokens of the
+ * Finds Warren's own credentials in the headers of a client: keys, access tokens and sessions by their form, the tokens of the
  * sandbox by their value. A client that sends them with every request would reveal them to whatever runs in the sandbox. What
  * a service uses as its own key in the same headers is passed on.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { header } from '../contract/constants.ts'
+import { isSessionTokenShaped } from '../core/sign-in/person-session.ts'
 import { isAccessTokenShaped, isAdminTokenShaped, isApiKeyShaped } from '../core/team/team.ts'
 
 /** `ownTokens`: tokens of the sandbox that this port must not learn. */
@@ -25,7 +26,10 @@ function holdsCredential(name: string, value: string, ownTokens: readonly string
   if (name === header.adminToken && words.some(isAdminTokenShaped)) return true
   return words.some(
     (word) =>
-      isApiKeyShaped(word) || isAccessTokenShaped(word) || ownTokens.some((token) => isSame(word, token)),
+      isApiKeyShaped(word) ||
+      isAccessTokenShaped(word) ||
+      isSessionTokenShaped(word) ||
+      ownTokens.some((token) => isSame(word, token)),
   )
 }
 

@@ -25,6 +25,7 @@ import { SqlPersonStore } from './person/people.ts'
 import { SqlMetricStore } from './sandbox/metrics.ts'
 import { SqlSandboxStore } from './sandbox/sandboxes.ts'
 import { SqlSecretStore } from './secret/secrets.ts'
+import { SqlSessionStore } from './sign-in/sessions.ts'
 import { SqlQuarantineStore } from './snapshot/quarantine.ts'
 import type { Stores } from './stores.ts'
 import { SqlAccessTokenStore } from './team/access-tokens.ts'
@@ -86,6 +87,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     accessTokens: new SqlAccessTokenStore(db),
     people: new SqlPersonStore(db),
     members: new SqlMemberStore(db),
+    sessions: new SqlSessionStore(db),
     teamMetrics: new SqlTeamMetricStore(db, nodeID),
     templates: new SqlTemplateStore(db, nodeID),
     sandboxes: new SqlSandboxStore(db, vault, nodeID),

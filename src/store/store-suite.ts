@@ -16,6 +16,7 @@ import { sandboxLifeSuite } from './suite/sandbox-life.ts'
 import { sandboxListSuite } from './suite/sandbox-list.ts'
 import { sandboxPauseSuite } from './suite/sandbox-pause.ts'
 import { secretSuite } from './suite/secrets.ts'
+import { sessionSuite } from './suite/sessions.ts'
 import { snapshotSuite } from './suite/snapshots.ts'
 import type { StoreTest } from './suite/store-test.ts'
 import { tagSuite } from './suite/tags.ts'
@@ -51,6 +52,7 @@ export function storeSuite(
     teamSuite(storeTest)
     teamAccessSuite(storeTest)
     peopleSuite(storeTest)
+    sessionSuite(storeTest)
     templateSuite(storeTest)
     templateListSuite(storeTest)
     tagSuite(storeTest)

@@ -16,6 +16,7 @@ import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
 import type { QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
 import type { SecretStore } from '../core/secret/secret-store.ts'
+import type { SessionStore } from '../core/sign-in/session-store.ts'
 import type { AccessTokenStore, KeyStore, TeamMetricStore, TeamStore } from '../core/team/team-store.ts'
 import type { BuildCacheStore } from '../core/template/build-cache-store.ts'
 import type { TemplateStore } from '../core/template/template-store.ts'
@@ -29,6 +30,7 @@ export type Stores = {
   accessTokens: AccessTokenStore
   people: PersonStore
   members: MemberStore
+  sessions: SessionStore
   teamMetrics: TeamMetricStore
   templates: TemplateStore
   sandboxes: SandboxStore

@@ -25,6 +25,26 @@ export const ours: readonly Operation[] = [
     does: 'remove a member',
     answers: { 204: '' },
   },
+  { call: 'GET /me', does: 'ask who is signed in, and in which teams', answers: { 200: shape.whoIAm } },
+  {
+    call: 'GET /sessions',
+    does: 'list where a person is signed in',
+    query: 'personID',
+    answers: { 200: shape.each(shape.openSession) },
+  },
+  {
+    call: 'DELETE /sessions',
+    does: 'end all other sessions of a person',
+    query: 'personID',
+    answers: { 204: '' },
+  },
+  {
+    call: 'DELETE /sessions/{sessionID}',
+    does: 'end a session',
+    query: 'personID',
+    answers: { 204: '' },
+  },
+  { call: 'POST /sign-out', does: 'end the session of the request', answers: { 200: 'location' } },
   {
     call: 'GET /events/webhooks/{webhookID}/deliveries',
     does: 'list what was sent to a webhook',

@@ -106,6 +106,12 @@ export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', m
 export const apiKey = `id* name* createdAt* lastUsed lastUsedFrom role* madeBy expiresAt createdBy createdBy.id* createdBy.email* mask* ${under('mask.', mask)}`
 export const member = 'personID* name* email role* source* hasSignedIn* lastSignInAt addedAt* addedBy'
 
+export const whoIAm = [
+  `sessionID* person* ${under('person.', 'personID* name* email* isOperator*')}`,
+  `teams* ${under('teams[].', `teamID* slug* name* role* limits* ${under('limits.', limits)}`)}`,
+].join(' ')
+export const openSession = 'sessionID* createdAt* lastUsedAt* expiresAt* userAgent* address* isCurrent*'
+
 const freed = ['steps', 'savedStates', 'layers', 'files']
 export const pruneReport = [
   'dryRun* bytes*',

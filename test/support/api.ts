@@ -28,6 +28,7 @@ type OpenApiOptions = {
   fixture?: FixtureOptions
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
   loneNode?: (fixture: Fixture) => LoneNode
+  signIn?: (fixture: Fixture) => ApiParts['signIn']
 } & Partial<Pick<ApiParts, 'answerDocs' | 'health' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
@@ -79,6 +80,8 @@ export async function openApi(options: OpenApiOptions = {}) {
       clock,
       isClosed: (address) => address.startsWith('10.'),
     }),
+    people: stores.people,
+    signIn: options.signIn?.(fixture),
     nodes: new NodeDirectory({
       ...stores,
       listLostVolumes: async () => [],

@@ -23,6 +23,7 @@ export const mayImport: Record<string, readonly string[]> = {
   egress: ['core', 'lib'],
   peers: ['core', 'contract', 'lib'],
   webhooks: ['core', 'lib'],
+  identity: ['core', 'lib'],
   mcp: ['contract', 'lib'],
   'mcp-gateway': ['lib'],
   cli: ['contract', 'lib'],
@@ -30,7 +31,7 @@ export const mayImport: Record<string, readonly string[]> = {
   dashboard: ['contract', 'lib'],
   app: [
     ...['lib', 'contract', 'core', 'store', 'logs', 'volumes', 'drivers', 'images', 'agent', 'agent-client'],
-    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'mcp', 'cli', 'docs-site', 'objects'],
+    ...['api', 'edge', 'egress', 'peers', 'webhooks', 'identity', 'mcp', 'cli', 'docs-site', 'objects'],
   ],
 }
 
@@ -46,6 +47,12 @@ const withoutPackages: Record<string, string> = {
 const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
 
 const onlyInFolder: { names: RegExp; folder: string; reason: string }[] = [
+  {
+    names: /^openid-client$/,
+    room: 'identity',
+    reason:
+      'what a provider says is checked in one place, and the library is loaded only where somebody signs in',
+  },
   {
     names: /^@aws-sdk\//,
     folder: 'objects',

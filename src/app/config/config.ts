@@ -6,6 +6,7 @@ import { AppError } from '../../lib/app-error.ts'
 import { schema } from './setting-schema.ts'
 import { type Topic, topicOf } from './setting-topics.ts'
 import type { Setting } from './settings.ts'
+import { checkSignIn } from './sign-in-settings.ts'
 
 type Schema = typeof schema
 type ValueOf<S> = S extends Setting<infer T> ? T : never
@@ -19,7 +20,9 @@ const testPrefix = 'WARREN_TEST_'
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   refuseUnknown(env)
   const config = Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, readSetting(one, env)]))
-  return Object.freeze(withPublicPort(checkTogether(config as Config)))
+  const checked = withPublicPort(checkTogether(config as Config))
+  checkSignIn(checked)
+  return Object.freeze(checked)
 }
 
 /** Files with authorities that programs on this machine are told to trust. */
@@ -63,7 +66,8 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   if (value !== undefined) return value
   // In a text that is not a URL, the end of the password is unknown, so nothing after it is shown.
   const shown = text.replace(/((?:=|:\/\/)[^:/@,]*):.*@/s, '$1:***@')
-  throw new AppError('invalid_argument', `${one.name} is '${shown}', but must be ${one.allowed}.`)
+  const told = one.isSecret ? `The value of ${one.name}` : `${one.name} is '${shown}', but`
+  throw new AppError('invalid_argument', `${told} must be ${one.allowed}.`)
 }
 
 /** What to do instead, for those who still set them. */
@@ -160,9 +164,10 @@ export type ShownSetting = {
 
 /** Every setting as a person wants to see it; passwords in the database URL and of mirrors are hidden. */
 export function showSettings(env: Record<string, string | undefined> = process.env): ShownSetting[] {
-  return Object.entries(schema).map(([key, { name, default: fallback, unit, allowed, help }]) => {
+  return Object.entries(schema).map(([key, one]) => {
+    const { name, default: fallback, unit, allowed, help, isSecret }: Setting<unknown> = one
     const topic = topicOf[key as keyof typeof schema]
-    const given = env[name]?.trim()
+    const given = isSecret && env[name]?.trim() ? '***' : env[name]?.trim()
     const value = (given || fallback)
       .replace(/(:\/\/[^:/@]*):[^@]*@/, '$1:***@')
       .replace(/(=[^:/@,]*):[^,]*@/g, '$1:***@')

@@ -2,6 +2,7 @@
 import { isolations } from '../isolation/isolations.ts'
 import * as kind from './settings.ts'
 import { setting } from './settings.ts'
+import { signInSchema } from './sign-in-settings.ts'
 
 export const schema = {
   host: setting('WARREN_HOST', '127.0.0.1', 'Address to listen on.', kind.address),
@@ -96,6 +97,7 @@ export const schema = {
     'PEM file with the private key of the certificate.',
     kind.optional(kind.folder),
   ),
+  ...signInSchema,
   isolation: setting(
     'WARREN_ISOLATION',
     'auto',

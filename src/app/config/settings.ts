@@ -12,6 +12,8 @@ export type Setting<T> = {
   unit: string
   help: string
   allowed: string
+  /** The value is shown nowhere, not even in an error. */
+  isSecret?: true
   /** Undefined: the text is not allowed. */
   parse(text: string): T | undefined
 }
@@ -87,6 +89,12 @@ export const fileOrHost: Described<string> = {
 /** A kind whose unset value is null. */
 export function optional<T>(kind: Described<T>): Described<T | null> {
   return { ...kind, parse: (text) => (text === '' ? null : kind.parse(text)) }
+}
+
+export const text: Described<string> = {
+  unit: '',
+  allowed: 'a text without control characters',
+  parse: (text) => (/^\P{C}+$/u.test(text) ? text : undefined),
 }
 
 export const list: Described<readonly string[]> = {

@@ -44,6 +44,7 @@ import { readExtraCA } from '../trust/extra-ca.ts'
 import { logHostAuthorities } from '../trust/host-authorities.ts'
 import { createIsClosed, createLookup, openGate } from './egress-gate.ts'
 import { openSecrets } from './open-secrets.ts'
+import { openSignIn } from './open-sign-in.ts'
 import { openWebhooks } from './open-webhooks.ts'
 
 const clock = systemClock
@@ -179,6 +180,7 @@ export async function openPorts(parts: PortParts, closers: Closers) {
     logs,
     secrets,
     webhooks,
+    signIn: openSignIn(config, { stores, vault, clock, log }),
     base,
     baseRootFolder,
     telemetry,

@@ -63,12 +63,13 @@ function baseSharer({ objectStorage, base, baseRootFolder, stores }: OpenedPorts
   }
 }
 
-async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {
+async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
   const now = clock.now()
   const endedBefore = now - keepEndedMs
   await stores.sandboxes.prune(endedBefore)
   await stores.metrics.prune(endedBefore)
   await stores.teamMetrics.prune(clock.now() - keepTeamMetricsMs)
+  await signIn?.sessions.prune()
   await stores.events.prune(endedBefore, maxEventsPerTeam)
   await stores.deliveries.prune({ endedBefore, maxPerWebhook: webhookLimits.deliveries, now })
   await logs.prune(endedBefore)

@@ -213,6 +213,8 @@ async function openApi(
     nodes,
     events: stores.events,
     webhooks: ports.webhooks.service,
+    people: stores.people,
+    signIn: ports.signIn,
     uploads: { secret: secrets.seed, maxBytes: config.maxUploadMB * mebibyte },
     sizes: {
       cpu: { usual: config.defaultCPU, max: config.maxCPU },

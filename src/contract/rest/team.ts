@@ -5,7 +5,7 @@ import { DateTime, int64Max } from './shared.ts'
 
 const PositiveInteger = Type.Integer({ minimum: 1, maximum: 2 ** 31 - 1 })
 
-const TeamLimits = Type.Object({
+export const TeamLimits = Type.Object({
   maxSandboxes: PositiveInteger,
   maxCPU: PositiveInteger,
   maxMemoryMB: PositiveInteger,

@@ -21,3 +21,18 @@ export type TeamMemberRow = {
   added_at: number
   added_by: string | null
 }
+
+export type SessionRow = {
+  id: string
+  person_id: string
+  hash: string
+  attempt_hash: string
+  id_token_key: string | null
+  id_token: string | null
+  user_agent: string | null
+  address: string | null
+  created_at: number
+  last_used_at: number
+  expires_at: number
+  ended_at: number | null
+}

@@ -6,7 +6,7 @@ import type { EndReason, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { BuildStatus } from '../../core/template/template.ts'
 import type { VolumeState } from '../../core/volume/volume.ts'
 import type { DeliveryStatus } from '../../core/webhook/webhook.ts'
-import type { PersonRow, TeamMemberRow } from './person-tables.ts'
+import type { PersonRow, SessionRow, TeamMemberRow } from './person-tables.ts'
 
 type Flag = 0 | 1
 type Json = string
@@ -361,6 +361,7 @@ export type Tables = {
   access_tokens: AccessTokenRow
   people: PersonRow
   team_members: TeamMemberRow
+  sessions: SessionRow
   team_metrics: TeamMetricRow
   templates: TemplateRow
   template_aliases: TemplateAliasRow

@@ -18,11 +18,13 @@ type PageFacts = {
   /** Where browsers find sandboxes, if it was configured. */
   domain?: string | undefined
   weakerIsolation?: WeakerIsolation | undefined
+  /** What the provider is called with which people sign in, if there is one. */
+  signInLabel?: string | undefined
 }
 
 export function dashboardPage(
   { script, style, icon, preloads }: Dashboard['entry'],
-  { domain, weakerIsolation }: PageFacts,
+  { domain, weakerIsolation, signInLabel }: PageFacts,
 ): string {
   return [
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Warren</title>',
@@ -35,6 +37,7 @@ export function dashboardPage(
           `<meta name="warren-isolation-weakness" content="${weakerIsolation.weakness}">`,
         ]
       : []),
+    ...(signInLabel === undefined ? [] : [`<meta name="warren-sign-in" content="${signInLabel}">`]),
     `<link rel="icon" type="image/svg+xml" href="${assets}/${icon}">`,
     `<link rel="stylesheet" href="${assets}/${style}">`,
     ...preloads.map((name) => `<link rel="modulepreload" href="${assets}/${name}">`),

@@ -14,7 +14,10 @@ const types: Record<string, string> = {
 const AssetPath = Type.Object({ name: Type.String() })
 
 /** The dashboard's files need no credential: what they show is asked for with the reader's own key. */
-export function dashboardRoutes(app: Api, { openDashboard, domain, weakerIsolation }: RouteContext): void {
+export function dashboardRoutes(
+  app: Api,
+  { openDashboard, domain, weakerIsolation, signIn }: RouteContext,
+): void {
   const schema = { hide: true }
   app.get(
     '/dashboard/assets/:name',
@@ -32,7 +35,7 @@ export function dashboardRoutes(app: Api, { openDashboard, domain, weakerIsolati
     return reply
       .type('text/html; charset=utf-8')
       .headers({ ...pageHeaders, 'content-security-policy': dashboardPolicy(domain) })
-      .send(dashboardPage(entry, { domain, weakerIsolation }))
+      .send(dashboardPage(entry, { domain, weakerIsolation, signInLabel: signIn?.label }))
   }
   app.get('/dashboard', { schema }, sendPage)
   // Each view has an address of its own, which the page reads.

@@ -1,0 +1,2 @@
+/** What the operations of a person's session share in /openapi.json. */
+export const sessionSchema = { tags: ['people'], security: [{ SessionCookie: [] }] }
