@@ -81,8 +81,8 @@ export class SessionCookies {
     const site = headers['sec-fetch-site']
     const isOwn =
       (origin === undefined || origin === this.#origin) && (site === undefined || site === 'same-origin')
-    const isTold = origin !== undefined || site !== undefined
-    if (isOwn && (isTold || readsOnly.has(method))) return
+    const saysWhere = origin !== undefined || site !== undefined
+    if (isOwn && (saysWhere || readsOnly.has(method))) return
     // Nobody can make a browser type an address.
     if (site === 'none' && origin === undefined && readsOnly.has(method)) return
     throw new AppError(

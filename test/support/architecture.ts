@@ -49,7 +49,7 @@ const ofNodeInCore = /^node:(?:crypto|net|path|stream|util)$/
 const onlyInFolder: { names: RegExp; folder: string; reason: string }[] = [
   {
     names: /^openid-client$/,
-    room: 'identity',
+    folder: 'identity',
     reason:
       'what a provider says is checked in one place, and the library is loaded only where somebody signs in',
   },

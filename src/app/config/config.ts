@@ -66,8 +66,8 @@ function readSetting(one: Setting<unknown>, env: Record<string, string | undefin
   if (value !== undefined) return value
   // In a text that is not a URL, the end of the password is unknown, so nothing after it is shown.
   const shown = text.replace(/((?:=|:\/\/)[^:/@,]*):.*@/s, '$1:***@')
-  const told = one.isSecret ? `The value of ${one.name}` : `${one.name} is '${shown}', but`
-  throw new AppError('invalid_argument', `${told} must be ${one.allowed}.`)
+  const described = one.isSecret ? `The value of ${one.name}` : `${one.name} is '${shown}', but`
+  throw new AppError('invalid_argument', `${described} must be ${one.allowed}.`)
 }
 
 /** What to do instead, for those who still set them. */
