@@ -31,6 +31,7 @@ import * as givenUpCreates from './migrations/0029-given-up-creates.ts'
 import * as doubtedBuilds from './migrations/0030-doubted-builds.ts'
 import * as people from './migrations/0031-people.ts'
 import * as sessions from './migrations/0034-sessions.ts'
+import * as usage from './migrations/0038-usage.ts'
 
 /** Ordered by name. A released migration is never changed, only followed by another. */
 export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> => ({
@@ -62,6 +63,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> =
   '0030-doubted-builds': doubtedBuilds,
   '0031-people': people,
   '0034-sessions': sessions,
+  '0038-usage': usage,
 })
 
 /**

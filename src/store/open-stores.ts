@@ -34,6 +34,7 @@ import { SqlTeamMetricStore } from './team/team-metrics.ts'
 import { SqlTeamStore } from './team/teams.ts'
 import { SqlBuildCacheStore } from './template/build-cache.ts'
 import { SqlTemplateStore } from './template/templates.ts'
+import { SqlUsageStore } from './usage/usage-days.ts'
 import { SqlLostVolumeStore } from './volume/lost-volumes.ts'
 import { SqlVolumeStore } from './volume/volumes.ts'
 
@@ -98,6 +99,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     volumes: new SqlVolumeStore(db, nodeID),
     lostVolumes: new SqlLostVolumeStore(db, nodeID),
     events: new SqlEventStore(db),
+    usage: new SqlUsageStore(db),
     webhooks: new SqlWebhookStore(db),
     deliveries: new SqlDeliveryStore(db),
     remoteBytes: new SqlRemoteBytesStore(db, nodeID),

@@ -24,6 +24,7 @@ import { teamAccessSuite } from './suite/team-access.ts'
 import { teamSuite } from './suite/teams.ts'
 import { templateListSuite } from './suite/template-list.ts'
 import { templateSuite } from './suite/templates.ts'
+import { usageSuite } from './suite/usage.ts'
 import { volumeSuite } from './suite/volumes.ts'
 import { webhookSuite } from './suite/webhooks.ts'
 
@@ -68,6 +69,7 @@ export function storeSuite(
     secretSuite(storeTest)
     volumeSuite(sandboxTest)
     eventSuite(storeTest)
+    usageSuite(storeTest)
     webhookSuite(storeTest)
   })
 }

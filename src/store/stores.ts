@@ -20,6 +20,7 @@ import type { SessionStore } from '../core/sign-in/session-store.ts'
 import type { AccessTokenStore, KeyStore, TeamMetricStore, TeamStore } from '../core/team/team-store.ts'
 import type { BuildCacheStore } from '../core/template/build-cache-store.ts'
 import type { TemplateStore } from '../core/template/template-store.ts'
+import type { UsageStore } from '../core/usage/usage-store.ts'
 import type { LostVolumeStore } from '../core/volume/lost-volume-store.ts'
 import type { VolumeStore } from '../core/volume/volume-store.ts'
 import type { DeliveryStore, WebhookStore } from '../core/webhook/webhook-store.ts'
@@ -41,6 +42,7 @@ export type Stores = {
   volumes: VolumeStore
   lostVolumes: LostVolumeStore
   events: EventStore
+  usage: UsageStore
   webhooks: WebhookStore
   deliveries: DeliveryStore
   leases: LeaseStore

@@ -1,4 +1,5 @@
 /** The rows in the database: times are integer milliseconds, flags 0 or 1, JSON is text. */
+import type { Generated } from 'kysely'
 import type { NodeStatus } from '../../core/cluster/node.ts'
 import type { EventType } from '../../core/event/event.ts'
 import type { Role } from '../../core/person/person.ts'
@@ -288,6 +289,29 @@ export type SandboxEventRow = {
   at: number
 }
 
+/** Whether usage has counted the run that ends with the event. */
+type CountedEventRow = SandboxEventRow & { is_counted: Generated<Flag> }
+
+export type UsageDayRow = {
+  team_id: string
+  /** Empty: no person. */
+  person_id: string
+  day: string
+  running_ms: number
+  cpu_ms: number
+  memory_mb_ms: number
+  gpu_ms: number
+  sent_bytes: number
+  stored_mb_ms: number
+}
+
+type TeamBudgetRow = {
+  team_id: string
+  cpu_hours: number | null
+  gpu_hours: number | null
+  sent_gb: number | null
+}
+
 export type WebhookRow = {
   id: string
   team_id: string
@@ -380,7 +404,9 @@ export type Tables = {
   volumes: VolumeRow
   lost_volumes: LostVolumeRow
   sandbox_volumes: SandboxVolumeRow
-  sandbox_events: SandboxEventRow
+  sandbox_events: CountedEventRow
+  usage_days: UsageDayRow
+  team_budgets: TeamBudgetRow
   webhooks: WebhookRow
   webhook_deliveries: WebhookDeliveryRow
   leases: LeaseRow
