@@ -43,6 +43,8 @@ import { BuiltInTemplates } from '../../core/template/built-in-templates.ts'
 import { TemplateCatalog } from '../../core/template/catalog.ts'
 import { TemplateRemover } from '../../core/template/remover.ts'
 import { TemplateService } from '../../core/template/service.ts'
+import { BudgetWatch } from '../../core/usage/budget.ts'
+import { UsageCounter } from '../../core/usage/usage-counter.ts'
 import { VolumeService } from '../../core/volume/service.ts'
 import { VolumeTokens } from '../../core/volume/tokens.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -68,12 +70,22 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     tokens: new VolumeTokens({ seed: settings.seed, clock }),
     requireDiskSpace: (teamID, bytes) => templates.requireDiskSpace(teamID, bytes),
   })
-  const sandboxes = joinSandboxes(ports, settings, volumes, () => void templates.diskSpace.free())
+  const budgetWatch = new BudgetWatch({ usage: stores.usage, clock, log: ports.log })
+  const sandboxes = joinSandboxes(ports, settings, {
+    volumes,
+    budgetWatch,
+    onShortDisk: () => void templates.diskSpace.free(),
+  })
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const accessTokens = new AccessTokens({ accessTokens: stores.accessTokens, keys: stores.keys, clock })
   const members = new Members({ members: stores.members, clock })
   const usage = new TeamUsage({ teamMetrics: stores.teamMetrics, clock })
+  const usageCounter = new UsageCounter({
+    usage: stores.usage,
+    clock,
+    storedBytes: async () => (await sandboxes.machineShares.read()).disk.teams,
+  })
   const teamRemover = new TeamRemover({
     teams: stores.teams,
     sandboxes: stores.sandboxes,
@@ -84,14 +96,26 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     removeTemplate: (team, templateID) => templates.remover.remove(team, templateID),
     removeVolumes: (team) => volumes.deleteAll(team),
   })
-  return { ...sandboxes, ...templates, volumes, teams, accessTokens, members, usage, teamRemover }
+  return {
+    ...sandboxes,
+    ...templates,
+    volumes,
+    teams,
+    accessTokens,
+    members,
+    usage,
+    usageCounter,
+    budgetWatch,
+    teamRemover,
+  }
 }
+
+type SandboxSupport = { volumes: VolumeService; budgetWatch: BudgetWatch; onShortDisk: () => void }
 
 function joinSandboxes(
   ports: DomainPorts,
   settings: DomainSettings,
-  volumes: VolumeService,
-  onShortDisk: () => void,
+  { volumes, budgetWatch, onShortDisk }: SandboxSupport,
 ) {
   const { templates, teams, buildCache: cache } = ports.stores
   const { driver, agent, routes, machine, freeBytes, extraCA, clock, appendLog, log } = ports
@@ -212,6 +236,7 @@ function joinSandboxes(
     snapshots,
     quarantine,
     turns,
+    requireBudget: (teamID: string) => budgetWatch.require(teamID),
     diskGuard,
     frozen,
     fetcher,

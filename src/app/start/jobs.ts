@@ -16,6 +16,9 @@ const sendEveryMs = 1000
 const maxEventsPerTeam = 100_000
 /** How long ended rows, events, deliveries and idempotency keys are stored. */
 const keepEndedMs = 7 * 24 * 3_600_000
+/** A team may exceed its budget by what it starts within this time. */
+const countEveryMs = 60_000
+const measureEveryMs = 10 * 60_000
 /** How long the usage of teams is stored. */
 const keepTeamMetricsMs = 30 * 24 * 3_600_000
 /** How long cached build steps and uploaded files are stored after their last use. */
@@ -26,6 +29,7 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   const sampler = new MetricsSampler({
     sandboxes: stores.sandboxes,
     metrics: stores.metrics,
+    onSent: ({ teamID }, bytes) => domain.usageCounter.noteSent({ teamID, personID: null }, bytes),
     driver,
     clock,
     log,
@@ -38,6 +42,12 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
     ...domainLoops(domain, baseSharer(ports)),
     { job: 'prune what is old', pauseMs: pruneEveryMs, work: () => pruneOld(domain, ports) },
     { job: 'sample the use of teams', pauseMs: teamSampleEveryMs, work: () => domain.usage.sample() },
+    { job: 'count what teams used', pauseMs: countEveryMs, work: () => countUsage(domain) },
+    {
+      job: 'measure what teams store',
+      pauseMs: measureEveryMs,
+      work: () => domain.usageCounter.measureStored(),
+    },
     { job: 'sample metrics', pauseMs: sampleEveryMs, work: sample },
   ]
   for (const loop of loops) closers.add(`the job '${loop.job}'`, repeat(loop, ports))
@@ -64,8 +74,17 @@ function baseSharer({ objectStorage, base, baseRootFolder, stores }: OpenedPorts
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
+async function countUsage({ usageCounter, budgetWatch }: Domain): Promise<void> {
+  await usageCounter.count()
+  await budgetWatch.look()
+}
+
+async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {
   const now = clock.now()
   const endedBefore = now - keepEndedMs
+  // Events must be counted before they are removed.
+  await domain.usageCounter.count()
+  await domain.usageCounter.prune()
   await stores.sandboxes.prune(endedBefore)
   await stores.metrics.prune(endedBefore)
   await stores.teamMetrics.prune(clock.now() - keepTeamMetricsMs)

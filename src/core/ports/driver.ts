@@ -115,6 +115,8 @@ export type SandboxStats = {
   diskTotalBytes: number
   /** Missing: the sandbox has no GPU, or the GPU's figures cannot be read. */
   gpu?: GpuUse
+  /** Bytes that the sandbox sent since the start of this run, to anybody. Missing: they cannot be read. */
+  sentBytes?: number
 }
 
 /** Whether the driver works on this machine; if not, why, and what the operator can do. */

@@ -43,6 +43,7 @@ export type SandboxVerbParts = {
   quarantine: Quarantine
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  requireBudget: (teamID: string) => void
   frozen: Pick<FrozenSandboxes, 'whyFrozen'>
   /** Undefined where there is no object store. */
   fetcher: BytesSource | undefined

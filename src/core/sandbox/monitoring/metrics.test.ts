@@ -50,6 +50,38 @@ describe('sampling what sandboxes use', () => {
     assert.deepEqual(await percentages(fixture, sandboxID), [10])
   })
 
+  it('reports what a sandbox sent since the previous sample, and not what an earlier process has counted', async () => {
+    await using fixture = await openFixture()
+    const { service, team, driver, stores, clock } = fixture
+    await service.create(team, request())
+    clock.advance(1000)
+    let sentBytes = 100
+    const sent: number[] = []
+    const measuring = Object.create(driver, {
+      stats: { value: async () => ({ ...use, cpuTimeMs: 0, sentBytes }) },
+    })
+    const { sandboxes, metrics } = stores
+    const onSent = (_: object, bytes: number) => sent.push(bytes)
+    const sampling = new MetricsSampler({
+      driver: measuring,
+      sandboxes,
+      metrics,
+      onSent,
+      clock,
+      log: silentLog,
+    })
+    await sampling.sample()
+    sentBytes = 130
+    await sampling.sample()
+    clock.advance(1000)
+    await service.create(team, request())
+    await sampling.sample()
+    assert.deepEqual(
+      sent.toSorted((a, b) => a - b),
+      [0, 0, 30, 130],
+    )
+  })
+
   it('measures nothing once a sandbox has ended', async () => {
     await using fixture = await openFixture()
     const { sandboxID } = await fixture.service.create(fixture.team, request())

@@ -2,46 +2,59 @@
 import type { Clock } from '../../../lib/clock.ts'
 import type { Log } from '../../../lib/log.ts'
 import type { Driver } from '../../ports/driver.ts'
-import { wireStates } from '../row/sandbox.ts'
+import { type Sandbox, wireStates } from '../row/sandbox.ts'
 import type { SandboxReader } from '../row/sandbox-store.ts'
 import type { MetricStore } from './metric-store.ts'
 
 export const sampleEveryMs = 5000
 
-type Reading = { runID: string; at: number; cpuTimeMs: number }
+type Reading = { runID: string; at: number; cpuTimeMs: number; sentBytes: number }
+
+/** Called with what a sandbox sent since the sample before. */
+type OnSent = (sandbox: Sandbox, sentBytes: number) => void
+
+type MetricsSamplerParts = {
+  driver: Driver
+  sandboxes: SandboxReader
+  metrics: MetricStore
+  onSent?: OnSent
+  clock: Clock
+  log: Log
+}
 
 export class MetricsSampler {
-  readonly #parts: { driver: Driver; sandboxes: SandboxReader; metrics: MetricStore; clock: Clock; log: Log }
+  readonly #parts: MetricsSamplerParts
+  readonly #startedAt: number
   /** The reading before, of each running sandbox: CPU use is a difference. */
   #before = new Map<string, Reading>()
 
-  constructor(parts: {
-    driver: Driver
-    sandboxes: SandboxReader
-    metrics: MetricStore
-    clock: Clock
-    log: Log
-  }) {
+  constructor(parts: MetricsSamplerParts) {
     this.#parts = parts
+    this.#startedAt = parts.clock.now()
   }
 
   /** Takes one sample of every running sandbox and writes all in one transaction. */
   async sample(): Promise<void> {
-    const { driver, sandboxes, metrics, clock, log } = this.#parts
+    const { driver, sandboxes, metrics, onSent, clock, log } = this.#parts
     const running = await sandboxes.listUnended(wireStates.running)
     const readings = new Map<string, Reading>()
     const samples = await Promise.all(
-      running.map(async ({ sandboxID, runID, handle, startedAt, cpuCount }) => {
+      running.map(async (sandbox) => {
+        const { sandboxID, runID, handle, startedAt, cpuCount } = sandbox
         if (!handle) return undefined
         try {
-          const { cpuTimeMs, ...use } = await driver.stats(handle)
+          const { cpuTimeMs, sentBytes = 0, ...use } = await driver.stats(handle)
           const at = clock.now()
           const known = this.#before.get(sandboxID)
           // The sandbox may have booted in the warm pool before its row existed. Its boot would look like too
           // much CPU in too little time.
           const firstAt = Math.min(startedAt, at - sampleEveryMs)
-          const before = known?.runID === runID ? known : { at: firstAt, cpuTimeMs: 0 }
-          readings.set(sandboxID, { runID, at, cpuTimeMs })
+          const isKnown = known?.runID === runID
+          const before = isKnown ? known : { at: firstAt, cpuTimeMs: 0 }
+          readings.set(sandboxID, { runID, at, cpuTimeMs, sentBytes })
+          // An earlier process has counted what a sandbox sent before this one started.
+          const sentBefore = isKnown ? known.sentBytes : startedAt < this.#startedAt ? sentBytes : 0
+          onSent?.(sandbox, sentBytes - sentBefore)
           const available = Math.max(1, at - before.at) * cpuCount
           const cpuUsedPct = Math.min(100, Math.max(0, (100 * (cpuTimeMs - before.cpuTimeMs)) / available))
           return { sandboxID, at, cpuCount, cpuUsedPct: Math.round(cpuUsedPct * 100) / 100, ...use }

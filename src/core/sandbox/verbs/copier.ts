@@ -47,8 +47,9 @@ export class SandboxCopier {
 
   async fork(team: Team, sandboxID: string, request: ForkRequest): Promise<ForkOutcome[]> {
     const { timeoutMs, count } = request
-    const { snapshots } = this.#parts
+    const { snapshots, requireBudget } = this.#parts
     checkCreateTimeout(timeoutMs, team.limits)
+    requireBudget(team.teamID)
     if (count >= team.limits.maxSandboxes) throw errors.tooManyForks(count, team.limits)
     const name = newForkSnapshotName()
     return snapshots.protecting(name, async () => {

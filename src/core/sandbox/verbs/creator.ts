@@ -81,7 +81,7 @@ export class SandboxCreator {
   }
 
   async create(team: Team, request: CreateRequest, claim?: IdempotencyClaim): Promise<Sandbox> {
-    const { clock, catalog, launcher, egress, volumes, diskGuard, warm: pool } = this.#parts
+    const { clock, catalog, launcher, egress, volumes, requireBudget, diskGuard, warm: pool } = this.#parts
     checkCreateTimeout(request.timeoutMs, team.limits)
     checkTexts(request)
     await egress.check(request.options)
@@ -89,6 +89,7 @@ export class SandboxCreator {
     const { build } = resolved
     const gpuCount = this.#gpusFor(build, request)
     const mounts = await volumes.resolve(team, request.volumeMounts ?? [])
+    requireBudget(team.teamID)
     diskGuard.require(team.teamID)
     // Neither a volume nor a GPU can be added to a running sandbox, or to a memory image that was taken without it.
     const isBare = mounts.length === 0 && gpuCount === (build.gpuCount ?? 0)

@@ -14,6 +14,8 @@ export type VerbParts = {
   sandboxes: SandboxReader & Pick<SandboxStore, 'setEnd' | 'releaseClaim'>
   turns: SandboxTurns
   diskGuard: Pick<DiskGuard, 'require' | 'requireForSnapshot'>
+  /** Rejects a new sandbox of a team that has used up its budget. */
+  requireBudget: (teamID: string) => void
   frozen: Pick<FrozenSandboxes, 'whyFrozen'>
   arrivals: MemoryArrivals
   clock: Clock
