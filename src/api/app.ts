@@ -31,6 +31,7 @@ import { signInRoutes } from './routes/sign-in/routes.ts'
 import { listSnapshotsRoute } from './routes/snapshots/list-snapshots.ts'
 import { teamRoutes } from './routes/teams/routes.ts'
 import { templateRoutes } from './routes/templates/routes.ts'
+import { usageRoutes } from './routes/usage/routes.ts'
 import { volumeContentRoutes } from './routes/volume-content/routes.ts'
 import { volumeRoutes } from './routes/volumes/routes.ts'
 import { serializeAnswers } from './serialization.ts'
@@ -89,6 +90,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   eventRoutes(app, context)
   teamRoutes(app, context)
   memberRoutes(app, context)
+  usageRoutes(app, context)
   await signInRoutes(app, context)
   sessionRoutes(app, context)
   adminRoutes(app, context)

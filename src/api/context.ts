@@ -40,6 +40,8 @@ import type { BuiltInTemplates } from '../core/template/built-in-templates.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
+import type { BudgetService } from '../core/usage/budget-service.ts'
+import type { UsageCounter } from '../core/usage/usage-counter.ts'
 import type { VolumeService } from '../core/volume/service.ts'
 import type { WebhookService } from '../core/webhook/service.ts'
 import type { Clock } from '../lib/clock.ts'
@@ -78,6 +80,8 @@ export type ApiParts = {
   signIn?: ApiSignIn | undefined
   teamRemover: TeamRemover
   usage: TeamUsage
+  usageCounter: Pick<UsageCounter, 'read'>
+  budgets: BudgetService
   /** Maximum number of requests of a team in a minute; 0: no limit. */
   requestsPerMinute: number
   /** Whether clients may create sandboxes with `secure: false`, which anybody who knows the id may use. */

@@ -9,6 +9,7 @@ import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarant
 import type { SharesReport } from '../contract/rest/shares.ts'
 import type { ApiKey, Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
+import type { UsageReport, UsedBudget } from '../contract/rest/usage.ts'
 import type { Volume } from '../contract/rest/volume.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { ServerAddress } from '../lib/server-request.ts'
@@ -16,6 +17,7 @@ import { callServer } from './http-call.ts'
 
 export type ServerAccess = ServerAddress & { adminToken: string }
 
+export type BudgetChanges = Partial<UsedBudget['limits']>
 export type LimitChanges = Partial<Team['limits']>
 type CreatedKey = ApiKey & { key: string }
 
@@ -47,6 +49,18 @@ export class AdminClient {
 
   changeLimits(teamID: string, changes: LimitChanges): Promise<Team> {
     return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}/limits`, { body: changes })
+  }
+
+  /** Without a team: of all teams. */
+  readUsage(
+    teamID: string | undefined,
+    asked: Record<string, string>,
+  ): Promise<Partial<UsageReport> & Pick<UsageReport, 'from' | 'to' | 'days'>> {
+    return this.#call('GET', usagePath(teamID, asked), { ...(teamID !== undefined && { teamID }) })
+  }
+
+  changeBudget(teamID: string, changes: BudgetChanges): Promise<UsedBudget> {
+    return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}/budget`, { body: changes })
   }
 
   allowOlderClients(teamID: string, olderClients: boolean): Promise<Team> {
@@ -172,4 +186,9 @@ export class AdminClient {
       ...(withinMs !== undefined && { withinMs }),
     })
   }
+}
+
+function usagePath(teamID: string | undefined, asked: Record<string, string>): string {
+  const path = teamID === undefined ? '/admin/usage' : `/teams/${encodeURIComponent(teamID)}/usage`
+  return `${path}?${new URLSearchParams(asked)}`
 }

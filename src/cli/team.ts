@@ -3,6 +3,7 @@ import type { AdminClient, LimitChanges } from './admin-client.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
 import { showShares } from './team-shares.ts'
+import { usageVerbs } from './team-usage.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 type Connect = () => Promise<AdminClient>
@@ -50,6 +51,7 @@ export const teamVerbs: VerbTable<Connect> = {
       },
       run: limits,
     },
+    ...usageVerbs,
     'older-clients': {
       does: "Allows the team E2B's clients before 1.5, or forbids them.",
       about: 'They show the token of a sandbox in its host name (docs/moving-from-e2b.md).',

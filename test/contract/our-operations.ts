@@ -84,6 +84,24 @@ export const ours: readonly Operation[] = [
     answers: { 200: shape.team },
   },
   {
+    call: 'GET /teams/{teamID}/usage',
+    does: 'read what a team used by day',
+    query: 'from to by format',
+    answers: { 200: `${shape.daysOfUsage} budget* ${shape.under('budget.', shape.budget)}` },
+  },
+  {
+    call: 'GET /admin/usage',
+    does: 'read what all teams used by day',
+    query: 'from to by format',
+    answers: { 200: shape.daysOfUsage },
+  },
+  {
+    call: 'PATCH /admin/teams/{teamID}/budget',
+    does: "change a team's budget of a month",
+    body: 'cpuHours gpuHours sentGB',
+    answers: { 200: shape.budget },
+  },
+  {
     call: 'GET /admin/teams/{teamID}/api-keys',
     does: 'list the keys of a team',
     answers: { 200: shape.each(shape.apiKey) },

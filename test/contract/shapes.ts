@@ -52,6 +52,15 @@ export const metric = [
   'gpuUsedPct gpuMemUsed gpuMemTotal',
 ].join(' ')
 
+export const budget = [
+  'month* state* limits* limits.cpuHours* limits.gpuHours* limits.sentGB*',
+  'used* used.cpuHours* used.gpuHours* used.sentGB*',
+].join(' ')
+export const daysOfUsage = [
+  'from* to* days* days[].day* days[].teamID* days[].personID days[].sandboxSeconds* days[].cpuSeconds*',
+  'days[].memoryGiBSeconds* days[].gpuSeconds* days[].sentBytes* days[].storedGiBSeconds*',
+].join(' ')
+
 export const sandboxLog = 'timestamp* message* level* fields*'
 export const buildLog = 'timestamp* message* level* step'
 

@@ -43,7 +43,7 @@ import { BuiltInTemplates } from '../../core/template/built-in-templates.ts'
 import { TemplateCatalog } from '../../core/template/catalog.ts'
 import { TemplateRemover } from '../../core/template/remover.ts'
 import { TemplateService } from '../../core/template/service.ts'
-import { BudgetWatch } from '../../core/usage/budget.ts'
+import { BudgetService } from '../../core/usage/budget-service.ts'
 import { UsageCounter } from '../../core/usage/usage-counter.ts'
 import { VolumeService } from '../../core/volume/service.ts'
 import { VolumeTokens } from '../../core/volume/tokens.ts'
@@ -70,10 +70,10 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     tokens: new VolumeTokens({ seed: settings.seed, clock }),
     requireDiskSpace: (teamID, bytes) => templates.requireDiskSpace(teamID, bytes),
   })
-  const budgetWatch = new BudgetWatch({ usage: stores.usage, clock, log: ports.log })
+  const budgets = new BudgetService({ usage: stores.usage, clock, log: ports.log })
   const sandboxes = joinSandboxes(ports, settings, {
     volumes,
-    budgetWatch,
+    budgets,
     onShortDisk: () => void templates.diskSpace.free(),
   })
   const templates = joinTemplates(ports, settings, sandboxes)
@@ -105,17 +105,17 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     members,
     usage,
     usageCounter,
-    budgetWatch,
+    budgets,
     teamRemover,
   }
 }
 
-type SandboxSupport = { volumes: VolumeService; budgetWatch: BudgetWatch; onShortDisk: () => void }
+type SandboxSupport = { volumes: VolumeService; budgets: BudgetService; onShortDisk: () => void }
 
 function joinSandboxes(
   ports: DomainPorts,
   settings: DomainSettings,
-  { volumes, budgetWatch, onShortDisk }: SandboxSupport,
+  { volumes, budgets, onShortDisk }: SandboxSupport,
 ) {
   const { templates, teams, buildCache: cache } = ports.stores
   const { driver, agent, routes, machine, freeBytes, extraCA, clock, appendLog, log } = ports
@@ -236,7 +236,7 @@ function joinSandboxes(
     snapshots,
     quarantine,
     turns,
-    requireBudget: (teamID: string) => budgetWatch.require(teamID),
+    requireBudget: (teamID: string) => budgets.require(teamID),
     diskGuard,
     frozen,
     fetcher,

@@ -75,8 +75,9 @@ function baseSharer({ objectStorage, base, baseRootFolder, stores }: OpenedPorts
 
 async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
 async function countUsage({ usageCounter, budgetWatch }: Domain): Promise<void> {
+async function countUsage({ usageCounter, budgets }: Domain): Promise<void> {
   await usageCounter.count()
-  await budgetWatch.look()
+  await budgets.look()
 }
 
 async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {

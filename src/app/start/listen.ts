@@ -198,6 +198,8 @@ async function openApi(
     members: domain.members,
     teamRemover: domain.teamRemover,
     usage: domain.usage,
+    usageCounter: domain.usageCounter,
+    budgets: domain.budgets,
     tokens: domain.tokens,
     sandboxes: domain.service,
     metrics: stores.metrics,

@@ -111,18 +111,18 @@ describe('the usage of a team', () => {
 describe('the budget of a team', () => {
   it('warns, then rejects new sandboxes and forks, and ends none; next month it is fresh', async () => {
     await using fixture = await openFixture()
-    const { service, team, clock, usageCounter, budgetWatch, stores, logged } = fixture
+    const { service, team, clock, usageCounter, budgets, stores, logged } = fixture
     const warnings = () => logged.filter(({ level }) => level === 'warn').map(({ message }) => message)
     const { sandboxID, cpuCount } = await service.create(team, request({ timeoutMs: 20 * hourMs }))
     await stores.usage.setBudget({ teamID: team.teamID, cpuHours: cpuCount, gpuHours: null, sentGB: null })
     clock.advance(0.9 * hourMs)
-    await budgetWatch.look()
-    await budgetWatch.look()
+    await budgets.look()
+    await budgets.look()
     assert.deepEqual(warnings(), ['the budget of a team for this month is nearly used'])
     const second = await service.create(team, request({ timeoutMs: 20 * hourMs }))
     await service.kill(team, second.sandboxID)
     clock.advance(0.2 * hourMs)
-    await budgetWatch.look()
+    await budgets.look()
     assert.equal(warnings().length, 2)
     await assert.rejects(service.create(team, request()), failsWith('limit_reached'))
     await assert.rejects(
