@@ -104,6 +104,7 @@ export const permissions: Record<string, Permission> = {
   'GET /teams': 'viewer',
   'GET /teams/:teamID/metrics': 'viewer',
   'GET /teams/:teamID/metrics/max': 'viewer',
+  'GET /teams/:teamID/usage': 'viewer',
   'GET /teams/:teamID/members': 'viewer',
   'POST /teams/:teamID/members': 'owner',
   'PATCH /teams/:teamID/members/:personID': 'owner',
@@ -125,6 +126,8 @@ export const permissions: Record<string, Permission> = {
   'DELETE /sessions': 'person',
   'DELETE /sessions/:sessionID': 'person',
 
+  'GET /admin/usage': 'operator',
+  'PATCH /admin/teams/:teamID/budget': 'operator',
   'GET /admin/built-in-templates/:name': 'operator',
   'POST /admin/built-in-templates/:name': 'operator',
   'GET /admin/doctor': 'operator',

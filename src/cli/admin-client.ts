@@ -190,5 +190,5 @@ export class AdminClient {
 
 function usagePath(teamID: string | undefined, asked: Record<string, string>): string {
   const path = teamID === undefined ? '/admin/usage' : `/teams/${encodeURIComponent(teamID)}/usage`
-  return `${path}?${new URLSearchParams(asked)}`
+  return Object.keys(asked).length > 0 ? `${path}?${new URLSearchParams(asked)}` : path
 }

@@ -64,29 +64,6 @@ const node = (id: string, address: string) => ({
   metrics: { cpuPercent: 7, cpuCount: 2, memoryUsedBytes: 2 ** 30, memoryTotalBytes: 2 ** 31 },
 })
 
-const usage = {
-  from: '2026-11-01',
-  to: '2026-11-20',
-  days: [
-    {
-      day: '2026-11-02',
-      teamID: 'id-1',
-      sandboxSeconds: 7200,
-      cpuSeconds: 14_400,
-      memoryGiBSeconds: 3600,
-      gpuSeconds: 0,
-      sentBytes: 2 ** 30,
-      storedGiBSeconds: 86_400,
-    },
-  ],
-  budget: {
-    month: '2026-11',
-    limits: { cpuHours: 4, gpuHours: null, sentGB: null },
-    used: { cpuHours: 4, gpuHours: 0, sentGB: 1 },
-    state: 'used up',
-  },
-}
-
 /** Answers like the server and remembers what it was asked. */
 let asked: { method: string; path: string; token: unknown; body: unknown }[] = []
 const answers: Record<string, [number, unknown?]> = {
@@ -96,10 +73,6 @@ const answers: Record<string, [number, unknown?]> = {
   'DELETE /admin/teams/id-1?force=true': [204],
   'PATCH /admin/teams/id-1': [200, { ...team, olderClients: true }],
   'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
-  'GET /teams/id-1/usage?from=2026-11-01': [200, usage],
-  'GET /teams/id-1/usage?': [200, usage],
-  'GET /admin/usage?by=person': [200, { ...usage, days: [{ ...usage.days[0], personID: 'p1' }] }],
-  'PATCH /admin/teams/id-1/budget': [200, usage.budget],
   'GET /admin/teams/id-1/api-keys': [200, [key]],
   'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
   'DELETE /admin/teams/id-1/api-keys/key-1': [204],
@@ -403,36 +376,4 @@ test('volumes of another team are made, listed, and deleted by name or id', asyn
   await assert.rejects(forTeam('delete', 'x'), /no volume 'x'\. `warren volume list` shows/)
   for (const bad of [['list', 'x'], ['delete'], ['create'], []])
     await assert.rejects(runVerb(volumeVerbs, bad, neverVolumes), UsageError)
-})
-
-test('warren team usage shows what was used, as a table, for spreadsheets and by person', async () => {
-  const one = await runVerb(teamVerbs, ['usage', 'research', '--from', '2026-11-01'], connect)
-  assert.match(
-    one,
-    /^DAY +TEAM +SANDBOX HOURS .*\n2026-11-02 +research +2\.00 +4\.00 +1\.00 +0\.00 +1\.00 +1\.00\n/,
-  )
-  assert.match(one, /Budget of +2026-11, used up\nCPU hours +4\.00 of 4\nGPU hours +0\.00 of any number/)
-  const csv = await runVerb(teamVerbs, ['usage', 'research', '--csv', '--from', '2026-11-01'], connect)
-  assert.match(csv, /^day,teamID,sandboxSeconds,.*\n2026-11-02,id-1,7200,/)
-  assert.match(await runVerb(teamVerbs, ['usage', '--by', 'person'], connect), /PERSON .*\n.* p1 /)
-  for (const bad of [
-    ['usage', '--from', 'soon'],
-    ['usage', '--by', 'day'],
-    ['usage', 'one', 'two'],
-  ])
-    await assert.rejects(runVerb(teamVerbs, bad, connect), UsageError)
-})
-
-test('warren team budget sets, removes and shows a budget', async () => {
-  assert.match(
-    await runVerb(teamVerbs, ['budget', 'research', '--cpu-hours', '4', '--gpu-hours', 'none'], connect),
-    /used up/,
-  )
-  assert.deepEqual(asked.at(-1)?.body, { cpuHours: 4, gpuHours: null })
-  assert.match(await runVerb(teamVerbs, ['budget', 'research'], connect), /CPU hours +4\.00 of 4/)
-  for (const number of ['0', '-1', 'many', '1e9'])
-    await assert.rejects(
-      runVerb(teamVerbs, ['budget', 'research', '--cpu-hours', number], connect),
-      UsageError,
-    )
 })

@@ -19,9 +19,9 @@ export const usageVerbs: VerbTable<Connect>['verbs'] = {
     texts: { from: 'DAY', to: 'DAY', by: 'person' },
     flags: ['csv'],
     options: {
-      from: 'the first day, as in 2026-11-01; 30 days before the last',
-      to: 'the last day; today if not given',
-      by: 'a line for each person, too',
+      from: 'the first day, as in 2026-11-01; unless given, 29 days before the last',
+      to: 'the last day; today unless given',
+      by: 'a line for each person; else one for each team',
       csv: 'a table for spreadsheets',
     },
     run: usage,
@@ -32,9 +32,9 @@ export const usageVerbs: VerbTable<Connect>['verbs'] = {
     words: ['TEAM'],
     texts: { 'cpu-hours': 'N', 'gpu-hours': 'N', 'sent-gb': 'N' },
     options: {
-      'cpu-hours': 'hours of a CPU; none: no bound',
-      'gpu-hours': 'hours of a GPU; none: no bound',
-      'sent-gb': 'GiB that its sandboxes send; none: no bound',
+      'cpu-hours': 'hours of a CPU, or none; unless given, it stays',
+      'gpu-hours': 'hours of a GPU, or none; unless given, it stays',
+      'sent-gb': 'GiB that its sandboxes send, or none; unless given, it stays',
     },
     run: budget,
   },
@@ -59,7 +59,7 @@ async function usage({ words, values, flags, json }: Given, connect: Connect): P
   return usageText(report, slugs)
 }
 
-export function usageText(
+function usageText(
   { days, from, to, budget }: Pick<UsageReport, 'days' | 'from' | 'to'> & { budget?: UsedBudget | null },
   slugs: ReadonlyMap<string, string>,
 ): string {

@@ -43,8 +43,7 @@ import { BuiltInTemplates } from '../../core/template/built-in-templates.ts'
 import { TemplateCatalog } from '../../core/template/catalog.ts'
 import { TemplateRemover } from '../../core/template/remover.ts'
 import { TemplateService } from '../../core/template/service.ts'
-import { BudgetService } from '../../core/usage/budget-service.ts'
-import { UsageCounter } from '../../core/usage/usage-counter.ts'
+import type { BudgetService } from '../../core/usage/budget-service.ts'
 import { VolumeService } from '../../core/volume/service.ts'
 import { VolumeTokens } from '../../core/volume/tokens.ts'
 import { AppError } from '../../lib/app-error.ts'
@@ -55,6 +54,7 @@ import { tracedAdmission, tracedSandboxes } from '../telemetry/trace-ports.ts'
 import { joinAttribution } from './attribution.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
 import { joinGuards } from './guards.ts'
+import { joinUsage } from './usage.ts'
 
 export type Domain = ReturnType<typeof joinDomain>
 
@@ -70,10 +70,11 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     tokens: new VolumeTokens({ seed: settings.seed, clock }),
     requireDiskSpace: (teamID, bytes) => templates.requireDiskSpace(teamID, bytes),
   })
-  const budgets = new BudgetService({ usage: stores.usage, clock, log: ports.log })
+  const storedBytes = async () => (await sandboxes.machineShares.read()).disk.teams
+  const counting = joinUsage(ports, storedBytes)
   const sandboxes = joinSandboxes(ports, settings, {
     volumes,
-    budgets,
+    ...counting,
     onShortDisk: () => void templates.diskSpace.free(),
   })
   const templates = joinTemplates(ports, settings, sandboxes)
@@ -81,11 +82,6 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const accessTokens = new AccessTokens({ accessTokens: stores.accessTokens, keys: stores.keys, clock })
   const members = new Members({ members: stores.members, clock })
   const usage = new TeamUsage({ teamMetrics: stores.teamMetrics, clock })
-  const usageCounter = new UsageCounter({
-    usage: stores.usage,
-    clock,
-    storedBytes: async () => (await sandboxes.machineShares.read()).disk.teams,
-  })
   const teamRemover = new TeamRemover({
     teams: stores.teams,
     sandboxes: stores.sandboxes,
@@ -99,13 +95,12 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   return {
     ...sandboxes,
     ...templates,
+    ...counting,
     volumes,
     teams,
     accessTokens,
     members,
     usage,
-    usageCounter,
-    budgets,
     teamRemover,
   }
 }

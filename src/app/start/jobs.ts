@@ -29,7 +29,8 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   const sampler = new MetricsSampler({
     sandboxes: stores.sandboxes,
     metrics: stores.metrics,
-    onSent: ({ teamID }, bytes) => domain.usageCounter.noteSent({ teamID, personID: null }, bytes),
+    onSent: ({ teamID, ownerPersonID: personID = null }, bytes) =>
+      domain.usageCounter.noteSent({ teamID, personID }, bytes),
     driver,
     clock,
     log,

@@ -28,7 +28,7 @@ const UsageOfDay = Type.Object({
 export type UsageOfDay = Static<typeof UsageOfDay>
 
 const bound = Type.Union([Type.Number({ exclusiveMinimum: 0, maximum: 1e9 }), Type.Null()])
-export const TeamBudget = Type.Object({ cpuHours: bound, gpuHours: bound, sentGB: bound })
+const TeamBudget = Type.Object({ cpuHours: bound, gpuHours: bound, sentGB: bound })
 export const BudgetChanges = Type.Partial(TeamBudget, { additionalProperties: false, minProperties: 1 })
 
 const UsedBudget = Type.Object({

@@ -10,14 +10,14 @@ const keepDays = 2 * 366
 const maxStoredMs = 30 * 60_000
 const megabyte = 2 ** 20
 
-export type StoredBytes = { teamID: string; usedBytes: number }
+type TeamBytes = { teamID: string; usedBytes: number }
 type Sender = { teamID: string; personID: string | null }
 
 type UsageCounterParts = {
   usage: UsageStore
   clock: Clock
   /** What each team has on the disk of this node now. */
-  storedBytes: () => Promise<readonly StoredBytes[]>
+  storedBytes: () => Promise<readonly TeamBytes[]>
 }
 
 export class UsageCounter {

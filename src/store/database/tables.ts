@@ -9,6 +9,8 @@ import type { VolumeState } from '../../core/volume/volume.ts'
 import type { DeliveryStatus } from '../../core/webhook/webhook.ts'
 import type { PersonRow, SessionRow, TeamMemberRow } from './person-tables.ts'
 
+import type { TeamBudgetRow, UsageDayRow } from './usage-tables.ts'
+
 type Flag = 0 | 1
 type Json = string
 
@@ -291,26 +293,6 @@ export type SandboxEventRow = {
 
 /** Whether usage has counted the run that ends with the event. */
 type CountedEventRow = SandboxEventRow & { is_counted: Generated<Flag> }
-
-export type UsageDayRow = {
-  team_id: string
-  /** Empty: no person. */
-  person_id: string
-  day: string
-  running_ms: number
-  cpu_ms: number
-  memory_mb_ms: number
-  gpu_ms: number
-  sent_bytes: number
-  stored_mb_ms: number
-}
-
-type TeamBudgetRow = {
-  team_id: string
-  cpu_hours: number | null
-  gpu_hours: number | null
-  sent_gb: number | null
-}
 
 export type WebhookRow = {
   id: string

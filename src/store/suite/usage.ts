@@ -60,6 +60,25 @@ export function usageSuite(storeTest: StoreTest): void {
     assert.deepEqual(await usage.read({ teamID: newUUID(), ...week, now: time + 1000 }), [])
   })
 
+  storeTest('runs count for the person who started them', async (stores) => {
+    const { teamID } = await insertTeam(stores)
+    const changes = { startedAt: time + 1000, ownerPersonID: newUUID() }
+    const ended = await insertSandbox(stores, teamID, changes)
+    const endedLife = livesOf(stores, ended)
+    await endedLife.transition('creating', 'running')
+    await endedLife.transition('running', 'killing')
+    const going = await insertSandbox(stores, teamID, changes)
+    await livesOf(stores, going).transition('creating', 'running')
+    const people = async () =>
+      (await stores.usage.read({ teamID, ...week, now: time + 3000 })).map(({ personID, runningMs }) => [
+        personID,
+        runningMs,
+      ])
+    assert.deepEqual(await people(), [[changes.ownerPersonID, 3000]])
+    await stores.usage.countFinishedRuns(10)
+    assert.deepEqual(await people(), [[changes.ownerPersonID, 3000]])
+  })
+
   storeTest('what was counted stays when events and sandboxes are pruned', async (stores) => {
     const { usage } = stores
     const teamID = await threeRuns(stores)

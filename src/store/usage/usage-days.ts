@@ -3,7 +3,8 @@ import type { EventType } from '../../core/event/event.ts'
 import type { Budget } from '../../core/usage/budget.ts'
 import { type DayUsage, sumByDay, type UsedRun, usageOfRun } from '../../core/usage/usage.ts'
 import type { UsageFilter, UsageStore } from '../../core/usage/usage-store.ts'
-import type { Tables, UsageDayRow } from '../database/tables.ts'
+import type { Tables } from '../database/tables.ts'
+import type { UsageDayRow } from '../database/usage-tables.ts'
 import { lockTeam } from './limits.ts'
 import { isUnended } from './sandbox-counts.ts'
 
@@ -69,7 +70,7 @@ export class SqlUsageStore implements UsageStore {
         .execute()
       const going = await transaction
         .selectFrom('sandboxes')
-        .select(['team_id', 'started_at', 'cpu_count', 'memory_mb', 'gpu_count'])
+        .select(['team_id', 'owner_person_id', 'started_at', 'cpu_count', 'memory_mb', 'gpu_count'])
         .where(isUnended)
         .where('state', 'in', runningStates)
         .$if(teamID !== undefined, (query) => query.where('team_id', '=', teamID!))
@@ -78,7 +79,7 @@ export class SqlUsageStore implements UsageStore {
         ...(await runsOf(transaction, events)),
         ...going.map((row) => ({
           teamID: row.team_id,
-          personID: null,
+          personID: row.owner_person_id,
           startedAt: row.started_at,
           endedAt: now,
           cpuCount: row.cpu_count,
@@ -154,10 +155,10 @@ async function runsOf(
     const ids = runs.slice(start, start + rowsPerInsert).map(({ sandboxID }) => sandboxID)
     const rows = await transaction
       .selectFrom('sandboxes')
-      .select(['id', 'gpu_count'])
+      .select(['id', 'owner_person_id', 'gpu_count'])
       .where('id', 'in', ids)
       .execute()
-    for (const row of rows) known.set(row.id, { gpuCount: row.gpu_count, personID: null })
+    for (const row of rows) known.set(row.id, { gpuCount: row.gpu_count, personID: row.owner_person_id })
   }
   return runs.map(({ sandboxID, teamID, execution, endedAt }) => ({
     teamID,
