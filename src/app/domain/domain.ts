@@ -6,13 +6,6 @@ import { envdVersion } from '../../contract/constants.ts'
 import { TeamRemover } from '../../core/cluster/team-remover.ts'
 import { DiskSpace } from '../../core/disk-space/disk-space.ts'
 import { Pruner } from '../../core/disk-space/pruner.ts'
-import { BuildsAtHand } from '../../core/object-storage/builds-at-hand.ts'
-import { BytesFetcher } from '../../core/object-storage/bytes-fetcher.ts'
-import { LogCarrier } from '../../core/object-storage/log-carrier.ts'
-import { SandboxMigrator } from '../../core/object-storage/migrator.ts'
-import { RemoteSnapshots } from '../../core/object-storage/remote-snapshots.ts'
-import { ObjectSweeper } from '../../core/object-storage/sweeper.ts'
-import { Uploader } from '../../core/object-storage/uploader.ts'
 import { Members } from '../../core/person/members.ts'
 import { createAutoResume, createFindDemand } from '../../core/sandbox/auto-resume.ts'
 import { BuildSandboxes } from '../../core/sandbox/builds/build-sandboxes.ts'
@@ -54,6 +47,7 @@ import { tracedAdmission, tracedSandboxes } from '../telemetry/trace-ports.ts'
 import { joinAttribution } from './attribution.ts'
 import type { DomainPorts, DomainSettings } from './domain-ports.ts'
 import { joinGuards } from './guards.ts'
+import { joinObjectStorage } from './object-storage.ts'
 import { joinUsage } from './usage.ts'
 
 export type Domain = ReturnType<typeof joinDomain>
@@ -288,36 +282,6 @@ function joinSandboxes(
 }
 
 /** Joins the parts that upload to the object store and fetch from it. */
-function joinObjectStorage(
-  ports: DomainPorts,
-  { nodeID }: DomainSettings,
-  snapshots: SnapshotStore,
-  turns: SandboxTurns,
-) {
-  if (!ports.objectStorage) return undefined
-  const { stores, driver, clock, log } = ports
-  const { objects, packs, layers } = ports.objectStorage
-  const rows = stores.remoteBytes
-  const parts = {
-    rows,
-    layers,
-    packs,
-    clock,
-    log,
-    logs: new LogCarrier(ports.logs, log),
-    expiresUnusedArrivals: () => stores.nodes.allKeepArriving(),
-    snapshots: new RemoteSnapshots({ driver, snapshots, packs, clock, log }),
-  }
-  const fetcher = new BytesFetcher(parts)
-  return {
-    fetcher,
-    uploader: new Uploader(parts),
-    buildsAtHand: new BuildsAtHand({ rows, images: ports.images, snapshots, clock }),
-    migrator: new SandboxMigrator({ rows, turns, fetcher, nodeID, log }),
-    sweeper: new ObjectSweeper({ objects, rows, leases: stores.leases, clock, log }),
-  }
-}
-
 function joinTemplates(
   ports: DomainPorts,
   settings: DomainSettings,
