@@ -49,13 +49,13 @@ describe('a decision', () => {
 describe('a number without a decision', () => {
   it('is explained by the index', () => {
     const explained = index
-      .slice(index.indexOf('## Missing numbers'))
+      .slice(index.indexOf('## Missing numbers'), index.indexOf('From number'))
       .replace(/(\d+) to (\d+)/g, (_, from: string, to: string) =>
         Array.from({ length: Number(to) - Number(from) + 1 }, (_, at) => Number(from) + at).join(', '),
       )
     const named = [...explained.matchAll(/\b\d+\b/g)].map(([number]) => Number(number))
     const used = pages.map((name) => Number(name.slice(0, 4)))
-    const all = Array.from({ length: Math.max(...used) }, (_, at) => at + 1)
+    const all = Array.from({ length: 132 }, (_, at) => at + 1)
     assert.deepEqual(
       named.sort((a, b) => a - b),
       all.filter((number) => !used.includes(number)),

@@ -74,14 +74,12 @@ function baseSharer({ objectStorage, base, baseRootFolder, stores }: OpenedPorts
   }
 }
 
-async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
-async function countUsage({ usageCounter, budgetWatch }: Domain): Promise<void> {
 async function countUsage({ usageCounter, budgets }: Domain): Promise<void> {
   await usageCounter.count()
   await budgets.look()
 }
 
-async function pruneOld(domain: Domain, { stores, logs, clock }: OpenedPorts): Promise<void> {
+async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
   const now = clock.now()
   const endedBefore = now - keepEndedMs
   // Events must be counted before they are removed.
