@@ -5,14 +5,14 @@ const memoryGuard = 'src/core/sandbox/capacity/machine-memory-guard.ts'
 /** The guard cannot tell teams apart. */
 const noTeams = {
   file: memoryGuard,
-  from: '      const teamID = this.#teamOf.get(sandboxID)\n      if',
-  to: "      const teamID: string | undefined = 'everybody'\n      if",
+  from: 'this.#divide(memory.usesOf(sizes), ',
+  to: "this.#divide(memory.usesOf(sizes).map((use) => ({ ...use, teamID: 'everybody' })), ",
 }
 /** Nobody starts anything while memory is short, however little the team uses. */
 const noPartOfItsOwn = {
   file: memoryGuard,
-  from: '(this.#isBelowFairShare(teamID) ? endBytes : startBytes)',
-  to: '(this.#isBelowFairShare(teamID) ? startBytes : startBytes)',
+  from: '(this.#memory.isBelowFairShare(teamID) ? endBytes : startBytes)',
+  to: '(this.#memory.isBelowFairShare(teamID) ? startBytes : startBytes)',
 }
 
 const usedUp = {
@@ -37,8 +37,8 @@ export const neighbourBreaks: Break[] = [
     edits: [
       {
         file: memoryGuard,
-        from: 'if (!this.#shares.beyond.has(sandboxID) || frozen.has(sandboxID) || this.#endUnowned',
-        to: 'if (frozen.has(sandboxID) || this.#endUnowned',
+        from: '(sandboxID) => shares.beyond.has(sandboxID)',
+        to: '() => shares.beyond.size >= 0',
       },
     ],
     file: 'src/core/sandbox/capacity/machine-memory-guard-teams.test.ts',

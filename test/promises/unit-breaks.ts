@@ -20,9 +20,9 @@ export const unitBreaks: Break[] = [
     fault: 'The disk guard makes every team wait for space that one team took.',
     edits: [
       {
-        file: 'src/core/sandbox/capacity/disk-guard.ts',
-        from: 'return parts > 1 && this.usedBytes(teamID) + bytes < shared / parts',
-        to: 'return parts < 1 && this.usedBytes(teamID) + bytes < shared / parts',
+        file: 'src/core/sandbox/capacity/guarded-resource.ts',
+        from: 'return parts > 1 && this.usedBytes(teamID) + bytes < sharedBytes / parts',
+        to: 'return parts < 1 && this.usedBytes(teamID) + bytes < sharedBytes / parts',
       },
     ],
     file: 'src/core/sandbox/capacity/disk-guard-teams.test.ts',

@@ -35,7 +35,7 @@ export type TeamShare = {
   aboveBytes: number
 }
 
-export type BeyondShare = { teamID: string; bytes: number; usedBytes: number }
+type BeyondShare = { teamID: string; bytes: number; usedBytes: number }
 
 export type TeamShares = {
   /** The team furthest above its share first. */
