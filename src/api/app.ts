@@ -2,6 +2,7 @@
 import swagger from '@fastify/swagger'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify from 'fastify'
+import { TrustedProxies } from '../lib/client-origin.ts'
 import { requestIDOf } from '../lib/request-id.ts'
 import { auditChanges } from './audit.ts'
 import { Authenticator } from './auth.ts'
@@ -9,12 +10,15 @@ import { maxBodyBytes, parseBodies } from './body-parser.ts'
 import type { Api, ApiParts, RouteContext } from './context.ts'
 import { allowAllOrigins } from './cors.ts'
 import { answerUnrouted, handleErrors } from './error-handler.ts'
+import { isPartOfEveryNode } from './every-node.ts'
 import { explainMissing } from './lone-node.ts'
 import { passOnToOwners } from './pass-on.ts'
 import { requirePermissions } from './permissions.ts'
 import { RateLimit } from './rate-limit.ts'
+import { recordChanges } from './record-changes.ts'
 import { identifyRequests, reportAnswers } from './request-id.ts'
 import { adminRoutes } from './routes/admin/routes.ts'
+import { auditRoutes } from './routes/audit/routes.ts'
 import { dashboardRoutes } from './routes/dashboard/routes.ts'
 import { docsRoutes } from './routes/docs/routes.ts'
 import { eventRoutes } from './routes/events/routes.ts'
@@ -55,6 +59,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   handleErrors(app, parts.log, (error, request) => explainMissing(context, error, request))
   allowAllOrigins(app)
   auditChanges(app, context.auth, parts.log)
+  recordChanges(app, { ...context, isPart: (request) => isPartOfEveryNode(context, request) })
   reportAnswers(app, context.auth, parts.onAnswered)
   if (parts.cluster) passOnToOwners(app, parts.cluster.forwarder, context)
   await app.register(swagger, {
@@ -91,6 +96,7 @@ export async function createApi(parts: ApiParts): Promise<Api> {
   teamRoutes(app, context)
   memberRoutes(app, context)
   usageRoutes(app, context)
+  auditRoutes(app, context)
   await signInRoutes(app, context)
   sessionRoutes(app, context)
   adminRoutes(app, context)
@@ -104,5 +110,6 @@ export async function createApi(parts: ApiParts): Promise<Api> {
 function authenticatorOf(parts: ApiParts): Authenticator {
   const rateLimit = new RateLimit({ limit: parts.requestsPerMinute, clock: parts.clock })
   const sessionCallers = parts.signIn && new SessionCallers({ ...parts, ...parts.signIn })
-  return new Authenticator({ ...parts, rateLimit, sessionCallers })
+  const proxies = new TrustedProxies(parts.trustedProxies)
+  return new Authenticator({ ...parts, rateLimit, proxies, sessionCallers })
 }

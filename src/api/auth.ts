@@ -9,7 +9,7 @@ import type { AccessTokens } from '../core/team/access-tokens.ts'
 import type { TeamService } from '../core/team/service.ts'
 import { type Caller, sameSecret, type Team } from '../core/team/team.ts'
 import { AppError } from '../lib/app-error.ts'
-import { originOf } from '../lib/client-origin.ts'
+import type { TrustedProxies } from '../lib/client-origin.ts'
 import { setRequestOwner } from '../lib/request-owner.ts'
 import type { RateLimit } from './rate-limit.ts'
 import type { SessionCallers, SignedIn } from './session-callers.ts'
@@ -21,6 +21,7 @@ type AuthenticatorParts = {
   rateLimit: RateLimit
   /** Undefined: people do not sign in here. */
   sessionCallers: SessionCallers | undefined
+  proxies: TrustedProxies
 }
 
 export class Authenticator {
@@ -65,8 +66,13 @@ export class Authenticator {
     this.#signedIn.set(request, found)
   }
 
+  /** Undefined if the route did not ask for a session, or an operator's. */
+  findSignedIn(request: FastifyRequest): SignedIn | undefined {
+    return this.#signedIn.get(request)
+  }
+
   signedInOf(request: FastifyRequest): SignedIn {
-    const found = this.#signedIn.get(request)
+    const found = this.findSignedIn(request)
     if (!found) throw new AppError('internal', 'This route asks for a person without requiring one')
     return found
   }
@@ -86,6 +92,11 @@ export class Authenticator {
   #admit(request: FastifyRequest, isAdmin: boolean): void {
     if (!isAdmin) throw new AppError('unauthenticated', 'This needs the operator: send a valid X-Admin-Token')
     this.#adminRequests.add(request)
+  }
+
+  /** The client's. */
+  addressOf(request: FastifyRequest): string {
+    return this.#parts.proxies.clientAddressOf(request.raw)
   }
 
   teamOf(request: FastifyRequest): Team {
@@ -115,7 +126,7 @@ export class Authenticator {
 
   async #authenticate(request: FastifyRequest): Promise<Caller> {
     const { teams, accessTokens } = this.#parts
-    const { address } = originOf(request.raw)
+    const address = this.addressOf(request)
     const key = textHeader(request, header.apiKey)
     if (key !== undefined) return teams.authenticate(key, address)
     const token = bearerToken(request)

@@ -11,6 +11,8 @@ import type {
 } from 'fastify'
 import type { DoctorReport, MachineReport } from '../contract/rest/machine.ts'
 import type { NodeShares } from '../contract/rest/shares.ts'
+import type { AuditStore } from '../core/audit/audit-store.ts'
+import type { AuditTrail } from '../core/audit/audit-trail.ts'
 import type { BuildPlacer } from '../core/cluster/build-placer.ts'
 import type { EveryNode } from '../core/cluster/every-node.ts'
 import type { Forwarder } from '../core/cluster/forwarder.ts'
@@ -55,6 +57,8 @@ import type { SessionCookies } from './session-cookie.ts'
 export type ApiParts = {
   sandboxes: SandboxService
   members: Members
+  audit: AuditTrail
+  auditLines: AuditStore
   metrics: MetricStore
   logs: LogStore
   catalog: TemplateCatalog
@@ -124,6 +128,8 @@ export type ApiParts = {
   onAnswered(answered: AnsweredRequest): void
   tokens: SandboxTokens
   adminToken: string
+  /** Addresses and networks of proxies whose X-Forwarded-For is believed. */
+  trustedProxies: readonly string[]
   /** The domain under which clients reach sandboxes, with the port unless it is 443. */
   domain: string | undefined
   /** The port on which the server listens. */

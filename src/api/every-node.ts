@@ -6,6 +6,13 @@ import type { FastifyRequest } from 'fastify'
 import type { Team } from '../core/team/team.ts'
 import type { RouteContext } from './context.ts'
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The node that gets the request asks all others with it. */
+    askedOfEveryNode?: true
+  }
+}
+
 type NodeParts<Part> = {
   /** This node's own part comes first. */
   parts: Part[]
@@ -57,6 +64,10 @@ export const isPartOfAnother = (
   { cluster }: Pick<RouteContext, 'cluster'>,
   { raw }: FastifyRequest,
 ): boolean => cluster?.forwarder.isFromPeer(raw) ?? false
+
+/** True if this node does its part of a request that every node gets. The node that has the client has its line in the audit. */
+export const isPartOfEveryNode = (context: Pick<RouteContext, 'cluster'>, request: FastifyRequest): boolean =>
+  request.routeOptions.config.askedOfEveryNode === true && isPartOfAnother(context, request)
 
 /** Adds counts by name. */
 export function totalOf<Name extends string>(counts: readonly Record<Name, number>[]): Record<Name, number> {

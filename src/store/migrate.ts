@@ -30,6 +30,7 @@ import * as rowVersions from './migrations/0028-row-versions.ts'
 import * as givenUpCreates from './migrations/0029-given-up-creates.ts'
 import * as doubtedBuilds from './migrations/0030-doubted-builds.ts'
 import * as people from './migrations/0031-people.ts'
+import * as audit from './migrations/0032-audit.ts'
 import * as sessions from './migrations/0034-sessions.ts'
 import * as usage from './migrations/0038-usage.ts'
 
@@ -62,6 +63,7 @@ export const migrationsWith = (vault: SecretVault): Record<string, SchemaStep> =
   '0029-given-up-creates': givenUpCreates,
   '0030-doubted-builds': doubtedBuilds,
   '0031-people': people,
+  '0032-audit': audit,
   '0034-sessions': sessions,
   '0038-usage': usage,
 })

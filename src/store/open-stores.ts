@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { type Dialect, Kysely } from 'kysely'
 import type { SecretVault } from '../core/secret/vault.ts'
 import { AppError } from '../lib/app-error.ts'
+import { SqlAuditStore } from './audit/audit-lines.ts'
+import { audited } from './database/audited.ts'
 import { forOperator } from './database/database-trouble.ts'
 import type { StatementLimit } from './database/postgres.ts'
 import { sqliteDialect } from './database/sqlite.ts'
@@ -70,7 +72,7 @@ export async function openStores(options: StoreOptions): Promise<Stores> {
 /** Opens the database and migrates its tables. */
 export async function openDatabase(options: StoreOptions): Promise<Kysely<Tables>> {
   const limit: StatementLimit = {}
-  const db = new Kysely<Tables>({ dialect: await dialectFor(options, limit) })
+  const db = new Kysely<Tables>({ dialect: audited(await dialectFor(options, limit)) })
   try {
     await migrate(db, migrationsWith(options.vault))
     limit.statementMs = statementWithinMs
@@ -86,6 +88,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     teams: new SqlTeamStore(db),
     keys: new SqlKeyStore(db),
     accessTokens: new SqlAccessTokenStore(db),
+    audit: new SqlAuditStore(db),
     people: new SqlPersonStore(db),
     members: new SqlMemberStore(db),
     sessions: new SqlSessionStore(db),

@@ -4,6 +4,7 @@
  */
 import { type SuiteContext, suite, type TestContext, test } from 'node:test'
 import type { Stores } from './stores.ts'
+import { auditSuite } from './suite/audit.ts'
 import { buildCacheSuite } from './suite/build-cache.ts'
 import { buildSuite } from './suite/builds.ts'
 import { eventSuite } from './suite/events.ts'
@@ -54,6 +55,7 @@ export function storeSuite(
     teamAccessSuite(storeTest)
     peopleSuite(storeTest)
     sessionSuite(storeTest)
+    auditSuite(storeTest)
     templateSuite(storeTest)
     templateListSuite(storeTest)
     tagSuite(storeTest)

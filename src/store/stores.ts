@@ -6,6 +6,7 @@
  * what identifies this very step; an unknown outcome never counts as a step that did not happen.
  */
 
+import type { AuditStore } from '../core/audit/audit-store.ts'
 import type { NodeStore } from '../core/cluster/node-store.ts'
 import type { OwnerStore } from '../core/cluster/owner-store.ts'
 import type { EventStore } from '../core/event/event-store.ts'
@@ -29,6 +30,7 @@ export type Stores = {
   teams: TeamStore
   keys: KeyStore
   accessTokens: AccessTokenStore
+  audit: AuditStore
   people: PersonStore
   members: MemberStore
   sessions: SessionStore

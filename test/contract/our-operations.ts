@@ -2,7 +2,21 @@ import type { Operation } from './operation.ts'
 import * as shape from './shapes.ts'
 
 /** What Warren serves beside the contract. */
+const auditQuery = 'person action object from to limit nextToken orderAsc follow'
+
 export const ours: readonly Operation[] = [
+  {
+    call: 'GET /teams/{teamID}/audit',
+    does: 'read or follow who changed what in a team',
+    query: auditQuery,
+    answers: { 200: shape.each(shape.auditEntry) },
+  },
+  {
+    call: 'GET /admin/audit',
+    does: 'read or follow who changed what anywhere',
+    query: `${auditQuery} team`,
+    answers: { 200: shape.each(shape.auditEntry) },
+  },
   {
     call: 'GET /teams/{teamID}/members',
     does: 'list the members of a team',

@@ -113,6 +113,8 @@ export const team = `teamID* slug* name* createdAt* olderClients* limits* ${unde
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'
 export const accessToken = `id* name* token* createdAt* mask* ${under('mask.', mask)}`
 export const apiKey = `id* name* createdAt* lastUsed lastUsedFrom role* madeBy expiresAt createdBy createdBy.id* createdBy.email* mask* ${under('mask.', mask)}`
+export const auditEntry =
+  'id* at* teamID personID person credential* credentialID address* action* object requestID* status'
 export const member = 'personID* name* email role* source* hasSignedIn* lastSignInAt addedAt* addedBy'
 
 export const whoIAm = [

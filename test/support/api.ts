@@ -23,6 +23,7 @@ type OpenApiOptions = {
   requestsPerMinute?: number
   allowInsecureSandboxes?: boolean
   allowOlderClients?: boolean
+  trustedProxies?: string[]
   weakerIsolation?: WeakerIsolation | undefined
   answerMcp?: ApiParts['answerMcp']
   fixture?: FixtureOptions
@@ -91,6 +92,8 @@ export async function openApi(options: OpenApiOptions = {}) {
     cluster: typeof options.cluster === 'function' ? await options.cluster(fixture) : options.cluster,
     loneNode: options.loneNode?.(fixture),
     adminToken,
+    auditLines: stores.audit,
+    trustedProxies: options.trustedProxies ?? [],
     requestsPerMinute: options.requestsPerMinute ?? 0,
     allowInsecureSandboxes: options.allowInsecureSandboxes ?? false,
     allowOlderClients: options.allowOlderClients ?? false,

@@ -9,6 +9,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
   'src/core': {
     ports: [],
     'network-policy': ['ports'],
+    audit: [],
     person: [],
     team: ['person'],
     secret: ['ports', 'team'],
@@ -119,6 +120,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
     template: ['database', 'usage', 'snapshot'],
     sandbox: ['database', 'usage', 'snapshot', 'template', 'event'],
     objects: ['database', 'template', 'sandbox'],
+    audit: ['database'],
     person: ['database', 'usage'],
     'sign-in': ['database', 'person'],
     team: ['database', 'usage', 'sandbox', 'person'],
@@ -134,6 +136,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
         'event',
         'sandbox',
         'migrations',
+        'audit',
         'person',
         'sign-in',
         'team',

@@ -206,6 +206,18 @@ export const schema = {
     'Disk space reserved for Warren itself, at most a sixteenth of the disk. Below four times this, Warren starts nothing that takes space; below twice this, it freezes sandboxes that write.',
     kind.wholeNumber(16, 1_048_576, 'MiB'),
   ),
+  auditDays: setting(
+    'WARREN_AUDIT_DAYS',
+    '180',
+    'How long the audit keeps who changed what.',
+    kind.wholeNumber(1, 36_500, 'days'),
+  ),
+  trustedProxies: setting(
+    'WARREN_TRUSTED_PROXIES',
+    '',
+    'Proxies in front of Warren whose X-Forwarded-For tells the address of a client, for the audit and the last use of keys.',
+    kind.proxyList,
+  ),
   requestsPerMinute: setting(
     'WARREN_REQUESTS_PER_MINUTE',
     '12000',

@@ -1,6 +1,7 @@
 /** Turns the text of a setting into a value. The error of each kind says which values are allowed. */
 import { isIP } from 'node:net'
 import { isAbsolute, normalize } from 'node:path'
+import { parseNetwork } from '../../lib/client-origin.ts'
 import { parseRange } from '../../lib/ipv4.ts'
 import { type Isolations, namesOf } from '../isolation/isolations.ts'
 
@@ -193,6 +194,15 @@ export const addressList: Described<readonly string[]> = {
   parse(text) {
     const addresses = text.split(',').map((part) => part.trim())
     return addresses.every((part) => isIP(part) === 4) ? Object.freeze(addresses) : undefined
+  },
+}
+
+export const proxyList: Described<readonly string[]> = {
+  unit: '',
+  allowed: 'addresses and networks separated by commas, such as 10.0.0.0/8,::1',
+  parse(text) {
+    const networks = list.parse(text)!
+    return networks.every((network) => parseNetwork(network)) ? Object.freeze(networks) : undefined
   },
 }
 

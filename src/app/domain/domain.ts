@@ -3,6 +3,7 @@
  * the tests of the domain hand it fakes, so both run the same wiring.
  */
 import { envdVersion } from '../../contract/constants.ts'
+import { AuditTrail } from '../../core/audit/audit-trail.ts'
 import { TeamRemover } from '../../core/cluster/team-remover.ts'
 import { DiskSpace } from '../../core/disk-space/disk-space.ts'
 import { Pruner } from '../../core/disk-space/pruner.ts'
@@ -74,6 +75,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
   const templates = joinTemplates(ports, settings, sandboxes)
   const teams = new TeamService({ teams: stores.teams, keys: stores.keys, clock })
   const accessTokens = new AccessTokens({ accessTokens: stores.accessTokens, keys: stores.keys, clock })
+  const audit = new AuditTrail({ audit: stores.audit, clock, log: ports.log })
   const members = new Members({ members: stores.members, clock })
   const usage = new TeamUsage({ teamMetrics: stores.teamMetrics, clock })
   const teamRemover = new TeamRemover({
@@ -94,6 +96,7 @@ export function joinDomain(ports: DomainPorts, settings: DomainSettings) {
     teams,
     accessTokens,
     members,
+    audit,
     usage,
     teamRemover,
   }

@@ -24,7 +24,12 @@ const keepTeamMetricsMs = 30 * 24 * 3_600_000
 /** How long cached build steps and uploaded files are stored after their last use. */
 const keepCacheMs = 30 * 24 * 3_600_000
 
-export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers): void {
+export function startJobs(
+  domain: Domain,
+  ports: OpenedPorts,
+  { auditDays }: { auditDays: number },
+  closers: Closers,
+): void {
   const { stores, driver, webhooks, clock, log } = ports
   const sampler = new MetricsSampler({
     sandboxes: stores.sandboxes,
@@ -41,7 +46,7 @@ export function startJobs(domain: Domain, ports: OpenedPorts, closers: Closers):
   }
   const loops: Loop[] = [
     ...domainLoops(domain, baseSharer(ports)),
-    { job: 'prune what is old', pauseMs: pruneEveryMs, work: () => pruneOld(domain, ports) },
+    { job: 'prune what is old', pauseMs: pruneEveryMs, work: () => pruneOld(domain, ports, auditDays) },
     { job: 'sample the use of teams', pauseMs: teamSampleEveryMs, work: () => domain.usage.sample() },
     { job: 'count what teams used', pauseMs: countEveryMs, work: () => countUsage(domain) },
     {
@@ -79,7 +84,11 @@ async function countUsage({ usageCounter, budgets }: Domain): Promise<void> {
   await budgets.look()
 }
 
-async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedPorts): Promise<void> {
+async function pruneOld(
+  domain: Domain,
+  { stores, logs, clock, signIn }: OpenedPorts,
+  auditDays: number,
+): Promise<void> {
   const now = clock.now()
   const endedBefore = now - keepEndedMs
   // Events must be counted before they are removed.
@@ -92,5 +101,6 @@ async function pruneOld(domain: Domain, { stores, logs, clock, signIn }: OpenedP
   await stores.events.prune(endedBefore, maxEventsPerTeam)
   await stores.deliveries.prune({ endedBefore, maxPerWebhook: webhookLimits.deliveries, now })
   await logs.prune(endedBefore)
+  await domain.audit.prune(now - auditDays * 24 * 3_600_000)
   await domain.pruner.run({ before: clock.now() - keepCacheMs, dryRun: false })
 }

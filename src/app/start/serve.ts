@@ -80,6 +80,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     closers.add('watching the memory', () => domain.memoryGuard.close())
     closers.add('shares of connections', () => domain.connectionShares.close())
     closers.add('the warm pool', () => domain.warm.close())
+    closers.add('the audit', () => domain.audit.flush())
     closers.add('the sandbox service', () => domain.service.close())
     closers.add('builds', () => domain.builds.close())
     const clusterParts = { ...parts, log, node, secrets, ports, domain }
@@ -89,7 +90,7 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const { base, endedForSpace } = ports
     await repair(domain, { base, endedForSpace, guards: [domain.diskGuard, domain.memoryGuard] })
     domain.connectionShares.start()
-    startJobs(domain, ports, closers)
+    startJobs(domain, ports, config, closers)
     const machine = createMachineReport({
       stores: ports.stores,
       clock: ports.clock,

@@ -7,8 +7,8 @@ import type { EndReason, SandboxState } from '../../core/sandbox/row/sandbox.ts'
 import type { BuildStatus } from '../../core/template/template.ts'
 import type { VolumeState } from '../../core/volume/volume.ts'
 import type { DeliveryStatus } from '../../core/webhook/webhook.ts'
+import type { AuditLineRow } from './audit-row.ts'
 import type { PersonRow, SessionRow, TeamMemberRow } from './person-tables.ts'
-
 import type { TeamBudgetRow, UsageDayRow } from './usage-tables.ts'
 
 type Flag = 0 | 1
@@ -365,6 +365,7 @@ export type Tables = {
   teams: TeamRow
   api_keys: ApiKeyRow
   access_tokens: AccessTokenRow
+  audit_lines: AuditLineRow
   people: PersonRow
   team_members: TeamMemberRow
   sessions: SessionRow

@@ -10,6 +10,7 @@ export function cancelTeamBuildsRoute(app: Api, context: RouteContext): void {
     '/admin/teams/:teamID/builds/cancel',
     {
       onRequest: auth.requireAdmin,
+      config: { askedOfEveryNode: true },
       schema: {
         ...adminSchema,
         summary: 'Cancel every build of a team that waits or is under way',

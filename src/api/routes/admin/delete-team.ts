@@ -10,6 +10,7 @@ export function deleteTeamRoute(app: Api, context: RouteContext): void {
     '/admin/teams/:teamID',
     {
       onRequest: auth.requireAdmin,
+      config: { askedOfEveryNode: true },
       schema: {
         ...adminSchema,
         summary: 'Delete a team with its keys and secrets',

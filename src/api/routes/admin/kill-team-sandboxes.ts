@@ -10,6 +10,7 @@ export function killTeamSandboxesRoute(app: Api, context: RouteContext): void {
     '/admin/teams/:teamID/sandboxes/kill',
     {
       onRequest: auth.requireAdmin,
+      config: { askedOfEveryNode: true },
       schema: {
         ...adminSchema,
         summary: 'Kill every sandbox of a team, paused ones included',

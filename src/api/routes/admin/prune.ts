@@ -10,6 +10,7 @@ export function pruneRoute(app: Api, context: RouteContext): void {
     '/admin/prune',
     {
       onRequest: auth.requireAdmin,
+      config: { askedOfEveryNode: true },
       schema: {
         ...adminSchema,
         summary: 'Remove cached build steps, layers and uploaded files that nothing needs',

@@ -4,6 +4,7 @@ import { grantFor } from '../../../core/team/key-grants.ts'
 import { isAccessTokenShaped, type Team } from '../../../core/team/team.ts'
 import { isAppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { recordedFor } from '../../record-changes.ts'
 import type { FormSeal } from './form-seal.ts'
 import { formPage, messagePage, sendPage } from './page.ts'
 import { portsOfServer, returnAddress } from './return-address.ts'
@@ -28,7 +29,7 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
       return sendPage(reply, 400, messagePage('Not signed in', text))
     }
     try {
-      const { team, token } = await tokenFor(key.trim(), context)
+      const { team, token } = await tokenFor(key.trim(), context, request)
       for (const [name, value] of Object.entries(loginOf(team, token, request))) {
         address.searchParams.set(name, value)
       }
@@ -49,13 +50,17 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
 /** Accepts an access token as it is; for an API key, creates a new token of its team. */
 async function tokenFor(
   secret: string,
-  { teams, accessTokens, clock }: RouteContext,
+  context: RouteContext,
+  request: FastifyRequest,
 ): Promise<{ team: Team; token: string }> {
+  const { teams, accessTokens, clock } = context
   if (isAccessTokenShaped(secret))
     return { team: (await accessTokens.authenticate(secret)).team, token: secret }
   const caller = await teams.authenticate(secret)
   const grant = grantFor(caller, {}, clock.now())
-  const { token } = await accessTokens.create(caller.team, 'e2b auth login', grant)
+  const { token } = await recordedFor(context, request, { caller, action: 'token.create' }, () =>
+    accessTokens.create(caller.team, 'e2b auth login', grant),
+  )
   return { team: caller.team, token }
 }
 
