@@ -21,8 +21,8 @@ export const clientBreaks: Break[] = [
     edits: [
       {
         file: 'src/store/open-stores.ts',
-        from: 'dialect: await dialectFor(options, limit)',
-        to: 'dialect: await dialectFor({ ...options, url: undefined }, limit)',
+        from: 'dialect: audited(await dialectFor(options, limit))',
+        to: 'dialect: audited(await dialectFor({ ...options, url: undefined }, limit))',
       },
     ],
     file: 'test/e2e/one-machine.test.ts',
