@@ -69,6 +69,21 @@ export function teamSuite(dashboard: DashboardFixture): void {
     await page.getByText('This folder is empty').waitFor()
   })
 
+  it('shows what the team used by day and what is left of its budget, and gives it as a file', async () => {
+    const { page, open } = dashboard
+    await open('team')
+    const card = page.getByRole('region', { name: 'Use by day' }).first()
+    await card.getByRole('row').nth(1).waitFor()
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'CSV' }).click()
+    assert.match((await saved).suggestedFilename(), /^usage-.+-\d{4}-\d\d-\d\d\.csv$/)
+    await page
+      .getByRole('radio', { name: 'By person' })
+      .or(page.getByRole('button', { name: 'By person' }))
+      .click()
+    await page.getByRole('cell', { name: 'services' }).first().waitFor()
+  })
+
   it('creates a webhook, shows the outcome of its deliveries, disables it and deletes it', async () => {
     const { warren, scene, page, open } = dashboard
     const dialog = page.getByRole('dialog')

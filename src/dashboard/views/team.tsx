@@ -17,6 +17,7 @@ import { showDone, showFailure } from '../parts/toasts.tsx'
 import { LimitsDialog } from './limits-dialog.tsx'
 import { TeamChoice } from './team-choice.tsx'
 import { TeamTable } from './team-table.tsx'
+import { UsageByDay } from './usage-by-day.tsx'
 
 const ranges = { '1h': 3600, '24h': 86_400, '7d': 604_800, '30d': 2_592_000 } as const
 type Range = keyof typeof ranges
@@ -71,6 +72,7 @@ function OneTeam({ team }: { team: KnownTeam }) {
       >
         <Loaded live={usage}>{(samples) => <UsageCharts samples={samples} />}</Loaded>
       </Card>
+      <UsageByDay team={team} />
       {isAdmin() && <OlderClients team={team} />}
       {isEditing && team.limits && <LimitsDialog team={team} onClose={() => setEditing(false)} />}
     </div>
