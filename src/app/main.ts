@@ -9,21 +9,23 @@ import { completionCommand } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { wrapped } from '../cli/help.ts'
 import { callServer } from '../cli/http-call.ts'
-import { keyVerbs } from '../cli/key.ts'
 import { nodeVerbs } from '../cli/node.ts'
 import { asJson } from '../cli/output.ts'
+import { PeopleClient } from '../cli/people-client.ts'
 import { pruneCommand } from '../cli/prune.ts'
 import { recoverCommand } from '../cli/recover.ts'
-import { teamVerbs } from '../cli/team.ts'
 import { upgradeCommand } from '../cli/upgrade.ts'
 import { systemClock } from '../lib/clock.ts'
 import { findServer, findTeamAccess } from './commands/find-server.ts'
+import { namedAccess } from './commands/named-server.ts'
 import {
   type Command,
+  peopleCommands,
   print,
   printAside,
   report,
   runProgram,
+  teamCommand,
   teamCommands,
   withVerbs,
 } from './commands/program.ts'
@@ -63,8 +65,8 @@ const commands: readonly Command[] = [
     access: () => findTeamAccess(loadConfig(), clientVariables()),
     admin: connect,
   }),
-  withVerbs(teamVerbs, () => connect),
-  withVerbs(keyVerbs, () => connect),
+  teamCommand(connect, connectPeople),
+  ...peopleCommands(connectPeople),
   withVerbs(nodeVerbs, () => connect),
   {
     name: 'prune',
@@ -179,6 +181,17 @@ async function runningVersion(): Promise<string | undefined> {
 
 async function connect(): Promise<AdminClient> {
   return new AdminClient((await findServer(loadConfig())).access)
+}
+
+/** As the operator of the server on this machine; else with the key and the server that the client's variables name. */
+async function connectPeople(): Promise<PeopleClient> {
+  try {
+    return new PeopleClient({ admin: (await findServer(loadConfig())).access })
+  } catch (error) {
+    const team = namedAccess(clientVariables())
+    if (!team) throw error
+    return new PeopleClient({ team })
+  }
 }
 
 const program = {

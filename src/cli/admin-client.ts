@@ -7,7 +7,7 @@ import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { SharesReport } from '../contract/rest/shares.ts'
-import type { ApiKey, Team } from '../contract/rest/team.ts'
+import type { Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
 import type { UsageReport, UsedBudget } from '../contract/rest/usage.ts'
 import type { Volume } from '../contract/rest/volume.ts'
@@ -19,7 +19,6 @@ export type ServerAccess = ServerAddress & { adminToken: string }
 
 export type BudgetChanges = Partial<UsedBudget['limits']>
 export type LimitChanges = Partial<Team['limits']>
-type CreatedKey = ApiKey & { key: string }
 
 const pruneWithinMs = 1_800_000
 const deleteWithinMs = 600_000
@@ -65,19 +64,6 @@ export class AdminClient {
 
   allowOlderClients(teamID: string, olderClients: boolean): Promise<Team> {
     return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}`, { body: { olderClients } })
-  }
-
-  listKeys(teamID: string): Promise<ApiKey[]> {
-    return this.#call('GET', `/admin/teams/${encodeURIComponent(teamID)}/api-keys`)
-  }
-
-  createKey(teamID: string, name: string): Promise<CreatedKey> {
-    return this.#call('POST', `/admin/teams/${encodeURIComponent(teamID)}/api-keys`, { body: { name } })
-  }
-
-  revokeKey(teamID: string, keyID: string): Promise<void> {
-    const path = `/admin/teams/${encodeURIComponent(teamID)}/api-keys/${encodeURIComponent(keyID)}`
-    return this.#call('DELETE', path)
   }
 
   listVolumes(teamID: string): Promise<Volume[]> {

@@ -8,6 +8,7 @@ import { banner, clientEnvironment, envCommand, serviceLine, shellExports } from
 import { keyVerbs } from './key.ts'
 import { nodeVerbs } from './node.ts'
 import { asJson, listing, plainLines, table, withoutDirections } from './output.ts'
+import { PeopleClient } from './people-client.ts'
 import { pruneCommand } from './prune.ts'
 import { recoverCommand } from './recover.ts'
 import { teamVerbs } from './team.ts'
@@ -24,7 +25,7 @@ const team = {
   olderClients: false,
 }
 const mask = { prefix: 'e2b_', valueLength: 40, maskedValuePrefix: 'ab', maskedValueSuffix: 'cdef' }
-const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z' }
+const key = { id: 'key-1', name: 'laptop', mask, createdAt: '2026-01-02T03:04:05.000Z', role: 'owner' }
 
 const report = {
   dryRun: true,
@@ -73,9 +74,9 @@ const answers: Record<string, [number, unknown?]> = {
   'DELETE /admin/teams/id-1?force=true': [204],
   'PATCH /admin/teams/id-1': [200, { ...team, olderClients: true }],
   'PATCH /admin/teams/id-1/limits': [200, { ...team, limits: { ...limits, maxSandboxes: 5 } }],
-  'GET /admin/teams/id-1/api-keys': [200, [key]],
-  'POST /admin/teams/id-1/api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
-  'DELETE /admin/teams/id-1/api-keys/key-1': [204],
+  'GET /api-keys': [200, [key]],
+  'POST /api-keys': [201, { ...key, key: `e2b_${'a'.repeat(40)}` }],
+  'DELETE /api-keys/key-1': [204],
   'POST /admin/prune': [200, report],
   'GET /admin/quarantine': [200, [quarantined]],
   'POST /admin/quarantine/ione-run/recover': [200, { sandboxID: 'ione', teamID: 'id-1' }],
@@ -97,7 +98,7 @@ const answers: Record<string, [number, unknown?]> = {
   'GET /volumes': [200, [volume]],
   'POST /volumes': [201, { ...volume, token: 't' }],
   'DELETE /volumes/id-v': [204],
-  'DELETE /admin/teams/id-1/api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
+  'DELETE /api-keys/key-2': [404, { code: 404, message: 'There is no key key-2.' }],
 }
 const server = http.createServer(async (request, response) => {
   let text = ''
@@ -125,6 +126,9 @@ const volumeParts = {
   connectAdmin: connect,
 }
 const neverConnect = async (): Promise<AdminClient> => assert.fail('the command was sent')
+
+const connectPeople = async () => new PeopleClient({ admin: { url, adminToken: 'secret' } })
+const neverPeople = async (): Promise<PeopleClient> => assert.fail('the command was sent')
 
 const neverVolumes = { ...volumeParts, connectAdmin: neverConnect }
 
@@ -204,21 +208,24 @@ test('an unknown team is rejected with a list of the teams', async () => {
 })
 
 test('key create prints the key on a line of its own', async () => {
-  const shown = await runVerb(keyVerbs, ['create', 'research', '--name', 'laptop'], connect)
+  const shown = await runVerb(keyVerbs, ['create', 'research', '--name', 'laptop'], connectPeople)
   assert.equal(shown.split('\n')[0], `e2b_${'a'.repeat(40)}`)
   assert.deepEqual(asked.at(-1)!.body, { name: 'laptop' })
 })
 
 test('key list never shows a key, only enough to distinguish keys', async () => {
   assert.match(
-    await runVerb(keyVerbs, ['list', 'research'], connect),
-    /key-1 +laptop +e2b_ab…cdef +2026-01-02 +never/,
+    await runVerb(keyVerbs, ['list', 'research'], connectPeople),
+    /key-1 +laptop +e2b_ab…cdef +owner +a service +never +never/,
   )
 })
 
 test("key revoke reports success, and an unknown key is rejected with the server's message", async () => {
-  assert.match(await runVerb(keyVerbs, ['revoke', 'research', 'key-1'], connect), /key-1 is revoked/)
-  await assert.rejects(runVerb(keyVerbs, ['revoke', 'research', 'key-2'], connect), /There is no key key-2/)
+  assert.match(await runVerb(keyVerbs, ['revoke', 'research', 'key-1'], connectPeople), /key-1 is revoked/)
+  await assert.rejects(
+    runVerb(keyVerbs, ['revoke', 'research', 'key-2'], connectPeople),
+    /There is no key key-2/,
+  )
 })
 
 test('a malformed command is rejected before anything is sent', async () => {
@@ -233,16 +240,16 @@ test('a malformed command is rejected before anything is sent', async () => {
     await assert.rejects(runVerb(teamVerbs, args, neverConnect), UsageError, args.join(' '))
   }
   for (const args of [[], ['create'], ['revoke', 'research'], ['list', 'a', 'b']]) {
-    await assert.rejects(runVerb(keyVerbs, args, neverConnect), UsageError, args.join(' '))
+    await assert.rejects(runVerb(keyVerbs, args, neverPeople), UsageError, args.join(' '))
   }
 })
 
 test('a superfluous argument is named, with a hint to the help', async () => {
   const extra = runVerb(teamVerbs, ['list', 'x'], neverConnect)
   await assert.rejects(extra, { message: "Unknown argument 'x'. Run `warren team list --help`." })
-  const verb = runVerb(keyVerbs, ['nix'], neverConnect)
+  const verb = runVerb(keyVerbs, ['nix'], neverPeople)
   await assert.rejects(verb, { message: "Unknown argument 'nix'. Run `warren key --help`." })
-  const none = runVerb(keyVerbs, [], neverConnect)
+  const none = runVerb(keyVerbs, [], neverPeople)
   const message = 'An argument is missing: create, list, revoke. Run `warren key --help`.'
   await assert.rejects(none, { message })
   const option = pruneCommand(['--force'], neverConnect)
@@ -253,7 +260,7 @@ test('every command answers --help with its usage, whatever else is given', asyn
   const find = async (): Promise<never> => assert.fail('the server was looked for')
   for (const [command, run] of [
     ['team', (args: string[]) => runVerb(teamVerbs, args, neverConnect)],
-    ['key', (args: string[]) => runVerb(keyVerbs, args, neverConnect)],
+    ['key', (args: string[]) => runVerb(keyVerbs, args, neverPeople)],
     ['prune', (args: string[]) => pruneCommand(args, neverConnect)],
     ['recover', (args: string[]) => recoverCommand(args, neverConnect)],
     ['volume', (args: string[]) => runVerb(volumeVerbs, args, neverVolumes)],

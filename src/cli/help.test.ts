@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { keyVerbs } from './key.ts'
+import { memberVerbs } from './member.ts'
 import { nodeVerbs } from './node.ts'
 import { runCommand } from './run.ts'
 import { sandboxVerbs } from './sandbox.ts'
@@ -14,7 +15,7 @@ import { webhookVerbs } from './webhook.ts'
 
 const tables = [
   ...[sandboxVerbs, templateVerbs, snapshotVerbs, volumeVerbs, secretVerbs],
-  ...[webhookVerbs, teamVerbs, keyVerbs, nodeVerbs],
+  ...[webhookVerbs, teamVerbs, memberVerbs, keyVerbs, nodeVerbs],
 ] as unknown as VerbTable<never, unknown>[]
 const helpOf = (table: VerbTable<never, unknown>, ...args: string[]) =>
   runVerb(table, [...args, '--help'], undefined as never) as Promise<string>

@@ -1,9 +1,14 @@
 import type { ApiKey } from '../contract/rest/team.ts'
-import type { AdminClient } from './admin-client.ts'
+import { systemClock } from '../lib/clock.ts'
+import { UsageError } from './arguments.ts'
+import { requireRole } from './member.ts'
 import { asJson, table } from './output.ts'
+import type { PeopleClient } from './people-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
-type Connect = () => Promise<AdminClient>
+type Connect = () => Promise<PeopleClient>
+
+const command = 'warren key create'
 
 export const keyVerbs: VerbTable<Connect> = {
   name: 'key',
@@ -12,9 +17,17 @@ export const keyVerbs: VerbTable<Connect> = {
   verbs: {
     create: {
       does: 'Makes a key and shows it, once.',
+      about:
+        'On the server the operator makes keys for services. With E2B_API_KEY and E2B_API_URL the key is yours, if that one is.',
       words: ['TEAM'],
-      texts: { name: 'NAME' },
-      options: { name: "what the key is called; 'made on the command line' unless given" },
+      texts: { name: 'NAME', role: 'ROLE', expires: 'WHEN' },
+      flags: ['service'],
+      options: {
+        name: "what the key is called; 'made on the command line' unless given",
+        role: 'what it may do: viewer, member or owner; what its maker may do unless given',
+        expires: 'when it ends: 30d, 12h or 2027-01-31; never unless given',
+        service: 'for a program: it stays when you leave the team',
+      },
       run: create,
     },
     list: { does: 'Shows the keys of a team, each in part.', words: ['TEAM'], run: list },
@@ -22,12 +35,30 @@ export const keyVerbs: VerbTable<Connect> = {
   },
 }
 
-async function create({ words: [team], values, json }: Given, connect: Connect): Promise<string> {
+async function create(given: Given, connect: Connect): Promise<string> {
+  const { words, values, flags, json } = given
+  const wanted = {
+    name: values.name ?? 'made on the command line',
+    ...(values.role !== undefined && { role: requireRole(values.role, command) }),
+    ...(values.expires !== undefined && { expiresAt: endOf(values.expires, systemClock.now()) }),
+    ...(flags.has('service') && { service: true }),
+  }
   const client = await connect()
-  const { teamID, slug } = await client.findTeam(team!)
-  const created = await client.createKey(teamID, values.name ?? 'made on the command line')
+  const { teamID, slug } = await client.findTeam(words[0]!)
+  const created = await client.createKey(teamID, wanted)
   if (json) return asJson(created)
   return `${created.key}\n\nThe key of team ${slug}, id ${created.id}. It is shown only now: store it.`
+}
+
+const unitMs = { d: 24 * 3_600_000, h: 3_600_000 }
+
+/** From days or hours from now, or a date, at whose beginning in UTC the key ends. */
+export function endOf(text: string, now: number): string {
+  const [, count, unit] = /^([1-9]\d{0,4})([dh])$/.exec(text) ?? []
+  if (count !== undefined) return new Date(now + Number(count) * unitMs[unit as 'd' | 'h']).toISOString()
+  const isDate = /^\d{4}-\d\d-\d\d(T[\d:.]+Z)?$/.test(text) && !Number.isNaN(Date.parse(text))
+  if (isDate) return new Date(text).toISOString()
+  throw new UsageError(`--expires is '${text}', but must be such as 30d, 12h or 2027-01-31.`, command)
 }
 
 async function list({ words: [team], json }: Given, connect: Connect): Promise<string> {
@@ -43,12 +74,17 @@ async function revoke({ words: [team, keyID], json }: Given, connect: Connect): 
 
 function show(keys: ApiKey[], json: boolean): string {
   if (json) return asJson(keys)
-  const rows = keys.map(({ id, name, mask, createdAt, lastUsed }) => [
-    id,
-    name,
-    `${mask.prefix}${mask.maskedValuePrefix}…${mask.maskedValueSuffix}`,
-    createdAt.slice(0, 10),
-    lastUsed?.slice(0, 16).replace('T', ' ') ?? 'never',
+  const rows = keys.map((key) => [
+    key.id,
+    key.name,
+    `${key.mask.prefix}${key.mask.maskedValuePrefix}…${key.mask.maskedValueSuffix}`,
+    key.role,
+    key.createdBy?.email ?? 'a service',
+    key.expiresAt?.slice(0, 10) ?? 'never',
+    key.lastUsed === undefined ? 'never' : lastUse(key.lastUsed, key.lastUsedFrom),
   ])
-  return table(['ID', 'NAME', 'KEY', 'CREATED', 'LAST USED'], rows)
+  return table(['ID', 'NAME', 'KEY', 'ROLE', 'OF', 'ENDS', 'LAST USED'], rows)
 }
+
+const lastUse = (at: string, from: string | undefined): string =>
+  `${at.slice(0, 16).replace('T', ' ')}${from === undefined ? '' : ` from ${from}`}`

@@ -52,6 +52,14 @@ export const teamVerbs: VerbTable<Connect> = {
       run: limits,
     },
     ...usageVerbs,
+    member: {
+      does: 'Adds, lists, changes and removes the people of a team.',
+      about: '`warren team member --help` shows how.',
+      words: ['VERB', 'TEAM'],
+      run: async () => {
+        throw new UsageError('A verb is missing: add, list, role, remove.', 'warren team member')
+      },
+    },
     'older-clients': {
       does: "Allows the team E2B's clients before 1.5, or forbids them.",
       about: 'They show the token of a sandbox in its host name (docs/moving-from-e2b.md).',

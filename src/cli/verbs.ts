@@ -37,8 +37,9 @@ export type SingleCommand<Parts, Result = string> = Omit<VerbTable<Parts, Result
 const otherWords: Readonly<Record<string, readonly string[]>> = {
   ls: ['list'],
   ps: ['list'],
-  rm: ['delete', 'kill', 'revoke'],
+  rm: ['delete', 'kill', 'revoke', 'remove'],
   remove: ['delete', 'kill', 'revoke'],
+  delete: ['kill', 'revoke', 'remove'],
   stop: ['pause'],
   start: ['resume'],
   inspect: ['info'],

@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { asksForHelp, takeWords } from '../../cli/arguments.ts'
 import { completionCommand } from '../../cli/completion.ts'
+import { PeopleClient } from '../../cli/people-client.ts'
 import { AppError } from '../../lib/app-error.ts'
 import { namedAccess } from '../commands/named-server.ts'
-import { type Command, runProgram, teamCommands } from '../commands/program.ts'
+import { type Command, peopleCommands, runProgram, teamCommand, teamCommands } from '../commands/program.ts'
 import { clientVariables } from '../config/client-variables.ts'
 
 const { version } = JSON.parse(readFileSync(new URL('./package.json', import.meta.url), 'utf8'))
@@ -22,8 +23,12 @@ async function admin(): Promise<never> {
   throw new AppError('permission_denied', 'Only the operator can do this, by `bin/warren` on the server.')
 }
 
+const people = async () => new PeopleClient({ team: await access() })
+
 const commands: Command[] = [
   ...teamCommands({ program: [process.execPath, process.argv[1]!], access, admin }),
+  teamCommand(admin, people),
+  ...peopleCommands(people),
   {
     name: 'completion',
     use: 'completion SHELL',

@@ -1,10 +1,14 @@
 /** What `warren` on a server and `warren` as a package of its own share: the commands of a team, and how a command is run and reported. */
 import type { AdminClient } from '../../cli/admin-client.ts'
 import { UsageError } from '../../cli/arguments.ts'
+import { auditCommand } from '../../cli/audit.ts'
 import { CommandFailure } from '../../cli/command-failure.ts'
 import { type CommandEntry, entryOf, singleEntryOf } from '../../cli/completion.ts'
 import { wrapped } from '../../cli/help.ts'
+import { keyVerbs } from '../../cli/key.ts'
+import { memberVerbs } from '../../cli/member.ts'
 import { plainLines, withoutDirections } from '../../cli/output.ts'
+import type { PeopleClient } from '../../cli/people-client.ts'
 import { type RunParts, runCommand } from '../../cli/run.ts'
 import { sandboxVerbs } from '../../cli/sandbox.ts'
 import { secretVerbs } from '../../cli/secret.ts'
@@ -12,6 +16,7 @@ import { snapshotVerbs } from '../../cli/snapshot.ts'
 import { sshConfigCommand } from '../../cli/ssh.ts'
 import { listenForStop } from '../../cli/stop-signals.ts'
 import { didYouMean, suggestCommands } from '../../cli/suggest.ts'
+import { teamVerbs } from '../../cli/team.ts'
 import { TeamClient } from '../../cli/team-client.ts'
 import { templateVerbs } from '../../cli/template.ts'
 import { type TeamAccess, TemplateClient } from '../../cli/template-client.ts'
@@ -23,6 +28,26 @@ import { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import { wantsStacks } from '../config/client-variables.ts'
 import { refusedStatus, StartRefusal } from '../process/start-refusal.ts'
+
+/** `warren team member` has verbs of its own. */
+export const teamCommand = (admin: () => Promise<AdminClient>, people: ConnectPeople): Command => ({
+  ...entryOf(teamVerbs),
+  run: ([word, ...args]) =>
+    word === 'member'
+      ? runVerb(memberVerbs, args, people)
+      : runVerb(teamVerbs, word === undefined ? [] : [word, ...args], admin),
+})
+
+type ConnectPeople = () => Promise<PeopleClient>
+
+/** Keys and the audit, for the operator of this server or with the key of a team. */
+export const peopleCommands = (people: ConnectPeople): Command[] => [
+  withVerbs(keyVerbs, () => people),
+  {
+    ...singleEntryOf(auditCommand),
+    run: (args) => runSingle(auditCommand, args, { connect: people, clock: systemClock, print }),
+  },
+]
 
 export type Command = CommandEntry & { run: (args: string[]) => Promise<string | number> }
 

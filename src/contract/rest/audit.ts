@@ -25,7 +25,7 @@ export type AuditEntry = Static<typeof AuditEntry>
 const text = (description: string) => Type.Optional(Type.String({ maxLength: 256, description }))
 
 const filters = {
-  person: text("A person's ID"),
+  person: text("A person's ID or e-mail address"),
   action: text('An action, or all that begin with it if it ends with a dot, such as key.'),
   object: text('The ID or name of an object'),
   from: Type.Optional(DateTime),

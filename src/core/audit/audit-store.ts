@@ -4,6 +4,7 @@ import type { AuditLine } from './audit-line.ts'
 export type AuditFilter = {
   /** Unset: all teams. */
   teamID?: string | undefined
+  /** Or the e-mail address that the person had then. */
   personID?: string | undefined
   /** An action, or all that begin with it, if it ends with a dot. */
   action?: string | undefined

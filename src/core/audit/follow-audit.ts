@@ -18,7 +18,7 @@ export async function* followAudit(
 ): AsyncGenerator<AuditLine | undefined> {
   const began = clock.now()
   const sent = new Map<string, number>()
-  let since = began
+  let since = filter.from ?? began
   let aliveAt = began
   while (!signal.aborted && !isOver()) {
     const lines = await auditLines.finishedSince(filter, since, linesPerLook)

@@ -65,7 +65,10 @@ export class SqlAuditStore implements AuditStore {
   #matching({ teamID, personID, action, object, from, to }: AuditFilter) {
     let query = this.#db.selectFrom('audit_lines').selectAll()
     if (teamID !== undefined) query = query.where('team_id', '=', teamID)
-    if (personID !== undefined) query = query.where('person_id', '=', personID)
+    if (personID !== undefined)
+      query = query.where((where) =>
+        where.or([where('person_id', '=', personID), where('person', '=', personID)]),
+      )
     if (object !== undefined) query = query.where('object', '=', object)
     if (from !== undefined) query = query.where('at', '>=', from)
     if (to !== undefined) query = query.where('at', '<=', to)
