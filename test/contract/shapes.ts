@@ -107,7 +107,7 @@ export const delivery =
 export const secret = 'secretID* name* currentVersion* metadata* createdAt* updatedAt*'
 
 const limits = 'maxSandboxes* maxCPU* maxMemoryMB* maxLifetimeHours* maxGPUs*'
-export const ownTeam = `teamID* name* apiKey* isDefault* slug limits ${under('limits.', limits)}`
+export const ownTeam = `teamID* name* apiKey* isDefault* slug role limits ${under('limits.', limits)}`
 export const team = `teamID* slug* name* createdAt* olderClients* limits* ${under('limits.', limits)}`
 
 const mask = 'prefix* valueLength* maskedValuePrefix* maskedValueSuffix*'

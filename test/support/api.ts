@@ -30,7 +30,7 @@ type OpenApiOptions = {
   cluster?: ApiParts['cluster'] | ((fixture: Fixture) => Promise<ApiParts['cluster']>)
   loneNode?: (fixture: Fixture) => LoneNode
   signIn?: (fixture: Fixture) => ApiParts['signIn']
-} & Partial<Pick<ApiParts, 'answerDocs' | 'health' | 'onAnswered' | 'log'>>
+} & Partial<Pick<ApiParts, 'openDashboard' | 'answerDocs' | 'health' | 'onAnswered' | 'log'>>
 
 const machine: MachineReport = {
   version: '0',
@@ -100,7 +100,7 @@ export async function openApi(options: OpenApiOptions = {}) {
     domain: options.domain,
     port: 3000,
     version: '0',
-    openDashboard: async () => dashboard,
+    openDashboard: options.openDashboard ?? (async () => dashboard),
     weakerIsolation: options.weakerIsolation,
     describeMachine: async () => machine,
     describeShares: createSharesReport({

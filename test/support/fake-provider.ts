@@ -85,6 +85,12 @@ export class FakeProvider implements AsyncDisposable {
     const path = (request.url ?? '').split('?')[0]!
     this.requests.push(path)
     if (this.isBroken) return void request.socket.destroy()
+    // A browser gets here; nobody asks it for a password.
+    if (path === '/authorize') {
+      const back = new URL(new URL(request.url!, this.issuer).searchParams.get('redirect_uri')!)
+      const location = new URL(this.approve(`${this.issuer}${request.url}`), back).href
+      return void response.writeHead(302, { location }).end()
+    }
     const [status, body] = await this.#bodyFor(path, request)
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   }

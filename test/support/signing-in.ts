@@ -11,7 +11,9 @@ export const ownOrigin = 'http://localhost:3000'
 
 export type SigningIn = Awaited<ReturnType<typeof openSigningIn>>
 
-export async function openSigningIn(settings: Record<string, string> = {}) {
+type ApiOptions = Parameters<typeof openApi>[0]
+
+export async function openSigningIn(settings: Record<string, string> = {}, options: ApiOptions = {}) {
   const provider = await FakeProvider.open()
   const config = loadConfig({
     WARREN_OIDC_ISSUER: provider.issuer,
@@ -21,6 +23,7 @@ export async function openSigningIn(settings: Record<string, string> = {}) {
     ...settings,
   })
   const app = await openApi({
+    ...options,
     signIn: ({ stores, clock }) => openSignIn(config, { stores, vault, clock, log: silentLog }),
   })
   return {

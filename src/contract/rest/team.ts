@@ -84,6 +84,7 @@ export const OwnTeam = Type.Object({
   isDefault: Type.Boolean(),
   slug: Type.Optional(Type.String({ description: 'Like the limits, an addition of Warren' })),
   limits: Type.Optional(TeamLimits),
+  role: Type.Optional(Role),
 })
 
 export const OwnKeyPath = Type.Object({ keyID: Type.String() })

@@ -10,10 +10,12 @@ import { Button } from '../parts/button.tsx'
 import { Confirmation } from '../parts/dialog.tsx'
 import { Empty, Waiting } from '../parts/layout.tsx'
 import { Toasts } from '../parts/toasts.tsx'
+import { AuditView } from './audit.tsx'
 import { FindTeam, needsTeam } from './find-team.tsx'
 import { KeysView } from './keys.tsx'
 import { LoginView } from './login.tsx'
 import { MachineView } from './machine.tsx'
+import { MembersView } from './members.tsx'
 import { SandboxView } from './sandbox/sandbox.tsx'
 import { SandboxesView } from './sandboxes.tsx'
 import { SecretsView } from './secrets.tsx'
@@ -82,6 +84,10 @@ function viewOf({ segments: [noun = 'sandboxes', id, tab], query }: ViewAddress)
       return <KeysView />
     case 'team':
       return <TeamView />
+    case 'members':
+      return <MembersView />
+    case 'audit':
+      return <AuditView />
     case 'sessions':
       return <SessionsView />
     case 'shares':

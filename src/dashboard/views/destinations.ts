@@ -1,8 +1,8 @@
 /** The views that can be gone to from everywhere. */
-import { isAdmin } from '../browser/session.ts'
+import { isAdmin, may } from '../browser/session.ts'
 import type { IconName } from '../parts/icon.tsx'
 
-type ViewLink = { noun: string; text: string; icon: IconName; operatorOnly?: boolean }
+type ViewLink = { noun: string; text: string; icon: IconName; isShown?: () => boolean }
 type Group = readonly [name: string, items: readonly ViewLink[]]
 
 const destinations: readonly Group[] = [
@@ -19,21 +19,23 @@ const destinations: readonly Group[] = [
     'Connect',
     [
       { noun: 'secrets', text: 'Secrets', icon: 'lock' },
-      { noun: 'webhooks', text: 'Webhooks', icon: 'bell' },
+      { noun: 'webhooks', text: 'Webhooks', icon: 'bell', isShown: () => may('member') },
       { noun: 'keys', text: 'API keys', icon: 'key' },
     ],
   ],
   [
     'Operate',
     [
-      { noun: 'team', text: 'Team', icon: 'users' },
-      { noun: 'shares', text: 'Shares', icon: 'scale', operatorOnly: true },
-      { noun: 'machine', text: 'Machine', icon: 'server', operatorOnly: true },
+      { noun: 'team', text: 'Team', icon: 'home' },
+      { noun: 'members', text: 'Members', icon: 'users' },
+      { noun: 'audit', text: 'Audit', icon: 'list', isShown: () => may('owner') },
+      { noun: 'shares', text: 'Shares', icon: 'scale', isShown: isAdmin },
+      { noun: 'machine', text: 'Machine', icon: 'server', isShown: isAdmin },
     ],
   ],
 ]
 
 export const visibleGroups = (): Group[] =>
-  destinations.map(([name, items]) => [name, items.filter((one) => !one.operatorOnly || isAdmin())])
+  destinations.map(([name, items]) => [name, items.filter(({ isShown }) => isShown?.() ?? true)])
 
 export const visibleDestinations = (): ViewLink[] => visibleGroups().flatMap(([, items]) => items)

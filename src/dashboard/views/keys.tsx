@@ -5,12 +5,12 @@ import { useNow } from '../browser/live.ts'
 import { ask } from '../browser/rest.ts'
 import { Button } from '../parts/button.tsx'
 import { CodeBlock } from '../parts/copy.tsx'
-import { confirmFirst, Dialog, FormDialog } from '../parts/dialog.tsx'
-import { Field, firstTeam, TeamField } from '../parts/fields.tsx'
+import { confirmFirst, Dialog } from '../parts/dialog.tsx'
 import { Empty, ViewHead } from '../parts/layout.tsx'
 import { NameDialog } from '../parts/name-dialog.tsx'
 import { NameCell, TeamList, useTeamList } from '../parts/team-list.tsx'
 import { showDone } from '../parts/toasts.tsx'
+import { NewKey } from './new-key.tsx'
 
 type KeyRow = ApiKey & { team: string }
 
@@ -46,11 +46,30 @@ export function KeysView() {
         keyOf={({ id }) => id}
         columns={[
           { name: 'Name', cell: ({ name, mask }) => <NameCell name={name} note={masked(mask)} /> },
+          {
+            name: 'For',
+            cell: ({ role, createdBy, madeBy }) => (
+              <span class="two">
+                <span class="name">{createdBy?.email ?? 'a service'}</span>
+                <span class="faint">{createdBy || !madeBy ? role : `${role}, made by ${madeBy}`}</span>
+              </span>
+            ),
+          },
           { name: 'Created', wide: true, cell: ({ createdAt }) => fullTime(createdAt) },
+          {
+            name: 'Ends',
+            wide: true,
+            cell: ({ expiresAt }) => <span class="soft">{expiresAt ? fullTime(expiresAt) : 'never'}</span>,
+          },
           {
             name: 'Last used',
             wide: true,
-            cell: ({ lastUsed }) => <span class="soft">{lastUsed ? ago(lastUsed, now) : 'never'}</span>,
+            cell: ({ lastUsed, lastUsedFrom }) => (
+              <span class="soft">
+                {lastUsed ? ago(lastUsed, now) : 'never'}
+                {lastUsedFrom !== undefined && ` from ${lastUsedFrom}`}
+              </span>
+            ),
           },
         ]}
         actions={(row) => (
@@ -88,23 +107,5 @@ export function KeysView() {
         </Dialog>
       )}
     </div>
-  )
-}
-
-type NewKeyProps = { onClose: () => void; onMade: (key: string) => void; onDone: () => Promise<void> }
-
-function NewKey({ onClose, onMade, onDone }: NewKeyProps) {
-  const [team, setTeam] = useState(firstTeam())
-  const [name, setName] = useState('')
-  const submit = async () => {
-    const { key } = await ask<{ key: string }>('/api-keys', { body: { name: name.trim() }, team })
-    onMade(key)
-    await onDone()
-  }
-  return (
-    <FormDialog title="New API key" action="Create" onSubmit={submit} onClose={onClose}>
-      <TeamField value={team} onChange={setTeam} />
-      <Field label="Name" value={name} onInput={setName} placeholder="laptop" required autofocus />
-    </FormDialog>
   )
 }

@@ -61,12 +61,16 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Icon name="book" />
           Documentation
         </a>
-        <Reader />
         <div class="foot">
+          <Reader />
           <ThemeSwitch />
-          <Button kind="quiet" small icon="out" onPress={logOut}>
-            {isPerson() ? 'Sign out' : 'Log out'}
-          </Button>
+          {isPerson() ? (
+            <Button kind="quiet" small icon="out" label="Sign out" onPress={logOut} />
+          ) : (
+            <Button kind="quiet" small icon="out" onPress={logOut}>
+              Log out
+            </Button>
+          )}
         </div>
       </aside>
       <main id="main" tabIndex={-1}>

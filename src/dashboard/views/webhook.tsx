@@ -45,13 +45,14 @@ export function WebhookView({ webhookID, team }: { webhookID: string; team: stri
               note={<span class="mono">{webhook.url}</span>}
             >
               <Button
-                needs="member"
+                needs="owner"
+                team={team}
                 icon={webhook.enabled ? 'pause' : 'play'}
                 onPress={() => enable(!webhook.enabled)}
               >
                 {webhook.enabled ? 'Turn off' : 'Turn on'}
               </Button>
-              <Button needs="member" kind="danger" icon="trash" onPress={remove}>
+              <Button needs="owner" team={team} kind="danger" icon="trash" onPress={remove}>
                 Delete
               </Button>
             </ViewHead>

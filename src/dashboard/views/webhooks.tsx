@@ -32,7 +32,7 @@ export function WebhooksView() {
   return (
     <div class="view">
       <ViewHead title="Webhooks" note="URLs that get a request for each event of a sandbox.">
-        <Button needs="member" kind="primary" icon="plus" onPress={() => setMaking(true)}>
+        <Button needs="owner" kind="primary" icon="plus" onPress={() => setMaking(true)}>
           New webhook
         </Button>
       </ViewHead>

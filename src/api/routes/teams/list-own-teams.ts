@@ -21,10 +21,11 @@ export function listOwnTeamsRoute(app: Api, { auth }: RouteContext): void {
       },
     },
     async (request) => {
-      const { teamID, name, slug, limits } = auth.teamOf(request)
+      const { team, role } = auth.requiredCallerOf(request)
+      const { teamID, name, slug, limits } = team
       const token = bearerToken(request)
       const apiKey = textHeader(request, header.apiKey) ?? (token === undefined ? undefined : apiKeyOf(token))
-      if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true, slug, limits }]
+      if (apiKey !== undefined) return [{ teamID, name, apiKey, isDefault: true, slug, limits, role }]
       throw new AppError(
         'invalid_argument',
         'The admin token has no API key: use an access token, or list all teams at /admin/teams',
