@@ -3,6 +3,8 @@
  * sandbox, before it takes a snapshot and after it has restored one:
  *   gpu-checkpoint --get-state --pid N   prints the state of process N; fails if the process does not use CUDA
  *   gpu-checkpoint --toggle --pid N      moves the GPU memory of a running process to the host, and else back
+ * A start of Warren runs it once in a sandbox of its own if gVisor does not know the driver's version:
+ *   gpu-checkpoint --compute             lets the GPU compute, and fails if the result is wrong
  *
  * The program has to run with every C library that the driver runs with. So it calls only functions of the C library that
  * never change, and links without the start files, which require the version that they were linked with.
@@ -31,6 +33,22 @@ extern __attribute__((weak)) result cuCheckpointProcessLock(int pid, struct lock
 extern __attribute__((weak)) result cuCheckpointProcessCheckpoint(int pid, struct other_args *args);
 extern __attribute__((weak)) result cuCheckpointProcessRestore(int pid, void *args);
 extern __attribute__((weak)) result cuCheckpointProcessUnlock(int pid, struct other_args *args);
+
+/* Every driver has these; the program also runs with libraries that stand for a driver in tests. */
+extern __attribute__((weak)) result cuDeviceGet(int *device, int ordinal);
+extern __attribute__((weak)) result cuDevicePrimaryCtxRetain(void **context, int device);
+extern __attribute__((weak)) result cuDevicePrimaryCtxRelease_v2(int device);
+extern __attribute__((weak)) result cuCtxSetCurrent(void *context);
+extern __attribute__((weak)) result cuCtxSynchronize(void);
+extern __attribute__((weak)) result cuMemAlloc_v2(unsigned long long *address, size_t bytes);
+extern __attribute__((weak)) result cuMemFree_v2(unsigned long long address);
+extern __attribute__((weak)) result cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes);
+extern __attribute__((weak)) result cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes);
+extern __attribute__((weak)) result cuModuleLoadData(void **module, const void *image);
+extern __attribute__((weak)) result cuModuleGetFunction(void **function, void *module, const char *name);
+extern __attribute__((weak)) result cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                             unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **arguments,
+                             void **extra);
 
 static void write_all(int file, const char *text) {
   size_t length = 0;
@@ -159,9 +177,52 @@ static int to_gpu(int pid, int state) {
   return complain("The driver cannot let the process go on", error);
 }
 
+enum { count = 256 };
+static int numbers[count];
+
+/* Doubles the number of each thread. The driver compiles it, as it compiles the kernels of most programs. */
+static const char doubling[] =
+    ".version 6.0\n.target sm_50\n.address_size 64\n"
+    ".visible .entry doubled(.param .u64 numbers) {\n"
+    ".reg .b32 %r<3>; .reg .b64 %d<5>;\n"
+    "ld.param.u64 %d1, [numbers]; cvta.to.global.u64 %d2, %d1;\n"
+    "mov.u32 %r1, %tid.x; mul.wide.u32 %d3, %r1, 4; add.s64 %d4, %d2, %d3;\n"
+    "ld.global.u32 %r2, [%d4]; add.s32 %r2, %r2, %r2; st.global.u32 [%d4], %r2; ret;\n}\n";
+
+/* Each step is a call of its own to the driver in the kernel, whose form another version may have changed. */
+static int compute(void) {
+  void *context = NULL, *module = NULL, *function = NULL;
+  unsigned long long address = 0;
+  void *arguments[] = {&address};
+  int device = 0;
+  if (!cuDeviceGet || !cuLaunchKernel) return complain("The driver's library computes nothing", invalid_value);
+  result error = cuInit(0);
+  if (error != success) return complain("The GPU cannot be used", error);
+  if ((error = cuDeviceGet(&device, 0)) != success) return complain("There is no GPU", error);
+  if ((error = cuDevicePrimaryCtxRetain(&context, device)) != success || (error = cuCtxSetCurrent(context)) != success)
+    return complain("No context on the GPU", error);
+  if ((error = cuMemAlloc_v2(&address, sizeof numbers)) != success) return complain("No memory on the GPU", error);
+  for (int i = 0; i < count; i++) numbers[i] = i + 1;
+  if ((error = cuMemcpyHtoD_v2(address, numbers, sizeof numbers)) != success) return complain("No copy to the GPU", error);
+  if ((error = cuModuleLoadData(&module, doubling)) != success ||
+      (error = cuModuleGetFunction(&function, module, "doubled")) != success)
+    return complain("The driver compiles no kernel", error);
+  if ((error = cuLaunchKernel(function, 1, 1, 1, count, 1, 1, 0, NULL, arguments, NULL)) != success ||
+      (error = cuCtxSynchronize()) != success)
+    return complain("The GPU runs no kernel", error);
+  if ((error = cuMemcpyDtoH_v2(numbers, address, sizeof numbers)) != success) return complain("No copy from the GPU", error);
+  for (int i = 0; i < count; i++)
+    if (numbers[i] != 2 * (i + 1)) return complain("The GPU computed something else", invalid_value);
+  cuMemFree_v2(address);
+  cuDevicePrimaryCtxRelease_v2(device);
+  print("computed\n");
+  return 0;
+}
+
 static int run(int argc, char **argv) {
   static const char *names[] = {"running\n", "locked\n", "checkpointed\n", "failed\n"};
   int pid = 0, toggles = 0, state = running;
+  if (argc == 2 && same(argv[1], "--compute")) return compute();
   for (int i = 1; i < argc; i++) {
     if (same(argv[i], "--toggle")) toggles = 1;
     else if (same(argv[i], "--pid") && i + 1 < argc) pid = number(argv[++i]);

@@ -54,6 +54,22 @@ static int note(const char *name, int pid) {
   fclose(file);
   return getenv("FAILS") && !strcmp(getenv("FAILS"), name);
 }
+static int memory[256];
+int cuDeviceGet(int *device, int ordinal) { *device = ordinal; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { *context = memory + device; return 0; }
+int cuDevicePrimaryCtxRelease_v2(int device) { return device; }
+int cuCtxSetCurrent(void *context) { return context == NULL; }
+int cuCtxSynchronize(void) { return 0; }
+int cuMemAlloc_v2(unsigned long long *address, size_t bytes) { *address = (unsigned long long)memory; return bytes != sizeof memory; }
+int cuMemFree_v2(unsigned long long address) { return address == 0; }
+int cuMemcpyHtoD_v2(unsigned long long to, const void *from, size_t bytes) { memcpy((void *)to, from, bytes); return 0; }
+int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes) { memcpy(to, (void *)from, bytes); return 0; }
+int cuModuleLoadData(void **module, const void *image) { *module = memory; return strstr(image, ".entry doubled") == NULL; }
+int cuModuleGetFunction(void **function, void *module, const char *name) { *function = module; return strcmp(name, "doubled"); }
+int cuLaunchKernel(void *f, unsigned x, unsigned y, unsigned z, unsigned threads) {
+  for (unsigned i = 0; i < threads; i++) memory[i] *= getenv("MISCOUNTS") ? 3 : 2;
+  return getenv("LAUNCHES_NOTHING") ? 801 : f == NULL || x * y * z != 1;
+}
 int cuCheckpointProcessLock(int pid, unsigned *args) { return note(args[0] > 1000 ? "lock" : "lock without an end", pid); }
 int cuCheckpointProcessCheckpoint(int pid, void *args) { return note("checkpoint", pid); }
 int cuCheckpointProcessRestore(int pid, void *args) { return note("restore", pid); }
@@ -129,6 +145,19 @@ suite('the program', () => {
     } finally {
       shell.kill('SIGKILL')
     }
+  })
+
+  test('lets the GPU compute, and fails if it cannot or computes something else', () => {
+    assert.deepEqual(run('--compute'), { status: 0, stdout: 'computed\n', asked: '' })
+    assert.deepEqual(
+      run('--compute', { MISCOUNTS: '1' }).stdout,
+      'The GPU computed something else: not supported\n',
+    )
+    assert.deepEqual(
+      run('--compute', { LAUNCHES_NOTHING: '1' }).stdout,
+      'The GPU runs no kernel: not supported\n',
+    )
+    assert.equal(run('--compute', { NO_GPU: '1' }).status, 1)
   })
 
   test('reports what is wrong with the machine or with its arguments', () => {

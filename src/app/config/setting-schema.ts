@@ -128,6 +128,12 @@ export const schema = {
     'Maximum number of sandboxes that share one GPU. They share its memory and its time without isolation.',
     kind.wholeNumber(1, 64, 'sandboxes'),
   ),
+  gpuDriver: setting(
+    'WARREN_GPU_DRIVER',
+    'exact',
+    'Versions of the GPU driver to accept under gVisor. nearest: also one that gVisor does not know, by the interface of the nearest version of its branch, if the card computes so at the start.',
+    kind.oneOf('exact', 'nearest'),
+  ),
   subnet: setting(
     'WARREN_SUBNET',
     '10.213.0.0/16',

@@ -54,6 +54,7 @@ export const topicOf: Record<keyof typeof schema, Topic> = {
   runsc: 'Isolation and GPUs',
   gpus: 'Isolation and GPUs',
   gpuShare: 'Isolation and GPUs',
+  gpuDriver: 'Isolation and GPUs',
   subnet: 'Network of sandboxes',
   dnsServers: 'Network of sandboxes',
   allowPrivateEgress: 'Network of sandboxes',

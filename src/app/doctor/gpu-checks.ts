@@ -2,9 +2,9 @@
 import { findGpus } from '../../drivers/host/device/find-gpus.ts'
 import { isUsable, type MachineGpus, type NoGpus } from '../../drivers/host/device/gpus.ts'
 import type { Config } from '../config/config.ts'
-import { gpuDriversOf } from '../isolation/gpu-drivers.ts'
 import { runtimeFolders } from '../isolation/isolation-runtime.ts'
-import { gpuProblem } from '../machine/gpus.ts'
+import { gpuSupportOf } from '../machine/gpu-support.ts'
+import { borrowedFor, borrowedProblem, type GpuSupport, gpuProblem, isWanted } from '../machine/gpus.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
 
@@ -43,8 +43,26 @@ function countModels(models: readonly string[]): string {
 
 async function lookAtGpus(config: Config): Promise<Finding> {
   const folders = runtimeFolders(config)
-  const drivers = await gpuDriversOf(config.isolation, ({ find }) => find(folders))
-  return judgeGpus(findGpus(), config.gpus, drivers)
+  const support = await gpuSupportOf(config, ({ find }) => find(folders))
+  return examineGpus(findGpus(), config, support)
+}
+
+/** Like a start, it lets a card compute if gVisor has to borrow an interface. */
+export async function examineGpus(
+  found: MachineGpus | NoGpus,
+  config: Pick<Config, 'gpus' | 'gpuDriver'>,
+  support: GpuSupport | undefined,
+): Promise<Finding> {
+  const wants = config.gpuDriver === 'nearest' && config.gpus !== 'none'
+  const borrowed = wants && isUsable(found) ? borrowedFor(found, support) : undefined
+  if (borrowed === undefined) return judgeGpus(found, config.gpus, support?.drivers)
+  const machine = found as MachineGpus
+  const gpus = machine.gpus.filter((gpu) => isWanted(config.gpus, gpu))
+  const problem = await borrowedProblem({ ...machine, gpus }, support!, borrowed)
+  const judged = judgeGpus(machine, config.gpus, [machine.driver])
+  if (problem) return (config.gpus === 'auto' ? warn : fail)(problem.reason, problem.remedy)
+  const text = `${judged.text}; gVisor takes the driver for ${borrowed} (WARREN_GPU_DRIVER=nearest), and a card computed so`
+  return { ...judged, text }
 }
 
 export const gpuChecks: readonly MachineCheck[] = [{ name: 'GPU', look: lookAtGpus }]

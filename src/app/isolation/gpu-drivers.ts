@@ -1,4 +1,4 @@
-/** Which versions of the GPU driver sandboxes can use. */
+/** Which versions of the GPU driver sandboxes can use, and by which program. */
 import type { IsolationRuntime } from './isolation-runtime.ts'
 import { candidatesOf, isolations } from './isolations.ts'
 
@@ -9,11 +9,13 @@ import { candidatesOf, isolations } from './isolations.ts'
 export async function gpuDriversOf(
   wanted: string,
   programOf: (runtime: IsolationRuntime, isolation: string) => string | undefined,
-): Promise<readonly string[] | undefined> {
+): Promise<{ program: string; drivers: readonly string[] } | undefined> {
   for (const name of candidatesOf(wanted, isolations)) {
     const runtime = await isolations[name].loadRuntime()
     const program = programOf(runtime, name)
-    if (program !== undefined) return runtime.gpuDrivers?.(program)
+    if (program === undefined) continue
+    const drivers = await runtime.gpuDrivers?.(program)
+    return drivers && { program, drivers }
   }
   return undefined
 }

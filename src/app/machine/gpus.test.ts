@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { findGpus } from '../../drivers/host/device/find-gpus.ts'
 import { cardID, fakeDriver, fakeMachine } from '../../drivers/host/device/gpu-fixture.ts'
 import { loadConfig } from '../config/config.ts'
-import { judgeGpus } from '../doctor/gpu-checks.ts'
-import { chooseGpus } from './gpus.ts'
+import { examineGpus, judgeGpus } from '../doctor/gpu-checks.ts'
+import { chooseGpus, nearestDriver } from './gpus.ts'
 
 const settings = (gpus: string, more: Record<string, string> = {}) =>
   loadConfig({ WARREN_GPUS: gpus, WARREN_ISOLATION: 'container', ...more })
@@ -78,4 +78,68 @@ test('the doctor reports the GPUs, and what is missing', () => {
   )
   const noLibraries = { ...(found as Extract<typeof found, { gpus: unknown }>), libraries: [] }
   assert.match(judgeGpus(noLibraries, 'auto', drivers).remedy!, /nvidia-ctk cdi generate/)
+})
+
+test('the nearest version of a driver is of its branch, and the newest that is not newer', () => {
+  const known = ['570.9', '580.95.05', '580.105.08', '590.44.01']
+  assert.equal(nearestDriver('580.159.04', known), '580.105.08')
+  assert.equal(nearestDriver('580.100', known), '580.95.05')
+  assert.equal(nearestDriver('580.65.06', known), '580.95.05')
+  assert.equal(nearestDriver('575.1', known), undefined)
+})
+
+/** A gVisor that knows these versions, and a card that computes unless `fails`. */
+function supporting(drivers: string[], fails?: Error) {
+  const tried: string[] = []
+  const tryCard = async (_: object, card: { id: string }, borrowed: string) => {
+    tried.push(`${card.id} by ${borrowed}`)
+    if (fails) throw fails
+  }
+  return { tried, find: async () => ({ drivers, tryCard }) }
+}
+
+test('an unknown driver is used by the interface of the nearest version only if the operator says so', async () => {
+  const { find, tried } = supporting(['580.95.05'])
+  await assert.rejects(
+    chooseGpus(settings('all'), find, log, fakeMachine(1)),
+    /Set WARREN_GPU_DRIVER=nearest/,
+  )
+  assert.deepEqual(tried, [])
+  const nearest = settings('1', { WARREN_GPU_DRIVER: 'nearest' })
+  const chosen = await chooseGpus(nearest, find, log, fakeMachine(2))
+  assert.equal(chosen?.borrowedInterface, '580.95.05')
+  assert.deepEqual(tried, [`${cardID(1)} by 580.95.05`], 'a card that sandboxes may have was tried')
+})
+
+test('a known driver is never borrowed, and one of an unknown branch is not used', async () => {
+  const nearest = settings('all', { WARREN_GPU_DRIVER: 'nearest' })
+  const known = supporting(['580.95.05', fakeDriver])
+  const chosen = await chooseGpus(nearest, known.find, log, fakeMachine(1))
+  assert.deepEqual([chosen?.borrowedInterface, known.tried], [undefined, []])
+  await assert.rejects(
+    chooseGpus(nearest, supporting(['570.1', '590.1']).find, log, fakeMachine(1)),
+    /does not know the driver 580\.159\.04/,
+  )
+})
+
+test('a card that does not compute by the borrowed interface turns GPUs off, with the reason', async () => {
+  const { find } = supporting(
+    ['580.95.05'],
+    new Error('exit status 1\nNo memory on the GPU: invalid argument'),
+  )
+  const strict = settings('all', { WARREN_GPU_DRIVER: 'nearest' })
+  const why = /580\.159\.04 does not work by the interface of 580\.95\.05: No memory on the GPU/
+  await assert.rejects(chooseGpus(strict, find, log, fakeMachine(1)), why)
+  const logged: string[] = []
+  const lenient = settings('auto', { WARREN_GPU_DRIVER: 'nearest' })
+  assert.equal(await chooseGpus(lenient, find, (message) => logged.push(message), fakeMachine(1)), undefined)
+  assert.match(logged.join(), why)
+  const found = findGpus(fakeMachine(1))
+  assert.deepEqual((await examineGpus(found, lenient, await find())).status, 'warn')
+  const works = await examineGpus(found, strict, await supporting(['580.95.05']).find())
+  assert.equal(works.status, 'ok')
+  assert.match(
+    works.text,
+    /gVisor takes the driver for 580\.95\.05 \(WARREN_GPU_DRIVER=nearest\), and a card computed so/,
+  )
 })

@@ -17,10 +17,10 @@ import { lockDataFolder } from '../data/data-lock.ts'
 import { FileReserve, freeBytes, readDiskLevels } from '../data/disk-reserve.ts'
 import { refusePort } from '../doors/port.ts'
 import { type ChosenIsolation, chooseIsolation } from '../isolation/choose-isolation.ts'
-import { gpuDriversOf } from '../isolation/gpu-drivers.ts'
 import { installedProgram } from '../isolation/isolation-runtime.ts'
 import { isolations } from '../isolation/isolations.ts'
 import { sandboxOwner } from '../isolation/sandbox-owner.ts'
+import { gpuSupportOf } from '../machine/gpu-support.ts'
 import { chooseGpus } from '../machine/gpus.ts'
 import { choosePageServer } from '../machine/page-server.ts'
 import { prepareMachine } from '../machine/prepare-machine.ts'
@@ -125,8 +125,8 @@ async function bringUp(
   const kit = await buildAgentKit({ folder: `${paths.runtimes}/agent`, nodeBinary: process.execPath })
   const openDashboard = dashboardIn(`${paths.runtimes}/dashboard`, log)
   const programOf = (_: unknown, name: string) => installedProgram(machine.runtimes[name])
-  const gpuDrivers = () => gpuDriversOf(config.isolation, programOf)
-  const gpus = await chooseGpus(config, gpuDrivers, (message) => log.warn({}, message))
+  const gpuSupport = () => gpuSupportOf(config, programOf)
+  const gpus = await chooseGpus(config, gpuSupport, (message) => log.warn({}, message))
   const pageServer = await choosePageServer(config, paths.root, (message) => log.warn({}, message))
   const isolation = await chooseIsolation(config.isolation, machine.runtimes, {
     uidBase: sandboxOwner,

@@ -61,6 +61,8 @@ export type ReservedGpus = {
   driver: string
   /** The folder with the driver's libraries, mounted in the sandbox. */
   files: string
+  /** As in the options of the driver. */
+  borrowedInterface?: string
 }
 
 export const recordVersion = 1

@@ -30,6 +30,7 @@ export type DriverGpus = {
   shares: GpuShares
   meter: GpuMeter
   checkpointProgram: string
+  borrowedInterface?: string
   /** The folder with the GPU driver's libraries; undefined until it is made. */
   files: string | undefined
 }

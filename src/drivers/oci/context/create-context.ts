@@ -81,10 +81,11 @@ export function createContext(options: OciDriverOptions): OciContext {
   }
 }
 
-function openGpus({ machine, share, checkpointProgram }: GpuOptions): DriverGpus {
+function openGpus({ machine, share, checkpointProgram, borrowedInterface }: GpuOptions): DriverGpus {
   return {
     machine,
     checkpointProgram,
+    ...(borrowedInterface !== undefined && { borrowedInterface }),
     shares: new GpuShares(machine.gpus, share),
     meter: new GpuMeter(),
     files: undefined,

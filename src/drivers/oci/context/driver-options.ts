@@ -43,4 +43,6 @@ export type GpuOptions = {
   share: number
   /** Path of our program that moves the GPU memory of a process to the host and back. It runs inside sandboxes. */
   checkpointProgram: string
+  /** The driver's version whose interface gVisor takes for the one of this machine. Unset: it knows that one. */
+  borrowedInterface?: string
 }

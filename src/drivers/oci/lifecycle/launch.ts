@@ -147,6 +147,7 @@ function reserveGpus(
     model: reserved[0]!.model,
     driver: gpus.machine.driver,
     files: gpus.files,
+    ...(gpus.borrowedInterface !== undefined && { borrowedInterface: gpus.borrowedInterface }),
   }
 }
 

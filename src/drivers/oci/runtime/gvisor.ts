@@ -19,7 +19,10 @@ export const gvisor: RuntimeFlavour = {
   emptyNetworkName: 'null-netns',
   runFlags: [],
   // Only these pass calls on to the driver of the machine's GPU.
-  gpuFlags: ['--nvproxy=true', '--nvproxy-allowed-driver-capabilities=compute,utility'],
+  gpuFlags: (borrowedInterface) => [
+    ...['--nvproxy=true', '--nvproxy-allowed-driver-capabilities=compute,utility'],
+    ...(borrowedInterface === undefined ? [] : [`--nvproxy-driver-version=${borrowedInterface}`]),
+  ],
   movedMounts: [],
   remedy: (binary) => `Put gVisor's runsc at ${binary}.`,
   globalFlags: (platform) => [

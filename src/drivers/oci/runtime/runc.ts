@@ -89,7 +89,7 @@ export const runc: RuntimeFlavour = {
   emptyNetworkName: undefined,
   // A session keyring per sandbox would exceed the per-user quota; the keyring calls are blocked anyway.
   runFlags: ['--no-new-keyring'],
-  gpuFlags: [],
+  gpuFlags: () => [],
   movedMounts: [{ from: passedBootID, to: bootIDPath }],
   remedy: () => `Install it: ${systemPackages}`,
   globalFlags: () => [],

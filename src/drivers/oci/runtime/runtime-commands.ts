@@ -91,6 +91,6 @@ function command(
     record.runtimeBinary,
     ...['--root', layout.runtimeState(record.slot), '--log', log, '--log-format', 'json'],
     ...flavourOf(record).globalFlags(record.platform),
-    ...(record.gpus ? flavourOf(record).gpuFlags : []),
+    ...(record.gpus ? flavourOf(record).gpuFlags(record.gpus.borrowedInterface) : []),
   ]
 }

@@ -45,7 +45,7 @@ export type RuntimeFlavour = {
   readonly emptyNetworkName: string | undefined
   readonly runFlags: readonly string[]
   /** Flags of every command for a sandbox that has a GPU. */
-  readonly gpuFlags: readonly string[]
+  gpuFlags(borrowedInterface: string | undefined): readonly string[]
   /** Mounts that the runtime refuses to make at their target: they are moved there after the start of the sandbox. */
   readonly movedMounts: readonly MountMove[]
   /** What an operator should do if the binary does not run. */
