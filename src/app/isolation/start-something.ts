@@ -17,7 +17,7 @@ const spec = {
 }
 
 /** What a trial runs, beside what all trials have: /proc, namespaces of their own, and limits. */
-export type Trial = {
+type Trial = {
   process: { args: readonly string[]; env: readonly string[] }
   mounts: readonly object[]
   devices?: readonly object[]
