@@ -4,6 +4,7 @@ import type { PendingChange } from '../core/audit/audit-line.ts'
 import type { AuditTrail } from '../core/audit/audit-trail.ts'
 import { onBehalfOfChange } from '../core/audit/current-change.ts'
 import { labelOf } from '../core/team/key-grants.ts'
+import type { TeamService } from '../core/team/service.ts'
 import type { Caller } from '../core/team/team.ts'
 import { actionOf, objectIn, objectMade } from './actions.ts'
 import type { Authenticator } from './auth.ts'
@@ -13,26 +14,30 @@ import type { SignedIn } from './session-callers.ts'
 type RecorderParts = {
   audit: AuditTrail
   auth: Authenticator
+  teams: Pick<TeamService, 'getTeam'>
   /** True if another node answers the client, and has the line. */
   isPart(request: FastifyRequest): boolean
 }
 
-export function recordChanges(app: FastifyInstance, { audit, auth, isPart }: RecorderParts): void {
+export function recordChanges(app: FastifyInstance, { audit, auth, teams, isPart }: RecorderParts): void {
+  const findTeam = (word: string) => teams.getTeam(word).catch(() => undefined)
   const changes = new WeakMap<FastifyRequest, PendingChange>()
   const made = new WeakMap<FastifyRequest, string>()
   const answered = new WeakSet<FastifyRequest>()
-  const open = (request: FastifyRequest): PendingChange | undefined => {
+  const open = async (request: FastifyRequest): Promise<PendingChange | undefined> => {
     const action = actionOf(request)
     if (action === undefined || isPart(request)) return undefined
-    const change = audit.open(lineOf(request, action, auth))
+    const line = lineOf(request, action, auth)
+    // The operator may name a team by its slug.
+    const { teamID } = line
+    const team = teamID === null || auth.callerOf(request) ? undefined : await findTeam(teamID)
+    const change = audit.open({ ...line, teamID: team?.teamID ?? teamID })
     changes.set(request, change)
     return change
   }
   // The request is authorized, and nothing is changed yet.
   app.addHook('preHandler', (request, _, done) => {
-    const change = open(request)
-    if (change) onBehalfOfChange(change, done)
-    else done()
+    open(request).then((change) => (change ? onBehalfOfChange(change, done) : done()), done)
   })
   app.addHook('preSerialization', async (request, _, payload) => {
     const object = changes.has(request) ? objectMade(payload) : null
@@ -43,7 +48,7 @@ export function recordChanges(app: FastifyInstance, { audit, auth, isPart }: Rec
   app.addHook('onSend', async (request) => void answered.add(request))
   app.addHook('onResponse', async (request, reply) => {
     if (!answered.has(request)) return
-    const change = changes.get(request) ?? open(request)
+    const change = changes.get(request) ?? (await open(request))
     if (change) audit.close(change, reply.statusCode, made.get(request) ?? null)
   })
 }
