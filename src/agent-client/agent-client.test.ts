@@ -8,6 +8,7 @@ import { afterEach, suite, test } from 'node:test'
 import { isAppError } from '../lib/app-error.ts'
 import { delay } from '../lib/clock.ts'
 import { createAgentClient } from './agent-client.ts'
+import { openFlood } from './flood-fixture.ts'
 
 const identity = {
   accessToken: 'secret',
@@ -111,28 +112,6 @@ suite('initialize', () => {
   })
 })
 
-/** A program in the agent's place that sends the same again and again, as fast as it is taken. */
-async function flood(head: string, bytes: string) {
-  const block = Buffer.from(bytes.repeat(1 + 65_536 / bytes.length))
-  const state = { sentBytes: 0 }
-  const server = createTcpServer((socket) => {
-    socket.on('error', () => {})
-    socket.write(head)
-    const send = () => {
-      while (!socket.destroyed && socket.write(block)) state.sentBytes += block.length
-    }
-    socket.on('drain', send)
-    socket.once('data', send)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return {
-    host: '127.0.0.1',
-    port: (server.address() as AddressInfo).port,
-    state,
-    [Symbol.dispose]: () => server.close(),
-  }
-}
-
 suite("an agent's endless answer is cut off", () => {
   const floods: [what: string, head: string, bytes: string, isHealthy: boolean][] = [
     ['its body', 'HTTP/1.1 500 Oh\r\n\r\n', 'x', false],
@@ -143,7 +122,8 @@ suite("an agent's endless answer is cut off", () => {
   ]
   for (const [what, head, bytes, isHealthy] of floods) {
     test(what, async () => {
-      using agent = await flood(head, bytes)
+      using flood = await openFlood(head, bytes)
+      const { endpoint: agent, state } = flood
       const client = createAgentClient()
       assert.equal(await client.isHealthy(agent, { withinMs: 60_000 }), isHealthy)
       const initialized = client.initialize(agent, identity, { deadlineMs: 60_000 })
@@ -156,7 +136,7 @@ suite("an agent's endless answer is cut off", () => {
       const signal = new AbortController().signal
       await assert.rejects(client.writeFile(agent, 't', '/f', Readable.from(['x']), signal))
       // What the kernel holds for both sides counts as sent, and is several megabytes.
-      assert.ok(agent.state.sentBytes < 128 * 1024 * 1024, `${agent.state.sentBytes} bytes were sent`)
+      assert.ok(state.sentBytes < 128 * 1024 * 1024, `${state.sentBytes} bytes were sent`)
     })
   }
 })

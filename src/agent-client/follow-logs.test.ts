@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
-import net, { type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { suite, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { eventually } from '../../test/support/eventually.ts'
 import type { NumberedLogEntry } from '../core/ports/logs.ts'
 import { isAppError } from '../lib/app-error.ts'
 import { ManualClock } from '../lib/clock.ts'
+import { openFlood } from './flood-fixture.ts'
 import { createLogFollower } from './follow-logs.ts'
 
 const never = new AbortController().signal
@@ -29,29 +30,6 @@ async function agentThat(answer: http.RequestListener) {
       server.closeAllConnections()
       server.close()
     },
-  }
-}
-
-/** Sends the same bytes again and again, as fast as they are taken, and counts them. */
-async function flood(head: string, bytes: string) {
-  const block = Buffer.from(bytes.repeat(Math.ceil(65_536 / bytes.length)))
-  const state = { sentBytes: 0, connections: 0 }
-  const server = net.createServer((socket) => {
-    state.connections++
-    socket.on('error', () => {})
-    socket.write(head)
-    const send = () => {
-      while (!socket.destroyed && socket.write(block)) state.sentBytes += block.length
-    }
-    socket.on('drain', send)
-    socket.once('data', send)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  return {
-    endpoint: { host: '127.0.0.1', port: (server.address() as AddressInfo).port },
-    state,
-    [Symbol.dispose]: () => server.close(),
   }
 }
 
@@ -161,7 +139,7 @@ suite('little is read of an endless log line', () => {
   ]
   for (const [what, head, bytes] of floods) {
     test(what, async () => {
-      using agent = await flood(head, bytes)
+      using agent = await openFlood(head, bytes)
       await assert.rejects(collect(agent.endpoint), (error) => error instanceof Error)
       // What the kernel holds for both sides counts as sent, and is several megabytes.
       assert.ok(agent.state.sentBytes < 64 * 1024 * 1024, `${agent.state.sentBytes} bytes were sent`)
@@ -172,7 +150,7 @@ suite('little is read of an endless log line', () => {
 
 /** What is taken of a flood of entries within two seconds, in bytes of messages. */
 async function receivedIn2s(head: string, bytes: string, messageBytes: number): Promise<number> {
-  using agent = await flood(head, bytes)
+  using agent = await openFlood(head, bytes)
   const clock = new ManualClock()
   const abort = new AbortController()
   let receivedBytes = 0

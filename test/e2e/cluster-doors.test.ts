@@ -15,14 +15,7 @@ before(async () => {
 })
 after(() => cluster?.stop())
 
-async function onNode(index: number): Promise<Sandbox> {
-  for (let attempt = 0; attempt < 30; attempt++) {
-    const sandbox = await Sandbox.create(door(index).client)
-    if ((await cluster.ownerOf(sandbox.sandboxId)) === member(index)) return sandbox
-    await sandbox.kill()
-  }
-  throw new Error(`No sandbox was placed on node ${index}.`)
-}
+const onNode = (index: number): Promise<Sandbox> => cluster.createOn(index)
 
 /** Creates sandboxes at the door, one after the other, and returns their owners. */
 async function createMany(at: Warren, count: number): Promise<Set<ClusterMember>> {

@@ -18,14 +18,7 @@ afterEach(async () => {
   for (const sandboxID of await unended()) await Sandbox.kill(sandboxID, door(0).client)
 })
 
-async function onNode(index: number): Promise<Sandbox> {
-  for (let attempt = 0; attempt < 30; attempt++) {
-    const sandbox = await Sandbox.create(door(index).client)
-    if ((await cluster.ownerOf(sandbox.sandboxId)) === member(index)) return sandbox
-    await sandbox.kill()
-  }
-  throw new Error(`No sandbox was placed on node ${index}.`)
-}
+const onNode = (index: number): Promise<Sandbox> => cluster.createOn(index)
 
 /** Far more than an answer may take. */
 const answerWithin = () => AbortSignal.timeout(120_000)

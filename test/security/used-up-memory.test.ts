@@ -103,6 +103,14 @@ while True:
         signal: AbortSignal.timeout(5000),
       })
     const isFrozen = async (sandbox: Sandbox) => (await askAgent(sandbox)).status === 507
+    const untilOneIsFrozen = async (hogs: readonly Sandbox[]): Promise<Sandbox> => {
+      let frozen: Sandbox | undefined
+      await eventually(async () => {
+        for (const hog of hogs) if (await isFrozen(hog)) frozen = hog
+        assert.ok(frozen)
+      })
+      return frozen!
+    }
     const memoryKills = ({ sandboxId }: Sandbox) =>
       openCgroups().memoryKills(`/warren-${instanceOf(warren.dataFolder)}/${sandboxId}`)
     /** What another team has and does while memory is used up. */
@@ -128,14 +136,10 @@ while True:
     it('sandboxes that grow without end are frozen before the kernel kills one, and all others keep running', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
-      let frozen: Sandbox | undefined
-      await eventually(async () => {
-        for (const hog of hogs) if (await isFrozen(hog)) frozen = hog
-        assert.ok(frozen)
-      })
+      const frozen = await untilOneIsFrozen(hogs)
       // The log is written in the background.
       const reason = /is frozen because the memory of this server is nearly used up/
-      await eventually(async () => assert.match(await logsOf(frozen!), reason))
+      await eventually(async () => assert.match(await logsOf(frozen), reason))
       const refused = await warren.api('/sandboxes', { body: { templateID: 'base' } })
       assert.equal(refused.status, 503, await refused.text())
       await assertUnhurt()
@@ -238,16 +242,12 @@ time.sleep(3600)
     it('a Warren that is killed meanwhile thaws no sandbox after its restart, and kills those it is asked to', async () => {
       const hogs = [await createHog(), await createHog()]
       for (const hog of hogs) await hog.commands.run(grow(8, 0.1), background)
-      let frozen: Sandbox | undefined
-      await eventually(async () => {
-        for (const hog of hogs) if (await isFrozen(hog)) frozen = hog
-        assert.ok(frozen)
-      })
+      const frozen = await untilOneIsFrozen(hogs)
       await warren.crash()
       warren = await startWarren(isolation, { name, settings, keepData: true })
       await eventually(async () => {
-        const isPaused = (await stateOf(frozen!)) === 'paused'
-        assert.ok(isPaused || (await isFrozen(frozen!)))
+        const isPaused = (await stateOf(frozen)) === 'paused'
+        assert.ok(isPaused || (await isFrozen(frozen)))
       })
       await assertUnhurt()
       for (const hog of hogs) assert.ok([204, 404].includes((await kill(hog)).status))

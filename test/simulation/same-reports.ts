@@ -1,5 +1,6 @@
 /** What every simulated node reports. */
 import type { NodeFacts, NodeLoad } from '../../src/core/cluster/node.ts'
+import { idleLoad } from '../support/idle-load.ts'
 
 /** All machines are alike, and placement is not simulated. */
 export const sameFacts: NodeFacts = {
@@ -11,17 +12,9 @@ export const sameFacts: NodeFacts = {
   cpu: { architecture: 'x64', family: '1', model: '1', modelName: 'simulated', features: [] },
 }
 export const noLoad: NodeLoad = {
+  ...idleLoad,
   freeCPU: 64,
   freeMemoryMB: 1e6,
   availableMemoryMB: 1e6,
-  allocatedCPU: 0,
-  allocatedMemoryMB: 0,
-  sandboxes: 0,
-  starting: 0,
-  createSuccesses: 0,
-  createFails: 0,
-  cpuPercent: 0,
   disk: { mountPoint: '/', filesystemType: 'ext4', device: 'disk', usedBytes: 0, totalBytes: 1e12 },
-  warmTemplates: [],
-  buildsAtHand: [],
 }

@@ -4,6 +4,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Sandbox } from 'e2b'
 import { Client } from 'pg'
 import { loseMachine } from './leftovers.ts'
 import { type MachineNetwork, makeMachineNetwork, type TestMachine } from './machine-network.ts'
@@ -39,6 +40,8 @@ export type TestCluster = {
   databaseURL: string
   /** The member that has the sandbox, by its row. */
   ownerOf(sandboxID: string): Promise<ClusterMember>
+  /** Creates sandboxes at the door of this member until one is placed on it. */
+  createOn(index: number): Promise<Sandbox>
   /** Rows of the database that all members share. */
   read(text: string, values?: readonly unknown[]): Promise<Row[]>
   stop(): Promise<void>
@@ -97,7 +100,16 @@ export async function startCluster(isolation: Isolation, options: ClusterOptions
     const [row] = await read('select node_id from sandboxes where id = $1', [sandboxID])
     return members.find(({ nodeID }) => nodeID === row?.node_id)!
   }
-  return { members, postgres, databaseURL: url.href, stop, ownerOf, read }
+  const createOn = async (index: number) => {
+    const { warren, nodeID } = members[index]!
+    for (let attempt = 0; attempt < 30; attempt++) {
+      const sandbox = await Sandbox.create(warren.client)
+      if ((await ownerOf(sandbox.sandboxId)).nodeID === nodeID) return sandbox
+      await sandbox.kill()
+    }
+    throw new Error(`No sandbox was placed on node ${index}.`)
+  }
+  return { members, postgres, databaseURL: url.href, stop, ownerOf, createOn, read }
 }
 
 async function query(url: string, text: string, values: readonly unknown[]): Promise<Row[]> {

@@ -30,7 +30,7 @@ import type { Log } from '../../src/lib/log.ts'
 import { LogFiles } from '../../src/logs/log-files.ts'
 import { soleNode } from '../../src/store/node/owners.ts'
 import { openStores } from '../../src/store/open-stores.ts'
-import { usualOptions, vault } from '../../src/store/suite/rows.ts'
+import { aBuild, usualOptions, vault } from '../../src/store/suite/rows.ts'
 import { copyEmptyDatabase } from './empty-database.ts'
 import { createFakeAgent } from './fake-agent.ts'
 import { FakeGate } from './fake-gate.ts'
@@ -276,29 +276,14 @@ async function insertBase(
   isStored: boolean,
 ): Promise<void> {
   await templates.insertBuild(
-    {
+    aBuild('basetemplate', {
       buildID,
-      templateID: 'basetemplate',
-      status: 'ready',
-      cpuCount: 2,
-      memoryMB: 512,
-      diskMB: 1024,
-      envdVersion: '0.6.13',
       rootFolder: 'root',
       envVars: {},
-      defaultUser: 'user',
-      defaultWorkdir: '/home/user',
-      startCmd: null,
-      readyCmd: null,
-      serviceContext: null,
-      startRequest: null,
-      layers: null,
-      reason: null,
-      snapshot: null,
       createdAt: now,
       updatedAt: now,
       finishedAt: now,
-    },
+    }),
     ['default'],
   )
   if (isStored) await remoteBytes.markBuild(buildID, { at: now, needs: null })

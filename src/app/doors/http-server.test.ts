@@ -38,16 +38,25 @@ async function ask(socket: Socket): Promise<string | undefined> {
 const closing = (sockets: Socket[]) =>
   Promise.all(sockets.map((socket) => new Promise((done) => socket.once('close', done))))
 
+async function servesAgain(connect: () => Socket): Promise<void> {
+  const next = connect()
+  assert.equal(await ask(next), 'served')
+  next.destroy()
+}
+
+/** A further connection is turned away, and in its place all of these are closed. */
+async function givesWay(connect: () => Socket, sockets: Socket[]): Promise<void> {
+  const closed = closing(sockets)
+  assert.equal(await ask(connect()), undefined)
+  await closed
+}
+
 it('idle connections are closed for new ones when there are too many', async () => {
   const { connect, close } = await fullListener()
   const idle = Array.from({ length: 10 }, connect)
   for (const socket of idle) assert.equal(await ask(socket), 'served')
-  const closed = closing(idle)
-  assert.equal(await ask(connect()), undefined)
-  await closed
-  const next = connect()
-  assert.equal(await ask(next), 'served')
-  next.destroy()
+  await givesWay(connect, idle)
+  await servesAgain(connect)
   await close()
 })
 
@@ -56,12 +65,8 @@ it('connections that send no request, or never finish one, are closed for new on
   const silent = Array.from({ length: 10 }, connect)
   await Promise.all(silent.map((socket) => once(socket, 'connect')))
   for (const socket of silent.slice(5)) socket.write('GET / HTTP/1.1\r\nHost:')
-  const closed = closing(silent)
-  assert.equal(await ask(connect()), undefined)
-  await closed
-  const next = connect()
-  assert.equal(await ask(next), 'served')
-  next.destroy()
+  await givesWay(connect, silent)
+  await servesAgain(connect)
   await close()
 })
 
@@ -76,13 +81,9 @@ it('connections whose clients send the body of an answered request without end a
     }),
   )
   const dripping = setInterval(() => slow.map((socket) => socket.write('.')), 10)
-  const closed = closing(slow)
-  assert.equal(await ask(connect()), undefined)
-  await closed
+  await givesWay(connect, slow)
   clearInterval(dripping)
-  const next = connect()
-  assert.equal(await ask(next), 'served')
-  next.destroy()
+  await servesAgain(connect)
   await close()
 })
 

@@ -1,8 +1,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
+import { type Fixture, failsWith, gate, openFixture, request, until } from '../../../test/support/domain.ts'
 import { AppError } from '../../lib/app-error.ts'
 import type { SandboxStore } from './row/sandbox-store.ts'
+
+/** A create whose sandbox is started, and whose start is answered once `open` is called. */
+function startingCreate({ service, team, driver }: Fixture) {
+  const { open, opened } = gate()
+  const started = gate()
+  driver.beforeStarted = async () => {
+    started.open()
+    await opened
+  }
+  return { creating: service.create(team, request()), started, open }
+}
 
 describe('creating a sandbox', () => {
   it('starts it, initializes the agent, opens its route and counts the use of its template', async () => {
@@ -176,13 +187,7 @@ describe('killing a sandbox', () => {
   it('undoes a create in progress, whose caller gets a conflict', async () => {
     await using fixture = await openFixture()
     const { service, team, driver, stores } = fixture
-    const { open, opened } = gate()
-    const started = gate()
-    driver.beforeStarted = async () => {
-      started.open()
-      await opened
-    }
-    const creating = service.create(team, request())
+    const { creating, started, open } = startingCreate(fixture)
     const outcome = assert.rejects(creating, failsWith('conflict'))
     await started.opened
     const [row] = await stores.sandboxes.listUnended()
@@ -333,14 +338,8 @@ describe('after a crash', () => {
 
   it('the reconciler leaves creates and kills of this process alone', async () => {
     await using fixture = await openFixture()
-    const { service, team, driver, reconciler } = fixture
-    const { open, opened } = gate()
-    const started = gate()
-    driver.beforeStarted = async () => {
-      started.open()
-      await opened
-    }
-    const creating = service.create(team, request())
+    const { service, team, reconciler } = fixture
+    const { creating, started, open } = startingCreate(fixture)
     await started.opened
     await reconciler.run()
     open()

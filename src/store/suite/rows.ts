@@ -65,9 +65,10 @@ export function aTemplate(changes: Partial<Template> = {}): Template {
   }
 }
 
+/** A name that is given is not drawn, so that a seeded history draws the same names whatever its rows are made of. */
 export function aBuild(templateID: string, changes: Partial<TemplateBuild> = {}): TemplateBuild {
   return {
-    buildID: newUUID(),
+    buildID: changes.buildID ?? newUUID(),
     templateID,
     status: 'ready',
     cpuCount: 2,
@@ -104,12 +105,12 @@ export const usualOptions: SandboxOptions = {
 
 export function aSandbox(teamID: string, changes: Partial<NewSandbox> = {}): NewSandbox {
   return {
-    sandboxID: newSandboxID(),
+    sandboxID: changes.sandboxID ?? newSandboxID(),
     teamID,
     templateID: 'base-template',
-    buildID: newUUID(),
+    buildID: changes.buildID ?? newUUID(),
     alias: 'base',
-    runID: newUUID(),
+    runID: changes.runID ?? newUUID(),
     cpuCount: 2,
     memoryMB: 512,
     diskMB: 1024,

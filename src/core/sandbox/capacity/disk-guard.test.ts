@@ -64,17 +64,28 @@ function handsOf({ driver, diskGuard, clock, service, team, events, stores }: Fi
     await diskGuard.look()
     await settle()
   }
+  const create = async () => (await service.create(team, request())).sandboxID
+  /** Frozen sandboxes write nothing. */
+  const write = (sandboxID: string, megabytes: number) => {
+    if (driver.world.sandboxes.get(sandboxID)?.frozen) return
+    const all = (disk.written.get(sandboxID) ?? 0) + megabytes
+    disk.written.set(sandboxID, all)
+    disk.freeMB -= megabytes
+    driver.diskUses.set(sandboxID, { allocatedBytes: all * mebibyte, unwrittenBytes: 0 })
+  }
   return {
     look,
-    create: async () => (await service.create(team, request())).sandboxID,
-    /** Frozen sandboxes write nothing. */
-    write: (sandboxID: string, megabytes: number) => {
-      if (driver.world.sandboxes.get(sandboxID)?.frozen) return
-      const all = (disk.written.get(sandboxID) ?? 0) + megabytes
-      disk.written.set(sandboxID, all)
-      disk.freeMB -= megabytes
-      driver.diskUses.set(sandboxID, { allocatedBytes: all * mebibyte, unwrittenBytes: 0 })
+    create,
+    /** A sandbox that is frozen, because it wrote 300 MiB when 700 were free. */
+    createWriter: async () => {
+      const writer = await create()
+      disk.freeMB = 700
+      await look()
+      write(writer, 300)
+      await look()
+      return writer
     },
+    write,
     isFrozen: (sandboxID: string) => driver.world.sandboxes.get(sandboxID)?.frozen === true,
     eventsOf: (sandboxID: string) => events.filter((line) => line.startsWith(sandboxID)).join('\n'),
     rowOf: (sandboxID: string) => stores.sandboxes.find(sandboxID),
@@ -176,11 +187,7 @@ describe('the guard of the disk', () => {
 
   it('keeps sandboxes frozen across a round of the reconciler and a restart of Warren', async () => {
     await using disk = await openDisk()
-    const writer = await disk.create()
-    disk.disk.freeMB = 700
-    await disk.look()
-    disk.write(writer, 300)
-    await disk.look()
+    const writer = await disk.createWriter()
     await disk.reconciler.run()
     assert.equal(disk.isFrozen(writer), true)
     const again = await disk.again()
@@ -327,11 +334,7 @@ describe('the guard of the disk', () => {
 
   it('restores its reserve before it thaws a sandbox', async () => {
     await using disk = await openDisk()
-    const writer = await disk.create()
-    disk.disk.freeMB = 700
-    await disk.look()
-    disk.write(writer, 300)
-    await disk.look()
+    const writer = await disk.createWriter()
     disk.disk.freeMB = 100
     for (let time = 0; time < 2; time++) await disk.look()
     assert.equal(disk.disk.hasReserve, false)

@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { failsWith, gate, openFixture, until } from '../../../../test/support/domain.ts'
-import { contentOf, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
-import { noAgent } from '../../../drivers/driver-fixture.ts'
+import { type Fixture, failsWith, gate, openFixture, until } from '../../../../test/support/domain.ts'
+import {
+  contentOf,
+  running,
+  startNextRun,
+  stateOf,
+  timed,
+  wish,
+} from '../../../../test/support/pausable-sandbox.ts'
 import { AppError } from '../../../lib/app-error.ts'
-import { openRules } from '../../ports/egress.ts'
 
 for (const snapshotMemory of [true, false]) {
   describe(snapshotMemory ? 'a driver that saves memory' : 'a driver that freezes', () => {
@@ -147,18 +152,7 @@ for (const snapshotMemory of [true, false]) {
         await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
         if (point === 'after') {
           if (handle) await driver.thaw(handle)
-          else {
-            const fromSnapshot = { folder: snapshot!.name, memory: true, keepSnapshot: false }
-            const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-            await driver.start({
-              sandboxID,
-              runID: 'next',
-              rootFolder: '/root',
-              agent: noAgent,
-              ...sizes,
-              fromSnapshot,
-            })
-          }
+          else await startNextRun(fixture, sandboxID, snapshot!.name)
         }
         await using next = await fixture.again()
         await next.reconciler.run()
@@ -189,6 +183,16 @@ for (const snapshotMemory of [true, false]) {
   })
 }
 
+/** A pause whose snapshot is not taken before `saving` is opened. */
+async function pausing(fixture: Fixture) {
+  const sandboxID = await running(fixture)
+  const saving = gate()
+  fixture.driver.beforeSnapshot = () => saving.opened
+  const pause = fixture.service.pause(fixture.team, sandboxID, wish)
+  await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+  return { sandboxID, saving, pause }
+}
+
 describe('pausing', () => {
   it('for a move lets a new timeout fail with a conflict, since the sandbox runs again soon', async () => {
     await using fixture = await openFixture()
@@ -200,12 +204,8 @@ describe('pausing', () => {
 
   it('makes other verbs wait or rejects them with the reason', async () => {
     await using fixture = await openFixture()
-    const { service, team, driver } = fixture
-    const sandboxID = await running(fixture)
-    const saving = gate()
-    driver.beforeSnapshot = () => saving.opened
-    const pause = service.pause(team, sandboxID, wish)
-    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    const { service, team } = fixture
+    const { sandboxID, saving, pause } = await pausing(fixture)
     const second = service.pause(team, sandboxID, wish)
     await assert.rejects(service.setTimeout(team, sandboxID, 1000), failsWith('conflict'))
     await assert.rejects(service.fork(team, sandboxID, { timeoutMs: 1000, count: 1 }), failsWith('conflict'))
@@ -223,12 +223,8 @@ describe('pausing', () => {
 
   it('makes connect wait, which then resumes', async () => {
     await using fixture = await openFixture()
-    const { service, team, driver } = fixture
-    const sandboxID = await running(fixture)
-    const saving = gate()
-    driver.beforeSnapshot = () => saving.opened
-    const pause = service.pause(team, sandboxID, wish)
-    await until(async () => (await stateOf(fixture, sandboxID)) === 'pausing')
+    const { service, team } = fixture
+    const { sandboxID, saving, pause } = await pausing(fixture)
     const connect = service.connect(team, sandboxID, timed)
     saving.open()
     await pause

@@ -1,11 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { failsWith, openFixture, request, until } from '../../../../test/support/domain.ts'
-import { contentOf, running, stateOf, timed, wish } from '../../../../test/support/pausable-sandbox.ts'
+import {
+  contentOf,
+  running,
+  startNextRun,
+  stateOf,
+  timed,
+  wish,
+} from '../../../../test/support/pausable-sandbox.ts'
 import { failTransitions } from '../../../../test/support/store-faults.ts'
-import { noAgent } from '../../../drivers/driver-fixture.ts'
 import { AppError } from '../../../lib/app-error.ts'
-import { openRules } from '../../ports/egress.ts'
 
 describe('resuming', () => {
   it('happens once for any number of connects', async () => {
@@ -142,16 +147,7 @@ describe('a resume that was cut off after the sandbox had run, and lost it', () 
     const { snapshot } = paused
     const changes = { runID: 'next', startedAt: 1, endAt: 60_001 }
     await stores.sandboxes.resumeWithinLimits(paused, team.limits, changes)
-    const fromSnapshot = { folder: snapshot!.name, memory: true, keepSnapshot: false }
-    const sizes = { cpuCount: 1, memoryMB: 1, diskMB: 1, egress: openRules }
-    await driver.start({
-      sandboxID,
-      runID: 'next',
-      rootFolder: '/root',
-      agent: noAgent,
-      ...sizes,
-      fromSnapshot,
-    })
+    await startNextRun(fixture, sandboxID, snapshot!.name)
     driver.loseEverything()
     await using next = await fixture.again()
     await next.reconciler.run()
