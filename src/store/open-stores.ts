@@ -21,6 +21,7 @@ import { SqlLeaseStore } from './node/leases.ts'
 import { SqlNodeStore } from './node/nodes.ts'
 import { SqlOwnerStore } from './node/owner-lookup.ts'
 import { adoptRows, soleNode } from './node/owners.ts'
+import { SqlSharedValueStore } from './node/shared-values.ts'
 import { SqlRemoteBytesStore } from './objects/remote-bytes.ts'
 import { SqlMemberStore } from './person/members.ts'
 import { SqlPersonStore } from './person/people.ts'
@@ -107,6 +108,7 @@ export function storesOver(db: Kysely<Tables>, vault: SecretVault, nodeID = sole
     deliveries: new SqlDeliveryStore(db),
     remoteBytes: new SqlRemoteBytesStore(db, nodeID),
     leases: new SqlLeaseStore(db, nodeID),
+    sharedValues: new SqlSharedValueStore(db),
     nodes: new SqlNodeStore(db, vault),
     owners: new SqlOwnerStore(db, vault),
     close: () => db.destroy(),

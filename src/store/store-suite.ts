@@ -18,6 +18,7 @@ import { sandboxListSuite } from './suite/sandbox-list.ts'
 import { sandboxPauseSuite } from './suite/sandbox-pause.ts'
 import { secretSuite } from './suite/secrets.ts'
 import { sessionSuite } from './suite/sessions.ts'
+import { sharedValueSuite } from './suite/shared-values.ts'
 import { snapshotSuite } from './suite/snapshots.ts'
 import type { StoreTest } from './suite/store-test.ts'
 import { tagSuite } from './suite/tags.ts'
@@ -58,6 +59,7 @@ export function storeSuite(
     auditSuite(storeTest)
     templateSuite(storeTest)
     templateListSuite(storeTest)
+    sharedValueSuite(storeTest)
     tagSuite(storeTest)
     buildSuite(storeTest)
     buildCacheSuite(storeTest)

@@ -13,6 +13,7 @@ import type { EventStore } from '../core/event/event-store.ts'
 import type { RemoteBytesStore } from '../core/object-storage/remote-bytes-store.ts'
 import type { MemberStore, PersonStore } from '../core/person/person-store.ts'
 import type { LeaseStore } from '../core/ports/lease-store.ts'
+import type { SharedValueStore } from '../core/ports/shared-value-store.ts'
 import type { MetricStore } from '../core/sandbox/monitoring/metric-store.ts'
 import type { SandboxStore } from '../core/sandbox/row/sandbox-store.ts'
 import type { QuarantineStore } from '../core/sandbox/snapshots/quarantine-store.ts'
@@ -48,6 +49,7 @@ export type Stores = {
   webhooks: WebhookStore
   deliveries: DeliveryStore
   leases: LeaseStore
+  sharedValues: SharedValueStore
   remoteBytes: RemoteBytesStore
   nodes: NodeStore
   owners: OwnerStore
