@@ -281,6 +281,19 @@ test('without a domain the client gets both URLs, with TLS the domain alone', ()
   const apiKey = 'e2b_1'
   const local = { E2B_API_KEY: apiKey, E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url }
   assert.deepEqual(clientEnvironment({ url, domain: null, apiKey }), local)
+  const byName = clientEnvironment({
+    url: 'https://127.0.0.1',
+    domain: 'box.example:8443',
+    hasNoWildcard: true,
+    apiKey,
+  })
+  const name = 'https://api.box.example:8443'
+  assert.deepEqual(byName, {
+    E2B_API_KEY: apiKey,
+    E2B_API_URL: name,
+    E2B_SANDBOX_URL: 'https://sandbox.box.example:8443',
+    E2B_VOLUME_API_URL: name,
+  })
   assert.deepEqual(clientEnvironment({ url, domain: 'box.example', apiKey }), {
     ...local,
     E2B_DOMAIN: 'box.example',

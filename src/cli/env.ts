@@ -4,7 +4,13 @@ import { shellQuote } from '../lib/dockerfile/words.ts'
 import { asksForHelp, parseCommand, takeWords } from './arguments.ts'
 import { asJson } from './output.ts'
 
-export type ServerLocation = { url: string; domain: string | null; apiKey: string }
+export type ServerLocation = {
+  url: string
+  domain: string | null
+  /** The certificate has no name of single sandboxes. */
+  hasNoWildcard?: boolean
+  apiKey: string
+}
 
 const command = 'warren env'
 const usage = 'Usage:\n  warren env [--json]\n\nIn a shell: eval "$(bin/warren env)"'
@@ -24,12 +30,24 @@ export async function envCommand(
  * With TLS the domain says it all. A domain without TLS has a proxy in front that this machine need not be
  * able to reach, so the local URLs are given beside it.
  */
-export function clientEnvironment({ url, domain, apiKey }: ServerLocation): Record<string, string> {
+export function clientEnvironment({
+  url,
+  domain,
+  hasNoWildcard,
+  apiKey,
+}: ServerLocation): Record<string, string> {
+  if (domain !== null && hasNoWildcard)
+    return { E2B_API_KEY: apiKey, ...addressed(`https://api.${domain}`, `https://sandbox.${domain}`) }
   const byDomain: Record<string, string> = domain === null ? {} : { E2B_DOMAIN: domain }
   if (domain !== null && url.startsWith('https:')) return { E2B_API_KEY: apiKey, ...byDomain }
-  const urls = { E2B_API_URL: url, E2B_SANDBOX_URL: url, E2B_VOLUME_API_URL: url }
-  return { E2B_API_KEY: apiKey, ...urls, ...byDomain }
+  return { E2B_API_KEY: apiKey, ...addressed(url, url), ...byDomain }
 }
+
+const addressed = (url: string, sandboxUrl: string) => ({
+  E2B_API_URL: url,
+  E2B_SANDBOX_URL: sandboxUrl,
+  E2B_VOLUME_API_URL: url,
+})
 
 export function shellExports(variables: Record<string, string>): string {
   return Object.entries(variables)

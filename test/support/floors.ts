@@ -74,6 +74,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
     doctor: ['data', 'setup', 'isolation', 'config', 'commands', 'machine', 'trust', 'doors', 'storage'],
     telemetry: ['process', 'project', 'config'],
     domain: ['telemetry'],
+    acme: ['process', 'config', 'trust', 'doors', 'domain'],
     ports: [
       ...[
         'data',
@@ -105,7 +106,7 @@ export const floorsOf: Record<string, Record<string, readonly string[]>> = {
         'storage',
         'agent-kit',
       ],
-      ...['telemetry', 'domain', 'ports', 'cluster', 'reports'],
+      ...['telemetry', 'domain', 'acme', 'ports', 'cluster', 'reports'],
     ],
     '.': ['process', 'project', 'config', 'commands', 'doctor', 'start'],
     bundle: ['project', '.'],

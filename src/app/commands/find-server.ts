@@ -22,12 +22,12 @@ export async function findServer(
       `No Warren is running on ${config.dataDir}. Start it with \`npm start\`; if it runs on another data folder, set WARREN_DATA_DIR.`,
     )
   }
-  const { url, domain } = server
+  const { url, domain, hasNoWildcard } = server
   const credentials = await readCredentials(paths)
   const { adminToken } = await loadSecrets(paths)
   const certificate = server.tlsCert === null ? {} : { certificate: await readFile(server.tlsCert, 'utf8') }
   return {
-    location: { url, domain, apiKey: credentials?.apiKey ?? '' },
+    location: { url, domain, ...(hasNoWildcard && { hasNoWildcard }), apiKey: credentials?.apiKey ?? '' },
     access: { url, adminToken, ...certificate },
   }
 }

@@ -2,6 +2,7 @@
  * Reads the settings of the schema once from the environment, checked and frozen. Besides the variables of
  * clients, this is the only file that reads process.env; `warren config` and docs/settings.md come from the same schema.
  */
+import { join } from 'node:path'
 import { AppError } from '../../lib/app-error.ts'
 import { schema } from './setting-schema.ts'
 import { type Topic, topicOf } from './setting-topics.ts'
@@ -20,7 +21,7 @@ const testPrefix = 'WARREN_TEST_'
 export function loadConfig(env: Record<string, string | undefined> = process.env): Config {
   refuseUnknown(env)
   const config = Object.fromEntries(Object.entries(schema).map(([key, one]) => [key, readSetting(one, env)]))
-  const checked = withPublicPort(checkTogether(config as Config))
+  const checked = withPublicPort(withAcmeFiles(checkTogether(config as Config)))
   checkSignIn(checked)
   return Object.freeze(checked)
 }
@@ -101,6 +102,14 @@ function checkTogether(config: Config): Config {
   if (config.tlsCert !== null && config.domain === null) {
     throw refuse('WARREN_TLS_CERT needs WARREN_DOMAIN: the domain that the certificate is for.')
   }
+  if (config.acme !== null && config.domain === null) {
+    throw refuse('WARREN_ACME needs WARREN_DOMAIN: the domain that the certificate is for.')
+  }
+  if (config.acme !== null && config.tlsCert !== null) {
+    throw refuse(
+      'WARREN_ACME gets a certificate itself: unset WARREN_TLS_CERT and WARREN_TLS_KEY, or WARREN_ACME.',
+    )
+  }
   if (config.peerAddress !== null && config.databaseUrl === null) {
     throw refuse(
       'WARREN_PEER_ADDRESS needs WARREN_DATABASE_URL: the Warrens of a cluster share one PostgreSQL database.',
@@ -122,6 +131,13 @@ function checkTogether(config: Config): Config {
     }
   }
   return config
+}
+
+/** A certificate by ACME lies in the data folder, and is used from there like one of the operator. */
+function withAcmeFiles(config: Config): Config {
+  if (config.acme === null) return config
+  const folder = join(config.dataDir, 'acme')
+  return { ...config, tlsCert: join(folder, 'cert.pem'), tlsKey: join(folder, 'key.pem') }
 }
 
 /** Clients use 443 unless the domain names a port; if Warren itself serves TLS, it knows the port. */

@@ -1,5 +1,6 @@
 /** Every setting of Warren: its name, its default, a line of help, and what it may be. */
 import { isolations } from '../isolation/isolations.ts'
+import { acmeSchema } from './acme-settings.ts'
 import * as kind from './settings.ts'
 import { setting } from './settings.ts'
 import { signInSchema } from './sign-in-settings.ts'
@@ -98,6 +99,7 @@ export const schema = {
     kind.optional(kind.folder),
   ),
   ...signInSchema,
+  ...acmeSchema,
   isolation: setting(
     'WARREN_ISOLATION',
     'auto',

@@ -169,6 +169,30 @@ export const publicDomain: Described<string> = {
   },
 }
 
+const letsEncrypt: Record<string, string> = {
+  staging: 'https://acme-staging-v02.api.letsencrypt.org/directory',
+  production: 'https://acme-v02.api.letsencrypt.org/directory',
+}
+
+export const acmeDirectory: Described<string> = {
+  unit: '',
+  allowed: 'staging, production, or a URL that begins with https://',
+  parse: (text) => letsEncrypt[text] ?? (URL.parse(text)?.protocol === 'https:' ? text : undefined),
+}
+
+export const email: Described<string> = {
+  unit: '',
+  allowed: 'an e-mail address',
+  parse: (text) => (/^[^\s@,]+@[^\s@,]+$/.test(text) ? text : undefined),
+}
+
+/** The path of a program, with arguments behind blanks. */
+export const program: Described<string> = {
+  unit: '',
+  allowed: 'the absolute path of a program, with arguments behind blanks',
+  parse: (text) => (isAbsolute(text) ? text : undefined),
+}
+
 /** An IPv4 network that can be cut into one /30 per sandbox: between /8 and /24, with no host bits. */
 export const subnet: Described<string> = {
   unit: '',

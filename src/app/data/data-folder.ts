@@ -37,6 +37,8 @@ export type ServerFile = {
   url: string
   /** The domain of sandboxes as clients must write it, with a port if they need one. */
   domain: string | null
+  /** True if the certificate has no name of single sandboxes: clients reach them all through `sandbox.DOMAIN`. */
+  hasNoWildcard?: boolean
   /** The server's certificate, if it serves TLS itself. */
   tlsCert: string | null
   pid: number

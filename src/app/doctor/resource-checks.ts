@@ -6,6 +6,15 @@ import { systemClock } from '../../lib/clock.ts'
 import { nearestFolder } from '../../lib/nearest-folder.ts'
 import type { Config } from '../config/config.ts'
 import { type Finding, fail, ok, warn } from '../setup/finding.ts'
+import { type AcmeFiles, type AcmeTrouble, readPair, readTrouble } from '../trust/acme-files.ts'
+import {
+  type AcmePlan,
+  acmePlan,
+  endOf,
+  isUsable,
+  type PemPair,
+  temporaryIssuer,
+} from '../trust/acme-plan.ts'
 import type { MachineCheck } from './machine-check.ts'
 
 const gigabytes = (bytes: number): string => `${(bytes / 1024 ** 3).toFixed(1)} GiB`
@@ -52,14 +61,50 @@ export function judgeTls({ cert, key, domain }: TlsTexts, now: number): Finding 
   return ok(`for *.${domain}, until ${certificate.validTo}`)
 }
 
-function lookAtTls({ tlsCert, tlsKey, domain }: Config): Finding {
+async function lookAtTls(config: Config): Promise<Finding> {
+  const { tlsCert, tlsKey, domain } = config
   if (tlsCert === null || tlsKey === null || domain === null) return ok('not set: plain HTTP')
+  const plan = acmePlan(config)
   try {
+    if (plan) return await lookAtAcme(plan, { cert: tlsCert, key: tlsKey })
     const texts = { cert: readFileSync(tlsCert, 'utf8'), key: readFileSync(tlsKey, 'utf8') }
     return judgeTls({ ...texts, domain: domain.split(':')[0]! }, systemClock.now())
   } catch (error) {
     return fail(`cannot be read: ${errorText(error)}`, 'Check WARREN_TLS_CERT and WARREN_TLS_KEY: PEM files.')
   }
+}
+
+async function lookAtAcme(plan: AcmePlan, files: AcmeFiles): Promise<Finding> {
+  const pair = await readPair(files)
+  if (!pair) return ok(`for ${plan.names.join(' and ')}: the server orders it when it runs`)
+  return judgeAcme(plan, pair, await readTrouble(files.cert), systemClock.now())
+}
+
+export function judgeAcme(
+  plan: AcmePlan,
+  pair: PemPair,
+  trouble: AcmeTrouble | undefined,
+  now: number,
+): Finding {
+  const names = plan.names.join(' and ')
+  const isServing = isUsable(pair, plan, now)
+  const isOwn = new X509Certificate(pair.cert).issuer.includes(temporaryIssuer)
+  const has = isServing && !isOwn ? `until ${new Date(endOf(pair)).toISOString()}` : 'not there yet'
+  if (trouble) {
+    const text = `for ${names}, ${has}; ${trouble.failures === 1 ? '1 try' : `${trouble.failures} tries`} failed: ${trouble.message}. Next try at ${new Date(trouble.retryAt).toISOString()}`
+    const remedy = remedies[plan.challenge]
+    return has === 'not there yet' ? fail(text, remedy) : warn(text, remedy)
+  }
+  if (has === 'not there yet')
+    return warn(`for ${names}, ${has}`, 'Wait a minute, and read the log of Warren.')
+  return ok(`for ${names}, ${has}`)
+}
+
+const remedies = {
+  'http-01':
+    'Lead api.DOMAIN, sandbox.DOMAIN and port 80 of its address to this machine (WARREN_HOST=0.0.0.0), and try with WARREN_ACME=staging first.',
+  'dns-01':
+    'Run the program of WARREN_ACME_DNS by hand: PROGRAM add NAME VALUE; the record must then be visible everywhere.',
 }
 
 export const resourceChecks: readonly MachineCheck[] = [

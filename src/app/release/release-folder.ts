@@ -11,7 +11,7 @@ import type { ReleasedPackage } from './sbom.ts'
 /** The shipped files besides the packages. */
 const shipped = [
   ...['bin/node', 'bin/warren', 'bin/bundle', 'bin/install-packages', 'bin/container-image'],
-  ...['bin/start-on-host', 'bin/make-host-namespace', 'native', 'src', 'docs', 'proto'],
+  ...['bin/start-on-host', 'bin/make-host-namespace', 'bin/dns-update', 'native', 'src', 'docs', 'proto'],
   ...['package.json', 'package-lock.json', '.npmrc', 'README.md', 'ARCHITECTURE.md', 'CHANGELOG.md'],
   ...['CONTRIBUTING.md', 'LICENSE'],
 ]

@@ -156,7 +156,7 @@ const findSigned = async ({ forwarder, files }: Cluster, request: IncomingMessag
 
 function openListener(
   options: Parameters<typeof createListener>[0],
-  { tlsCert, tlsKey, domain }: Config,
+  { tlsCert, tlsKey, domain, acme }: Config,
   { clock, log }: OpenedPorts,
   closers: Closers,
 ) {
@@ -164,7 +164,8 @@ function openListener(
   const files = { cert: tlsCert, key: tlsKey }
   const pair = readTlsFiles(files)
   const listener = createListener(options, pair)
-  const problem = certificateProblem(pair.cert, domain ?? '', clock.now())
+  // The keeper of a certificate by ACME says itself what is wrong with it.
+  const problem = acme === null ? certificateProblem(pair.cert, domain ?? '', clock.now()) : undefined
   if (problem) log.warn({ file: files.cert }, problem)
   const watch = new TlsWatch({ files, use: listener.useCertificate, log })
   const look = {

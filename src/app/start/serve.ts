@@ -8,6 +8,7 @@ import type { AppError } from '../../lib/app-error.ts'
 import { systemClock } from '../../lib/clock.ts'
 import type { Log } from '../../lib/log.ts'
 import { stopPretenuring } from '../../lib/node-internals/pretenuring.ts'
+import { openAcme } from '../acme/open-acme.ts'
 import { createNodeDirectory, joinCluster } from '../cluster/cluster.ts'
 import type { Config } from '../config/config.ts'
 import {
@@ -33,6 +34,7 @@ import { RecentProblems } from '../reports/recent-problems.ts'
 import { createSharesReport } from '../reports/shares-report.ts'
 import { openTelemetry } from '../telemetry/telemetry.ts'
 import { tracedDriver } from '../telemetry/trace-ports.ts'
+import { acmePlan } from '../trust/acme-plan.ts'
 import { startJobs } from './jobs.ts'
 import { listen, type OpenedDoors } from './listen.ts'
 
@@ -112,7 +114,9 @@ export async function serve(parts: ServeParts): Promise<RunningServer> {
     const mayShare = !cluster && config.databaseUrl !== null
     const loneNode = mayShare ? new LoneNode(ports.stores.owners, node.nodeID) : undefined
     const doors = { config, secrets, ports, domain, cluster, loneNode, nodes, dashboard }
+    const keepCertificate = await openAcme({ ...ports, config, log }, closers)
     const { url, askToLeave } = await listen(doors, closers)
+    keepCertificate()
     const server = serverFile(url, config, ports.clock.now())
     await saveServerFile(paths, server)
     closers.add('the server file', () => removeServerFile(paths))
@@ -148,5 +152,6 @@ function domainSettings(config: Config, { nodeID }: Node, { seed }: Secrets): Do
 
 function serverFile(url: string, config: Config, startedAt: number): ServerFile {
   const { domain, tlsCert } = config
-  return { url, domain, tlsCert, pid: process.pid, startedAt }
+  const hasNoWildcard = acmePlan(config)?.challenge === 'http-01'
+  return { url, domain, tlsCert, ...(hasNoWildcard && { hasNoWildcard }), pid: process.pid, startedAt }
 }
