@@ -58,6 +58,7 @@ export const actions: Record<string, string> = {
   'PATCH /admin/teams/:teamID/limits': 'team.limits',
   'POST /admin/teams/:teamID/api-keys': 'key.create',
   'DELETE /admin/teams/:teamID/api-keys/:keyID': 'key.revoke',
+  'POST /admin/teams/:teamID/dashboard-links': 'link.create',
   'POST /admin/teams/:teamID/builds/cancel': 'team.cancel-builds',
   'POST /admin/teams/:teamID/sandboxes/kill': 'team.kill-sandboxes',
   'POST /nodes/:nodeID': 'node.status',
@@ -75,6 +76,7 @@ export const withoutAction = new Set([
   'DELETE /volumecontent/:volumeID/path',
   // Named where they sign somebody in or out, because only there the caller is known.
   'POST /api/cli',
+  'POST /dashboard-links/redeem',
   'POST /oauth/token',
   'POST /oauth/revoke',
 ])

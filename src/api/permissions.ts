@@ -150,6 +150,7 @@ export const permissions: Record<string, Permission> = {
   'GET /admin/teams/:teamID/api-keys': 'operator',
   'POST /admin/teams/:teamID/api-keys': 'operator',
   'DELETE /admin/teams/:teamID/api-keys/:keyID': 'operator',
+  'POST /admin/teams/:teamID/dashboard-links': 'operator',
   'POST /admin/teams/:teamID/builds/cancel': 'operator',
   'POST /admin/teams/:teamID/sandboxes/kill': 'operator',
   'GET /nodes': 'operator',
@@ -174,6 +175,7 @@ export const permissions: Record<string, Permission> = {
   'GET /sign-in': 'anybody',
   'GET /sign-in/callback': 'token',
   'POST /api/cli': 'token',
+  'POST /dashboard-links/redeem': 'token',
   'POST /oauth/token': 'token',
   'POST /oauth/revoke': 'token',
 }

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
 import { asksForHelp, parseCommand, takeWords, unknownArgument } from '../cli/arguments.ts'
-import { completionCommand } from '../cli/completion.ts'
+import { completionCommand, singleEntryOf } from '../cli/completion.ts'
 import { envCommand } from '../cli/env.ts'
 import { wrapped } from '../cli/help.ts'
 import { callServer } from '../cli/http-call.ts'
@@ -13,8 +13,11 @@ import { nodeVerbs } from '../cli/node.ts'
 import { asJson } from '../cli/output.ts'
 import { PeopleClient } from '../cli/people-client.ts'
 import { pruneCommand } from '../cli/prune.ts'
+import { type QuickstartParts, quickstartCommand } from '../cli/quickstart.ts'
 import { recoverCommand } from '../cli/recover.ts'
+import { TeamClient } from '../cli/team-client.ts'
 import { upgradeCommand } from '../cli/upgrade.ts'
+import { runSingle } from '../cli/verbs.ts'
 import { systemClock } from '../lib/clock.ts'
 import { findServer, findTeamAccess } from './commands/find-server.ts'
 import { namedAccess } from './commands/named-server.ts'
@@ -44,6 +47,10 @@ const commands: readonly Command[] = [
     use: 'env [--json]',
     does: 'the lines a client needs to find the running server',
     run: (args) => envCommand(args, async () => (await findServer(loadConfig())).location),
+  },
+  {
+    ...singleEntryOf(quickstartCommand),
+    run: (args) => runSingle(quickstartCommand, args, quickstartParts),
   },
   {
     name: 'doctor',
@@ -137,6 +144,19 @@ const commands: readonly Command[] = [
     run: async (args) => versionCommand(args),
   },
 ]
+
+const quickstartParts: QuickstartParts = {
+  program: join(projectFolder, 'bin/warren'),
+  async find() {
+    const { location, access } = await findServer(loadConfig())
+    const { adminToken: _, ...reached } = access
+    return {
+      location,
+      admin: new AdminClient(access),
+      team: new TeamClient({ ...reached, apiKey: location.apiKey }),
+    }
+  },
+}
 
 const startUsage = `Usage:
   warren start

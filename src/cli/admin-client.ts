@@ -7,7 +7,7 @@ import type { ForgottenNode, Node } from '../contract/rest/node.ts'
 import type { PruneReport } from '../contract/rest/prune.ts'
 import type { QuarantineEntry, RecoveredSandbox } from '../contract/rest/quarantine.ts'
 import type { SharesReport } from '../contract/rest/shares.ts'
-import type { Team } from '../contract/rest/team.ts'
+import type { CreatedLink, Team } from '../contract/rest/team.ts'
 import type { BuildStatusAnswer } from '../contract/rest/template.ts'
 import type { UsageReport, UsedBudget } from '../contract/rest/usage.ts'
 import type { Volume } from '../contract/rest/volume.ts'
@@ -64,6 +64,10 @@ export class AdminClient {
 
   allowOlderClients(teamID: string, olderClients: boolean): Promise<Team> {
     return this.#call('PATCH', `/admin/teams/${encodeURIComponent(teamID)}`, { body: { olderClients } })
+  }
+
+  createLink(teamID: string): Promise<CreatedLink> {
+    return this.#call('POST', `/admin/teams/${encodeURIComponent(teamID)}/dashboard-links`)
   }
 
   listVolumes(teamID: string): Promise<Volume[]> {

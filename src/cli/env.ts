@@ -61,7 +61,7 @@ export function banner({ url, apiKey }: ServerLocation, isolation: string, progr
 Warren serves at ${url} (${isolation}).
 
   API key     ${apiKey}
-  Dashboard   ${url}/dashboard (log in with the key)
+  Dashboard   ${url}/dashboard (log in with the key, or run ${program} quickstart)
   Docs        ${url}/docs
 
 Paste this into another shell on this machine, as root:

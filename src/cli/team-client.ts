@@ -45,6 +45,10 @@ export class TeamClient {
     return this.#access.url
   }
 
+  listTeams(): Promise<{ teamID: string }[]> {
+    return this.#call({ method: 'GET', target: '/teams' })
+  }
+
   listSandboxes(query: Record<string, string>): Promise<ListedSandbox[]> {
     return this.#allPages('/v2/sandboxes', query)
   }

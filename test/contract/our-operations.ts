@@ -121,6 +121,17 @@ export const ours: readonly Operation[] = [
     answers: { 200: shape.each(shape.apiKey) },
   },
   {
+    call: 'POST /admin/teams/{teamID}/dashboard-links',
+    does: 'create the code of a link that logs in to the dashboard once',
+    answers: { 201: 'code* expiresAt*' },
+  },
+  {
+    call: 'POST /dashboard-links/redeem',
+    does: 'exchange the code of such a link for a key of 12 hours',
+    body: 'code*',
+    answers: { 201: `key* ${shape.apiKey}` },
+  },
+  {
     call: 'DELETE /admin/nodes/{nodeID}',
     does: 'forget a machine that does not come back',
     answers: { 200: 'sandboxes* builds* volumes*' },

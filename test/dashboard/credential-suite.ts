@@ -28,6 +28,26 @@ export function credentialSuite(dashboard: DashboardFixture): void {
     assert.equal(await page.evaluate('sessionStorage.length'), 0)
   })
 
+  it('logs in by a link of `warren quickstart`, once, and opens its terminal', async () => {
+    const { warren, openPage, busyPath } = dashboard
+    const headers = { 'X-Admin-Token': warren.adminToken }
+    const listed = await fetch(`${warren.url}/admin/teams`, { headers })
+    const [team] = (await listed.json()) as { teamID: string }[]
+    const path = `/admin/teams/${team!.teamID}/dashboard-links`
+    const made = await fetch(`${warren.url}${path}`, { method: 'POST', headers })
+    const { code } = (await made.json()) as { code: string }
+    const link = `${warren.url}/dashboard/${busyPath()}/terminal#link=${code}`
+    const { context: other, page: visitor } = await openPage()
+    await goTo(visitor, link)
+    await visitor.locator('.xterm').waitFor()
+    assert.equal(visitor.url(), link.split('#')[0])
+    await other.close()
+    const { context: third, page: late } = await openPage()
+    await goTo(late, link)
+    assert.match((await late.getByRole('alert').textContent()) ?? '', /used before/)
+    await third.close()
+  })
+
   it('shows hostile texts as texts, runs none of them, and sends no request elsewhere', async () => {
     const { warren, page, problems } = dashboard
     const { headers } = await fetch(`${warren.url}/dashboard`)

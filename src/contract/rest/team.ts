@@ -73,6 +73,14 @@ export const NewGrantedKey = Type.Object({
   ),
 })
 
+export const CreatedLink = Type.Object({ code: Type.String(), expiresAt: DateTime })
+export type CreatedLink = Static<typeof CreatedLink>
+
+export const LinkCode = Type.Object(
+  { code: Type.String({ pattern: '^[0-9a-f]{64}$', description: 'Of the address, after #link=' }) },
+  { additionalProperties: false },
+)
+
 export const TeamPath = Type.Object({ teamID: Type.String() })
 export const KeyPath = Type.Object({ teamID: Type.String(), keyID: Type.String() })
 

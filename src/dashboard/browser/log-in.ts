@@ -45,8 +45,35 @@ export function forget(): void {
 export const signInLabel = (): string | undefined =>
   document.querySelector<HTMLMetaElement>('meta[name="warren-sign-in"]')?.content
 
+/** Why the link that opened this page did not log in. */
+let linkProblem = ''
+export const problemOfLink = (): string => linkProblem
+
+/** A link of `warren quickstart` has its code behind `#link=`. */
+async function redeemLink(code: string): Promise<void> {
+  const { key } = await ask<{ key: string }>('/dashboard-links/redeem', { body: { code }, headers: {} })
+  await logIn(key)
+}
+
+/** The code leaves the address bar and the history before anything is asked. */
+function takeLinkCode(): string | undefined {
+  const code = /^#link=(.+)$/.exec(location.hash)?.[1]
+  if (code !== undefined) history.replaceState(null, '', `${location.pathname}${location.search}`)
+  return code
+}
+
 /** False: this tab has nobody logged in, or the key was revoked. */
 export async function resume(): Promise<boolean> {
+  const code = takeLinkCode()
+  if (code !== undefined) {
+    try {
+      await redeemLink(code)
+      return true
+    } catch (error) {
+      if (!(error instanceof RestFailure) || error.status < 400 || error.status >= 500) throw error
+      linkProblem = error.message
+    }
+  }
   const stored = sessionStorage.getItem(storageKey)
   if (stored === null && signInLabel() === undefined) return false
   try {

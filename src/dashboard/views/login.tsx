@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { logIn, signInLabel } from '../browser/log-in.ts'
+import { logIn, problemOfLink, signInLabel } from '../browser/log-in.ts'
 import { messageFor } from '../browser/rest.ts'
 import { address, base, docs } from '../browser/router.ts'
 import { Button } from '../parts/button.tsx'
@@ -16,7 +16,7 @@ function signInPath(): string {
 export function LoginView() {
   const label = signInLabel()
   const [secret, setSecret] = useState('')
-  const [problem, setProblem] = useState('')
+  const [problem, setProblem] = useState(problemOfLink)
   const [isBusy, setBusy] = useState(false)
   useEffect(() => {
     document.title = 'Log in · Warren'

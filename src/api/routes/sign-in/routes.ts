@@ -1,10 +1,13 @@
 /**
  * How `e2b auth` of the command line signs in: it opens our page in a browser, a person pastes a key there,
  * and the page sends an access token to the address on which the command line listens. The other routes are
- * those that OAuth clients call.
+ * those that OAuth clients call, and the links of `warren quickstart`.
  */
+import { DashboardLinks } from '../../../core/sign-in/dashboard-links.ts'
 import type { Api, RouteContext } from '../../context.ts'
+import { createLinkRoute } from './create-link.ts'
 import { FormSeal } from './form-seal.ts'
+import { redeemLinkRoute } from './redeem-link.ts'
 import { refreshTokenRoute } from './refresh-token.ts'
 import { revokeTokenRoute } from './revoke-token.ts'
 import { showSignInRoute } from './show-sign-in.ts'
@@ -23,4 +26,7 @@ export async function signInRoutes(app: Api, context: RouteContext): Promise<voi
     refreshTokenRoute(forms, context)
     revokeTokenRoute(forms, context)
   })
+  const links = new DashboardLinks(context.clock)
+  createLinkRoute(app, context, links)
+  redeemLinkRoute(app, context, links)
 }
