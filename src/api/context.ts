@@ -40,6 +40,7 @@ import type { BuildService } from '../core/template/build-service.ts'
 import type { BuildFiles } from '../core/template/builder.ts'
 import type { BuiltInTemplates } from '../core/template/built-in-templates.ts'
 import type { TemplateCatalog } from '../core/template/catalog.ts'
+import type { OnDemandTemplates } from '../core/template/on-demand-templates.ts'
 import type { TemplateRemover } from '../core/template/remover.ts'
 import type { TemplateService } from '../core/template/service.ts'
 import type { BudgetService } from '../core/usage/budget-service.ts'
@@ -66,6 +67,7 @@ export type ApiParts = {
   templates: TemplateService
   builds: BuildService
   builtIns: BuiltInTemplates
+  onDemand: OnDemandTemplates
   pruner: Pruner
   quarantine: Quarantine
   buildFiles: BuildFiles

@@ -63,6 +63,7 @@ export const permissions: Record<string, Permission> = {
   'POST /templates': 'member',
   'POST /v2/templates': 'member',
   'POST /v3/templates': 'member',
+  'POST /templates/on-demand': 'member',
   'POST /templates/:templateID': 'member',
   'PATCH /templates/:templateID': 'member',
   'PATCH /v2/templates/:templateID': 'member',

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util'
 import { AppError, errorText } from '../lib/app-error.ts'
+import { memoryInMB } from '../lib/memory-size.ts'
 import { didYouMean, nearestWords } from './suggest.ts'
 
 /** The command has wrong arguments. `command` is the one to ask for help, such as `warren team`. */
@@ -131,6 +132,13 @@ export function takeWords(words: readonly string[], names: readonly string[], co
 export function positiveNumber(name: string, text: string, command: string): number {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   throw new UsageError(`--${name} is '${text}', but must be a whole number above 0.`, command)
+}
+
+/** A size of memory in MiB. */
+export function memoryOf(text: string, command: string): number {
+  const memoryMB = memoryInMB(text)
+  if (memoryMB !== undefined) return memoryMB
+  throw new UsageError(`--memory is '${text}', but must be MiB, or have a unit such as 4g.`, command)
 }
 
 /** NAME=VALUE options as an object. */

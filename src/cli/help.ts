@@ -19,6 +19,8 @@ export type Synopsis = {
   json?: boolean
   /** The verb takes a command for a sandbox. */
   takesCommand?: boolean
+  /** The verb takes an image before the command, as Docker does. */
+  takesImage?: boolean
 }
 
 const columns = 80

@@ -62,7 +62,11 @@ program. Options stand before the command:
 
   warren run echo hello
   warren run -it
-  warren run -v datasets:/data -e LEVEL=3 -- python3 /data/train.py`,
+  warren run ubuntu:24.04 -- cat /etc/os-release
+  warren run --cpu 2 --memory 4g -v datasets:/data -- python3 /data/train.py
+
+A word before -- is an image, and so is a first word with a tag, such as
+ubuntu:24.04. The first use of an image or a size builds a template, and tells how.`,
     options: {
       ...sandboxOptionTexts,
       ...processOptionTexts,
@@ -76,6 +80,7 @@ program. Options stand before the command:
     shorts: { ...sandboxOptions.shorts, ...processOptions.shorts },
     json: false,
     takesCommand: true,
+    takesImage: true,
     run: (given, parts) => run(given, parts).catch(rethrow),
   },
 }
@@ -88,7 +93,12 @@ async function run(given: Given, parts: RunParts): Promise<number> {
   const remote = remoteCommandOf(given, parts, 'warren run')
   const client = await parts.connect()
   using stop = parts.listenForStop()
-  const { sandboxID, envdAccessToken } = await createSandbox(client, wanted)
+  const created = await createSandbox(client, wanted, parts.say, stop.signal).catch((error) => {
+    if (stop.signal.aborted) return undefined
+    throw error
+  })
+  if (!created) return stop.exitCode()
+  const { sandboxID, envdAccessToken } = created
   const ended = new AbortController()
   let isPaused = false
   try {

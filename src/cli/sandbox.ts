@@ -170,9 +170,9 @@ function onNamed<Result>(
   }
 }
 
-async function create(given: Given, { connect }: SandboxCommandParts): Promise<string> {
+async function create(given: Given, { connect, say }: SandboxCommandParts): Promise<string> {
   const wanted = newSandboxOf(given, command)
-  const created = await createSandbox(await connect(), wanted)
+  const created = await createSandbox(await connect(), wanted, say)
   return given.json ? asJson(created) : created.sandboxID
 }
 

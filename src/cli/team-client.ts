@@ -6,9 +6,10 @@ import { pipeline } from 'node:stream/promises'
 import { envdPort, header } from '../contract/constants.ts'
 import type { Delivery, Webhook } from '../contract/rest/event.ts'
 import type { SandboxLogEntry } from '../contract/rest/logs.ts'
+import type { NewOnDemandTemplate, PreparedTemplate } from '../contract/rest/on-demand.ts'
 import type { ListedSandbox, NewSandbox, Sandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import type { Secret } from '../contract/rest/secret.ts'
-import type { Template } from '../contract/rest/template.ts'
+import type { BuildStatusAnswer, Template } from '../contract/rest/template.ts'
 import type { Volume } from '../contract/rest/volume.ts'
 import { sandboxOrigin } from '../contract/sandbox-origin.ts'
 import { AppError, errorText, isAppError } from '../lib/app-error.ts'
@@ -136,6 +137,19 @@ export class TeamClient {
       if (isAppError(error, 'not_found')) return undefined
       throw error
     }
+  }
+
+  /** Starts the build of the template of an image or of a size, unless there is one. */
+  prepareTemplate(wanted: NewOnDemandTemplate): Promise<PreparedTemplate> {
+    return this.#call({ method: 'POST', target: '/templates/on-demand', body: { json: wanted } })
+  }
+
+  readBuildStatus(
+    { templateID, buildID }: Pick<PreparedTemplate, 'templateID' | 'buildID'>,
+    logsOffset: number,
+  ): Promise<BuildStatusAnswer> {
+    const target = `/templates/${templateID}/builds/${buildID}/status?logsOffset=${logsOffset}`
+    return this.#call({ method: 'GET', target })
   }
 
   deleteTemplate(template: string): Promise<void> {

@@ -2,20 +2,19 @@ import { readFile, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { BuildStatusAnswer, StartBuild, Template } from '../contract/rest/template.ts'
 import { AppError, errorText } from '../lib/app-error.ts'
-import { delay, systemClock } from '../lib/clock.ts'
 import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile, waitForStart } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
 import type { AdminClient } from './admin-client.ts'
-import { namedValues, positiveNumber, UsageError } from './arguments.ts'
+import { memoryOf, namedValues, positiveNumber, UsageError } from './arguments.ts'
 import { BuildContext } from './dockerfile/context.ts'
+import { followBuild } from './follow-build.ts'
 import { asJson, counted, plainLines, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
 import type { TemplateClient } from './template-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
 
 const command = 'warren template'
-const pollEveryMs = 200
 const largestDockerfile = 1024 * 1024
 
 /** Prints lines while the command runs; `aside` is standard error. */
@@ -53,7 +52,7 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
       texts: {
         name: 'NAME',
         cpu: 'N',
-        memory: 'N',
+        memory: 'SIZE',
         gpus: 'N',
         'start-cmd': 'COMMAND',
         'ready-cmd': 'COMMAND',
@@ -83,7 +82,7 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
   const name = values.name ?? nameOf(folder)
   const sizes = {
     ...(values.cpu !== undefined && { cpuCount: positiveNumber('cpu', values.cpu, command) }),
-    ...(values.memory !== undefined && { memoryMB: positiveNumber('memory', values.memory, command) }),
+    ...(values.memory !== undefined && { memoryMB: memoryOf(values.memory, command) }),
   }
   const buildArgs = namedValues('build-arg', lists['build-arg'] ?? [], command)
   const {
@@ -110,7 +109,7 @@ async function build(given: Given, { connect, print }: TemplateCommandParts): Pr
     force: flags.has('no-cache'),
     steps: steps.map(({ type, args }, index) => ({ type, args, filesHash: files[index]?.hash ?? null })),
   } satisfies StartBuild)
-  const { status, reason } = await follow((offset) => client.status(requested, offset), say)
+  const { status, reason } = await followBuild((offset) => client.status(requested, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, steps))
   const { templateID, buildID, names, tags } = requested
   if (json) return asJson({ templateID, buildID, names, tags })
@@ -127,7 +126,7 @@ async function addBuiltIn(
   const made = await client.addBuiltIn(name!, flags.has('full'))
   const say = (line: string) => print(plainLines(line), json)
   if (made.note) say(made.note)
-  const { status, reason } = await follow((offset) => client.builtInStatus(name!, offset), say)
+  const { status, reason } = await followBuild((offset) => client.builtInStatus(name!, offset), say)
   if (status === 'error') throw new AppError('unprocessable', failure(reason, []))
   return json ? asJson(made) : `The template ${name} is ready (${made.templateID}, build ${made.buildID}).`
 }
@@ -222,47 +221,6 @@ async function send(
   const { body, size } = await context.pack(entries)
   say(`Sending ${counted(entries.length, 'file')} of COPY ${step.source} (${Math.ceil(size / 1024)} KiB)`)
   await client.upload(url, { stream: body, size })
-}
-
-const waitLine = `Waiting for template to be ready: ${waitForStart}`
-const reportWaitEveryMs = 5000
-
-/** Says how long a build still waits for a start command of which nobody said when it is ready. */
-function reportWait(say: (line: string) => void): () => void {
-  let leftMs = Number(waitForStart.replace('sleep ', '')) * 1000
-  say('Nothing says when the start command is ready, so the build waits. --ready-cmd shortens that.')
-  let cancel = () => {}
-  const report = () => {
-    leftMs -= reportWaitEveryMs
-    if (leftMs <= 0) return
-    say(`${leftMs / 1000} seconds left.`)
-    cancel = systemClock.after(reportWaitEveryMs, report)
-  }
-  cancel = systemClock.after(reportWaitEveryMs, report)
-  return () => cancel()
-}
-
-/** Prints every line of the log until the build has ended and there are no more. */
-async function follow(
-  read: (offset: number) => Promise<BuildStatusAnswer>,
-  say: (line: string) => void,
-): Promise<BuildStatusAnswer> {
-  let offset = 0
-  let stopReports = () => {}
-  for (;;) {
-    const answer = await read(offset)
-    offset += answer.logEntries.length
-    for (const { level, message } of answer.logEntries) {
-      // The error of the command says it.
-      if (level === 'error' && message.startsWith('Build failed: ')) continue
-      say(message)
-      if (message === waitLine) stopReports = reportWait(say)
-    }
-    const hasEnded = answer.status === 'ready' || answer.status === 'error'
-    if (hasEnded) stopReports()
-    if (hasEnded && answer.logEntries.length === 0) return answer
-    if (!hasEnded) await delay(pollEveryMs)
-  }
 }
 
 function failure(reason: BuildStatusAnswer['reason'], steps: readonly DockerStep[]): string {

@@ -26,6 +26,13 @@ export const header = {
 export const sshPath = '/ssh'
 export const sshProtocol = 'warren-ssh'
 
+/** Metadata by which a create asks for an image or a size. */
+export const onDemandKeys = {
+  image: 'warren.image',
+  cpu: 'warren.cpu',
+  memory: 'warren.memory',
+} as const
+
 /** Every header of the hop begins so. Nodes remove them all, so new ones are safe between two releases. */
 export const hopHeaderPrefix = 'warren-'
 

@@ -52,6 +52,10 @@ test('a pulled image has its layers in order, its digest and its configuration',
   assert.ok(existsSync(join(third!, 'c')))
   assert.equal(lines.filter((line) => line.endsWith(': unpacked')).length, 3)
   assert.deepEqual((await pull(`${registry.host}/team/app@${digest}`)).layers, pulled.layers)
+  const digests = ['team/app:1.0', `team/app@${digest}`].map((name) =>
+    images.digestOf(`${registry.host}/${name}`),
+  )
+  assert.deepEqual(await Promise.all(digests), [digest, digest])
   assert.equal(lines.filter((line) => line.endsWith(': already here')).length, 3)
   for (const { blob } of layers) assert.equal(blobRequests(registry, blob).length, 1)
 })

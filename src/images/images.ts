@@ -13,8 +13,10 @@ import type {
   UsedLayers,
 } from '../core/ports/images.ts'
 import type { PackStore } from '../core/ports/object-store.ts'
+import { AppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { systemClock } from '../lib/clock.ts'
+import { deadlineSignal } from '../lib/deadline.ts'
 import { type Log, silentLog } from '../lib/log.ts'
 import { runCommand } from '../lib/run-command.ts'
 import { Addresses, type Lookup } from './address-policy.ts'
@@ -27,7 +29,7 @@ import { LayerStore } from './layer-store.ts'
 import { type ImagePlatform, thisPlatform } from './manifest.ts'
 import { type ImageLocation, locationOf, type Mirrors, parseMirrors } from './mirrors.ts'
 import { openLayout } from './oci-layout.ts'
-import { pullFrom } from './pull.ts'
+import { findManifest, pullFrom } from './pull.ts'
 import { formatReference, parseReference } from './reference.ts'
 import { RegistryClient } from './registry-client.ts'
 import { nameByBytes, PackedLayers } from './remote-layers.ts'
@@ -79,6 +81,11 @@ export interface ClosableImages extends Images {
   adopt(name: string, rootFolder: string): Promise<string>
   close(): Promise<void>
 }
+
+/** A create waits for the digest of its image. */
+const digestWithinMs = 20_000
+const registryIsSlow = () =>
+  new AppError('unavailable', 'The registry of the image does not answer in time; try again in a moment.')
 
 export async function createImages(options: ImagesOptions): Promise<ClosableImages> {
   const mirrors = parseMirrors(options.mirrors ?? {})
@@ -143,6 +150,21 @@ class LocalImages implements ClosableImages {
     }
   }
 
+  async digestOf(text: string): Promise<string> {
+    const reference = parseReference(text)
+    if (reference.digest !== undefined) return reference.digest
+    const { clock = systemClock, platform = thisPlatform() } = this.#options
+    const deadline = deadlineSignal(clock, digestWithinMs, registryIsSlow)
+    const signal = AbortSignal.any([this.#closing.signal, deadline.signal])
+    const source = await this.#open(locationOf(reference, this.#mirrors), {}, signal)
+    try {
+      return (await findManifest(source, formatReference(reference), undefined, platform, signal)).digest
+    } finally {
+      deadline.cancel()
+      source.close()
+    }
+  }
+
   readonly #notSynced = (err: unknown): void => {
     const { log = silentLog } = this.#options
     log.warn({ err }, 'new layers may not have reached the disk; the next pull tries again')
@@ -179,7 +201,11 @@ class LocalImages implements ClosableImages {
     await this.#syncing
   }
 
-  async #open(location: ImageLocation, options: PullOptions, signal: AbortSignal): Promise<ImageSource> {
+  async #open(
+    location: ImageLocation,
+    options: Pick<PullOptions, 'credentials'>,
+    signal: AbortSignal,
+  ): Promise<ImageSource> {
     if (location.kind === 'folder') return openLayout(location.folder, location.names)
     const http = this.#httpFor(location)
     try {
@@ -208,6 +234,9 @@ class LocalImages implements ClosableImages {
 }
 
 /** A password for the registry that the user named must not be sent to the operator's mirror. */
-function usesCredentials(location: ImageLocation, { credentials }: PullOptions): boolean {
+function usesCredentials(
+  location: ImageLocation,
+  { credentials }: Pick<PullOptions, 'credentials'>,
+): boolean {
   return credentials !== undefined && location.kind === 'registry' && !location.mirrored
 }

@@ -78,7 +78,7 @@ async function pullAll(
   }
 }
 
-async function findManifest(
+export async function findManifest(
   source: ImageSource,
   what: string,
   pinned: string | undefined,

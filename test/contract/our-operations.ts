@@ -170,6 +170,12 @@ export const ours: readonly Operation[] = [
     answers: { 200: shape.buildStatus },
   },
   {
+    call: 'POST /templates/on-demand',
+    does: 'build a template of an image or of a size, unless there is one',
+    body: 'image template cpuCount memoryMB',
+    answers: { 200: 'reference* templateID* buildID* status*' },
+  },
+  {
     call: 'GET /built-in-templates',
     does: 'list base and the templates that Warren knows',
     answers: { 200: shape.each(shape.builtIn) },

@@ -7,12 +7,13 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { BuildError, Template, type TemplateBuilder } from 'e2b'
+import { BuildError, Sandbox, Template, type TemplateBuilder } from 'e2b'
 import { type BuildContext, buildContext, buildsOf, sayIn } from '../support/building.ts'
 import { imageBuilders, refusedBuilders, toolBuilders } from '../support/image-builders.ts'
 import { type ImageStores, openImageStores } from '../support/image-stores.ts'
 import { registryLogin, serviceAccount } from '../support/registry.ts'
 import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
+import { runCommandLine } from '../support/warren-command.ts'
 
 /** Repositories of git, Debian, Python and npm, and programs that write down how they were called. */
 const makeSources = `set -e
@@ -124,6 +125,37 @@ describe('images and tools', () => {
     const mirrored = Template().fromImage('mirrored.example/none:1', wrong)
     await refused(mirrored, /no image .*team\/none:1/)
     assert.ok(!readFileSync(warren.logFile, 'utf8').includes(registryLogin.password))
+  })
+
+  it('runs an image and a size on the spot, by the command line and by metadata', async () => {
+    const run = async (...args: string[]) => {
+      const ended = await runCommandLine(warren.environment, ['run', ...args])
+      assert.equal(ended.code, 0, ended.error)
+      return ended
+    }
+    const first = await run('team/multi:zstd', 'sh', '-c', 'echo "$IMAGE $(id -un)"')
+    assert.equal(first.out, 'multi user\n')
+    assert.match(
+      first.error,
+      /^A template is being built of team\/multi:zstd;.*\[base\] FROM.*Build finished/s,
+    )
+    const second = await run('team/multi:zstd', '--', 'sh', '-c', 'echo "$IMAGE"')
+    assert.deepEqual([second.out, second.error], ['multi\n', ''])
+    assert.match((await run('--cpu', '1', '--memory', '512m', 'id', '-un')).error, /being built of base/)
+    const metadata = { 'warren.image': 'debian:stable', 'warren.cpu': '1', 'warren.memory': '512' }
+    const both = await Promise.all([1, 2].map(() => Sandbox.create({ ...warren.client, metadata })))
+    for (const sandbox of both) {
+      const { cpuCount, memoryMB } = await sandbox.getInfo()
+      assert.deepEqual([cpuCount, memoryMB], [1, 512])
+      assert.equal((await sandbox.commands.run('. /etc/os-release; echo $ID')).stdout, 'debian\n')
+      await sandbox.kill()
+    }
+    assert.equal(new Set(both.map(({ sandboxId }) => sandboxId)).size, 2)
+    const none = await runCommandLine(warren.environment, ['run', 'team/none:1', '--', 'true'])
+    assert.equal(none.code, 125)
+    assert.match(none.error, /no image .*none:1/)
+    const refused = Sandbox.create({ ...warren.client, metadata: { 'warren.image': 'a b' } })
+    await assert.rejects(refused, /400.*This is not the name of an image/)
   })
 
   it('installs, clones and prepares with the tools of the template', async () => {

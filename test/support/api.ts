@@ -55,7 +55,11 @@ export async function openApi(options: OpenApiOptions = {}) {
     ...options.fixture,
     ports: {
       createBuilder: () => builderAtOnce(jobs),
-      images: { prune: async () => ({ count: 2, bytes: 3_000_000 }), missing: () => [] },
+      images: {
+        prune: async () => ({ count: 2, bytes: 3_000_000 }),
+        missing: () => [],
+        digestOf: async () => 'sha256:one',
+      },
       ...options.fixture?.ports,
     },
   })

@@ -43,6 +43,7 @@ export async function openBuilder(options: { snapshotMemory?: boolean } = {}) {
       for (const layer of given.layers) images.here.add(layer)
       return given
     },
+    digestOf: async () => (await images.gives()).digest,
     layerFolders: (layers) => [...layers],
     missing: (layers) => layers.filter((layer) => !images.here.has(layer)),
     protect(layers) {

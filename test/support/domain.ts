@@ -160,7 +160,11 @@ export async function openFixture(options: FixtureOptions = {}) {
       volumeDisks,
       agentProgram: noAgent,
       rootsOf: () => [roots.folder],
-      images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
+      images: {
+        prune: async () => ({ count: 0, bytes: 0 }),
+        missing: () => [],
+        digestOf: async () => 'sha256:one',
+      },
       createBuilder: () => ({ run: async () => assert.fail('this fixture builds nothing') }),
       freeBytes: async () => 1e12,
       machine: { cpuCount: 64, memoryMB: 1e6, availableMemoryMB: async () => 1e6 },

@@ -8,7 +8,11 @@ export const noBuilds: Pick<
   DomainPorts,
   'images' | 'buildFiles' | 'createBuilder' | 'logs' | 'recipes' | 'appendLog'
 > = {
-  images: { prune: async () => ({ count: 0, bytes: 0 }), missing: () => [] },
+  images: {
+    prune: async () => ({ count: 0, bytes: 0 }),
+    missing: () => [],
+    digestOf: async () => 'sha256:one',
+  },
   buildFiles: { has: unused, write: unused, open: unused, list: async () => [], remove: () => false },
   createBuilder: () => ({ run: unused }),
   logs: {

@@ -28,7 +28,7 @@ export type DomainPorts = {
   agent: AgentPort
   snapshotFolders: SnapshotFolders
   volumeDisks: VolumeDisks
-  images: Pick<Images, 'prune' | 'missing'>
+  images: Pick<Images, 'prune' | 'missing' | 'digestOf'>
   buildFiles: BuildFiles
   /** Creates the builder over the parts of the domain that it needs. */
   createBuilder: (tools: BuilderTools) => Builder

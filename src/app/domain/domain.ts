@@ -35,6 +35,7 @@ import { BuildLog } from '../../core/template/build-log.ts'
 import { BuildService } from '../../core/template/build-service.ts'
 import { BuiltInTemplates } from '../../core/template/built-in-templates.ts'
 import { TemplateCatalog } from '../../core/template/catalog.ts'
+import { OnDemandTemplates } from '../../core/template/on-demand-templates.ts'
 import { TemplateRemover } from '../../core/template/remover.ts'
 import { TemplateService } from '../../core/template/service.ts'
 import type { BudgetService } from '../../core/usage/budget-service.ts'
@@ -353,6 +354,7 @@ function joinTemplates(
     dropWarm: (templateID) => warm.drop(templateID),
   })
   const service = new TemplateService({ templates, catalog, clock })
+  const onDemand = new OnDemandTemplates({ templates, catalog, builds, images: ports.images, clock })
   const builtIns = new BuiltInTemplates({
     recipes: ports.recipes,
     catalog,
@@ -363,7 +365,7 @@ function joinTemplates(
     clock,
   })
   catalog.onMissing((alias) => builtIns.whenMissing(alias))
-  return { pruner, diskSpace, requireDiskSpace, builds, builtIns, remover, templates: service }
+  return { pruner, diskSpace, requireDiskSpace, builds, builtIns, remover, onDemand, templates: service }
 }
 
 /** Returns the first team, which the first start of Warren creates. */

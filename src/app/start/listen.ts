@@ -191,6 +191,7 @@ async function openApi(
     templates: domain.templates,
     builds: domain.builds,
     builtIns: domain.builtIns,
+    onDemand: domain.onDemand,
     pruner: domain.pruner,
     quarantine: domain.quarantine,
     volumes: domain.volumes,

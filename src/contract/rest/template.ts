@@ -10,8 +10,8 @@ export const BuildStatus = Type.Union([
   Type.Literal('error'),
 ])
 const count = { minimum: 0, maximum: 2 ** 31 - 1 }
-const CpuCount = Type.Integer({ ...count, minimum: 1 })
-const MemoryMB = Type.Integer({ ...count, minimum: 128 })
+export const CpuCount = Type.Integer({ ...count, minimum: 1 })
+export const MemoryMB = Type.Integer({ ...count, minimum: 128 })
 const gpus = { minimum: 0, maximum: 16, description: 'An addition of Warren: the GPUs of each sandbox' }
 
 const Tags = Type.Array(Type.String(), { maxItems: 100 })

@@ -46,6 +46,8 @@ export interface Images {
    * fetch of a layer.
    */
   pull(reference: string, options: PullOptions): Promise<PulledImage>
+  /** Asks the registry for the digest of an image, without credentials. */
+  digestOf(reference: string): Promise<string>
   /**
    * Returns the folders of the unpacked layers, in the given order. Throws `not_found` for a layer that is
    * not on this machine.

@@ -24,7 +24,7 @@ const maxBuildsAtOnce = 20
 const buildWithinMs = 3_600_000
 /** Time after which a build that its client requested and never started is ended. */
 const waitAtMostMs = 40 * 60_000
-const superseded = 'The build was canceled because it was superseded by a newer one.'
+export const superseded = 'The build was canceled because it was superseded by a newer one.'
 /** Number of log lines of a failed step that are shown with the reason. */
 const linesWithReason = 20
 

@@ -11,6 +11,7 @@ import { textHeader } from '../../auth.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { exchangeOf } from '../../pass-on.ts'
 import { presentSandbox } from '../../present.ts'
+import { onDemandOf, requireTemplate } from '../templates/on-demand.ts'
 import { olderClient, olderClientRejected } from './older-client.ts'
 import { sandboxSchema } from './sandbox-schema.ts'
 import { refuseUnavailable } from './unavailable-options.ts'
@@ -42,10 +43,13 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
         if (older && !isAllowed && !older.runsCommands) throw olderClientRejected(older.name, team.slug)
         const key = idempotencyKey(request)
         const exchange = exchangeOf(request, reply)
-        const placement = await context.cluster?.placer.placeCreate(team, placedRequest(body, key), exchange)
+        const wanted = onDemandOf(context, body)
+        const template = wanted ? await requireTemplate(context, team, wanted) : body.templateID
+        const placed = placedRequest(body, template, key)
+        const placement = await context.cluster?.placer.placeCreate(team, placed, exchange)
         if (placement?.isAnswered) return reply.hijack()
         const claim = claimOf(key, placement?.attemptKey, request, context.tokens)
-        const create = toCreateRequest(body, defaultTimeoutSeconds)
+        const create = toCreateRequest(body, template, defaultTimeoutSeconds)
         create.ownerPersonID = context.auth.requiredCallerOf(request).person?.personID
         // E2B's API secures every sandbox too; clients of Python before 2.0 send `secure: false` whatever their caller wants.
         if (!context.allowInsecureSandboxes) create.options.secure = true
@@ -64,9 +68,9 @@ export function createSandboxRoutes(app: Api, context: RouteContext): void {
 }
 
 /** The parts of the request that decide on which node of a cluster the sandbox is created. */
-function placedRequest(body: NewSandbox, key: string | undefined): PlacedRequest {
+function placedRequest(body: NewSandbox, template: string, key: string | undefined): PlacedRequest {
   return {
-    template: body.templateID,
+    template,
     volumeNames: body.volumeMounts?.map(({ name }) => name) ?? [],
     metadata: body.metadata ?? {},
     idempotencyKey: key,
@@ -74,9 +78,9 @@ function placedRequest(body: NewSandbox, key: string | undefined): PlacedRequest
   }
 }
 
-function toCreateRequest(body: NewSandbox, defaultTimeoutSeconds: number): CreateRequest {
+function toCreateRequest(body: NewSandbox, template: string, defaultTimeoutSeconds: number): CreateRequest {
   return {
-    template: body.templateID,
+    template,
     timeoutMs: (body.timeout ?? defaultTimeoutSeconds) * 1000,
     metadata: body.metadata ?? {},
     envVars: body.envVars ?? {},

@@ -17,6 +17,7 @@ import { listTagGroupsRoute } from './list-tag-groups.ts'
 import { listTagsRoute } from './list-tags.ts'
 import { listTemplatesRoute } from './list-templates.ts'
 import { listTemplatesV1Route } from './list-templates-v1.ts'
+import { prepareTemplateRoute } from './prepare-template.ts'
 import { rebuildTemplateV1Route } from './rebuild-template-v1.ts'
 import { removeTagsRoute } from './remove-tags.ts'
 import { requestTemplateRoute } from './request-template.ts'
@@ -31,6 +32,7 @@ import { uploadFilesRoute } from './upload-files.ts'
 export function templateRoutes(app: Api, context: RouteContext): void {
   requestTemplateRoute(app, context)
   requestTemplateV2Route(app, context)
+  prepareTemplateRoute(app, context)
   requestTemplateV1Route(app, context)
   rebuildTemplateV1Route(app, context)
   startBuildRoute(app, context)
