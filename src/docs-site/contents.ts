@@ -28,6 +28,7 @@ export const chapters: readonly Chapter[] = [
         'operate',
         'settings',
         'teams',
+        'people',
         'domain-and-tls',
         'postgresql',
         'cluster',

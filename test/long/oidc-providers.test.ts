@@ -3,13 +3,22 @@
  * src/api/people-sign-in.test.ts tries the rest against a provider that lies.
  */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { buildDex, signInAtDex, startDex } from '../support/dex.ts'
 import { anyIsolation, noWarmPool, startWarren, type Warren } from '../support/warren.ts'
 
 const client = { id: 'warren', secret: 'it: has+signs/and%' }
+/** The lines of the page that tell Warren of its provider, as they are written there. */
+function settingsOfPage(): Record<string, string> {
+  const page = readFileSync(join(import.meta.dirname, '../../docs/people.md'), 'utf8')
+  const lines = page.matchAll(/^export (WARREN_\w+)=(?:'([^']*)'|(.*))$/gm)
+  return Object.fromEntries([...lines].map(([, name, quoted, bare]) => [name!, quoted ?? bare!]))
+}
+
 const people = [
   { email: 'ada@example.com', name: 'Ada', groups: ['developers'] },
   { email: 'bob@example.com', name: 'Bob', groups: ['platform'] },
@@ -36,11 +45,10 @@ describe('dex', () => {
     const issuer = `http://127.0.0.1:${port}/dex`
     const settings = {
       ...noWarmPool,
+      ...settingsOfPage(),
       WARREN_OIDC_ISSUER: issuer,
       WARREN_OIDC_CLIENT_ID: client.id,
       WARREN_OIDC_CLIENT_SECRET: client.secret,
-      WARREN_OIDC_GROUPS: 'developers=default:member;platform=operator',
-      WARREN_OIDC_DOMAINS: 'example.com',
     }
     // It starts without its provider.
     warren = await startWarren(anyIsolation, { settings })

@@ -3,6 +3,85 @@ import type { Break } from './break.ts'
 
 export const unitBreaks: Break[] = [
   {
+    name: 'the role of a moment',
+    fault: 'Whoever is in a team is its owner.',
+    edits: [
+      {
+        file: 'src/api/session-callers.ts',
+        from: "person.isOperator ? 'owner' : await people.roleIn(team.teamID, person.personID)",
+        to: "'owner' as const",
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title: 'reads roles for every request, and groups at every sign-in',
+  },
+  {
+    name: 'signatures of ID tokens',
+    fault: 'An ID token needs no right signature.',
+    edits: [
+      {
+        file: 'src/identity/oidc-provider.ts',
+        from: '    library.enableNonRepudiationChecks(config)',
+        to: '    void library',
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title:
+      'is rejected: issuer, audience, time, nonce, signature and algorithm of the ID token must be right',
+  },
+  {
+    name: 'one session for each sign-in',
+    fault: 'A sign-in that is repeated makes another session.',
+    edits: [
+      {
+        file: 'src/store/sign-in/sessions.ts',
+        from: 'return (inserted.numInsertedOrUpdatedRows ?? 0n) > 0n',
+        to: 'return inserted !== undefined',
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title: 'gets no second session out of one sign-in',
+  },
+  {
+    name: 'the time of a sign-in',
+    fault: 'A sign-in can be finished however late.',
+    edits: [
+      {
+        file: 'src/core/sign-in/sign-in.ts',
+        from: 'attempt.endsAt > clock.now() && ',
+        to: '',
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title: 'cannot make another browser finish a sign-in, or finish it late',
+  },
+  {
+    name: 'the pages of a session',
+    fault: 'A session works from any page.',
+    edits: [
+      {
+        file: 'src/api/session-cookie.ts',
+        from: 'if (token !== undefined) this.#requireOwnOrigin(request)',
+        to: '',
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title: 'works only from pages of the dashboard',
+  },
+  {
+    name: 'the end of a session',
+    fault: 'A session that is not used does not end.',
+    edits: [
+      {
+        file: 'src/core/sign-in/sessions.ts',
+        from: 'now < expiresAt && now - lastUsedAt < this.#limits.idleMs',
+        to: 'now < expiresAt + lastUsedAt',
+      },
+    ],
+    file: 'src/api/people-sign-in.test.ts',
+    title: 'ends after a time without use, after a longer time in any case, and with its person',
+  },
+  {
     name: 'memory of other teams',
     fault: 'The memory guard counts all sandboxes as those of one team.',
     edits: [
