@@ -215,6 +215,7 @@ suite('each house rule can be broken', () => {
     ['randomUUID', 'src/api/x.ts', "import { randomUUID } from 'node:crypto'", /ids and secrets/],
     ['randomness inside a text', 'src/api/x.ts', 'const id = `x-${crypto.randomUUID()}`', /ids and secrets/],
     ['paired constants', 'src/core/team/x.ts', 'const [tries, pauseMs] = [3, 1000]', /line of its own/],
+    ['stacked comments', 'src/core/team/x.ts', '/** One. */\n/** Two. */\nconst a = 1', /on top of another/],
     ['packed lines', 'src/core/team/x.ts', 'const a = { ...{ b, c } }', /packs lines/],
     [
       'a state changed elsewhere',
@@ -280,6 +281,11 @@ suite('allowed code passes', () => {
       'bans named in texts and comments',
       'src/core/team/x.ts',
       "// process.env\n/* Date.now() */ log('Math.random()')",
+    ],
+    [
+      'a head of a file, and a comment over several lines',
+      'src/core/team/x.ts',
+      '/** Head. */\n\n/**\n * More.\n */\nconst a = 1',
     ],
     ['imports shown in texts', 'src/core/team/x.ts', "print(`\n  import { Sandbox } from 'e2b'\n`)"],
     ['a date made from a number', 'src/core/team/x.ts', 'new Date(row.createdAt).toISOString()'],

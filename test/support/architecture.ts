@@ -149,7 +149,7 @@ export const longestFile = 400
 
 /** Every rule that the file breaks, as a sentence with its reason. `path` is relative to the repository. */
 export function violationsOf(path: string, source: string): string[] {
-  if (isTestCode(path)) return lengthViolations(path, source)
+  if (isTestCode(path)) return [...lengthViolations(path, source), ...stackedComments(path, source)]
   const folder = topFolderOf(path)
   if (folder === undefined || !(folder in mayImport))
     return [`${path} is in no room of the house: add it to the table`]
@@ -158,6 +158,7 @@ export function violationsOf(path: string, source: string): string[] {
     ...importsOf(source).flatMap((found) => importViolations(path, folder, found)),
     ...banViolations(path, folder, maskTexts(source)),
     ...lengthViolations(path, source),
+    ...stackedComments(path, source),
   ]
 }
 
@@ -266,6 +267,18 @@ function lengthViolations(path: string, source: string): string[] {
   const lines = source.trimEnd().split('\n').length
   if (lines <= longestFile) return []
   return [`${path} has ${lines} lines, more than ${longestFile}: split it, so that it fits a reader's head`]
+}
+
+/** A comment belongs to the code below it, so a second one cannot stand between them. */
+function stackedComments(path: string, source: string): string[] {
+  const lines = source.split('\n').map((line) => line.trim())
+  const isStacked = (line: string, at: number) =>
+    line.endsWith('*/') &&
+    /^(?:\/\*\*|\*)/.test(line) &&
+    /^(?:\/\*\*|\/\/ (?!biome-ignore))/.test(lines[at + 1] ?? '')
+  return lines.some(isStacked)
+    ? [`${path} has a comment on top of another one: what is the first about?`]
+    : []
 }
 
 /** Names that two types may share, and why. */

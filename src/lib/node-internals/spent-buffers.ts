@@ -3,6 +3,7 @@
  * through the whole heap, though a minor one would free them in a millisecond. Who streams much says so here, and a
  * minor one is made in time.
  */
+
 /** On a busy machine what one collection frees is counted until the next: twice this must fit a small heap's limit. */
 const everyBytes = 4 * 1024 * 1024
 

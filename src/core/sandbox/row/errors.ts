@@ -122,10 +122,10 @@ export const changedWhile = (sandboxID: string, doing: string) =>
     { retry: { should: true, afterSeconds: 1 } },
   )
 
-/** `isPaused`: the row says so. Otherwise the reconciler still has to find out what is left of the resume. */
 /** For a client these would be about the sandbox, which exists. They are about its files or processes. */
 const codesOfOtherThings: readonly ErrorCode[] = ['internal', 'not_found', 'already_exists']
 
+/** `isPaused`: the row says so. Otherwise the reconciler still has to find out what is left of the resume. */
 export const resumeFailed = (
   sandboxID: string,
   cause: unknown,
