@@ -33,7 +33,7 @@ export const auditCommand: SingleCommand<AuditParts> = {
       action: 'only this action, or all that begin so: sandbox.kill, or key.',
       object: 'only what concerns the object with this id',
       since: 'only from then on: 30m, 12h, 7d or 2027-01-31T12:00:00Z',
-      limit: 'how many entries to show; 100 unless given',
+      limit: 'how many entries to show (default: 100)',
       follow: 'goes on with new entries until Ctrl-C',
     },
     run: audit,

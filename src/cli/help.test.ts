@@ -52,7 +52,7 @@ describe('help', () => {
         for (const option of Object.keys({ ...verb.texts, ...verb.lists })) {
           const text = verb.options?.[option] ?? ''
           const isFree = required.has(`${table.name} --${option}`) || filters.test(text)
-          const saysDefault = /unless given|unless told|without it|else|for the operator|'' for none/
+          const saysDefault = /\(default: |without it|else|for the operator|'' for none/
           assert.ok(isFree || saysDefault.test(text), `${table.name} --${option}: ${text}`)
         }
   })

@@ -27,7 +27,7 @@ export async function callServer<T>(address: ServerAddress, call: Call): Promise
   throw rejection(status, text, `The server answered ${status} to ${call.method} ${call.target}.`)
 }
 
-/** The agent's answers are a sandbox's: only the beginning is read. */
+/** A sandbox decides how long its agent's answers are, so of a rejection only the beginning is read. */
 const longestRejection = 4096
 
 /** The error that an answer without success stands for. */

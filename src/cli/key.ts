@@ -23,9 +23,9 @@ export const keyVerbs: VerbTable<Connect> = {
       texts: { name: 'NAME', role: 'ROLE', expires: 'WHEN' },
       flags: ['service'],
       options: {
-        name: "what the key is called; 'made on the command line' unless given",
-        role: 'what it may do: viewer, member or owner; what its maker may do unless given',
-        expires: 'when it ends: 30d, 12h or 2027-01-31; never unless given',
+        name: "what the key is called (default: 'made on the command line')",
+        role: 'what it may do: viewer, member or owner (default: what its maker may do)',
+        expires: 'when it ends: 30d, 12h or 2027-01-31 (default: never)',
         service: 'for a program: it stays when you leave the team',
       },
       run: create,

@@ -18,7 +18,7 @@ export const memberVerbs: VerbTable<Connect> = {
       does: 'Adds a person; who has never signed in is invited.',
       words: ['TEAM', 'EMAIL'],
       texts: { role: 'ROLE' },
-      options: { role: 'what the person may do; member unless given' },
+      options: { role: 'what the person may do (default: member)' },
       run: add,
     },
     list: { does: 'Shows the members and who is invited.', words: ['TEAM'], run: list },

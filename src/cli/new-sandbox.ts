@@ -28,13 +28,13 @@ export const sandboxOptions = {
 } as const
 
 export const sandboxOptionTexts = {
-  template: "a template's name or id, or a snapshot's; base unless given",
-  image: 'an image such as ubuntu:24.04, of which a template is built at the first time; none unless given',
-  cpu: "CPUs, 1 or an even number; the template's unless given",
-  memory: "memory in MiB, or with a unit such as 4g; the template's unless given",
-  name: 'a name for the sandbox, which other commands take in place of its id; none unless given',
-  timeout: `the sandbox ends after this time; ${defaultTimeoutSeconds} unless given`,
-  gpus: 'GPUs for the sandbox (docs/gpu.md); none unless given',
+  template: "a template's name or id, or a snapshot's (default: base)",
+  image: 'an image such as ubuntu:24.04, of which a template is built at the first time (default: none)',
+  cpu: "CPUs, 1 or an even number (default: the template's)",
+  memory: "memory in MiB, or with a unit such as 4g (default: the template's)",
+  name: 'a name for the sandbox, which other commands take in place of its id (default: none)',
+  timeout: `the sandbox ends after this time (default: ${defaultTimeoutSeconds})`,
+  gpus: 'GPUs for the sandbox, see docs/gpu.md (default: none)',
   env: 'a variable of every process in it',
   metadata: 'for `warren sandbox list --metadata`',
   volume: 'mounts a volume at a path',

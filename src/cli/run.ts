@@ -44,8 +44,8 @@ export const processOptions = {
 } as const
 
 export const processOptionTexts = {
-  user: "who runs the command; the template's user unless given",
-  cwd: "the folder in which the command runs; the template's unless given",
+  user: "who runs the command (default: the template's user)",
+  cwd: "the folder in which the command runs (default: the template's)",
   interactive: 'passes the input on even if it is a terminal; piped input always is',
   tty: 'gives the command a terminal; -it without a command is a shell',
 }
@@ -70,8 +70,8 @@ ubuntu:24.04. The first use of an image or a size builds a template, and tells h
     options: {
       ...sandboxOptionTexts,
       ...processOptionTexts,
-      timeout: 'the sandbox ends after this time; it runs as long as its command unless given',
-      keep: `leaves the sandbox running, for as long as --timeout says (${defaultTimeoutSeconds} unless given)`,
+      timeout: 'the sandbox ends after this time (default: as long as its command runs)',
+      keep: `leaves the sandbox running, for as long as --timeout says (default: ${defaultTimeoutSeconds})`,
       rm: 'kills the sandbox afterwards, as it is without this option; for those used to it',
     },
     texts: { ...sandboxOptions.texts, ...processOptions.texts },

@@ -76,8 +76,8 @@ source in it, and SOURCE/. copies what a folder holds.`,
       words: ['SOURCE', 'TARGET'],
       texts: { user: 'NAME', 'max-mb': 'MB' },
       options: {
-        user: "whose files they are in the sandbox; the template's user unless given",
-        'max-mb': `MiB that a copy from a sandbox may bring; ${defaultMaxMB} unless given`,
+        user: "whose files they are in the sandbox (default: the template's user)",
+        'max-mb': `MiB that a copy from a sandbox may bring (default: ${defaultMaxMB})`,
       },
       json: false,
       run: copyCommand,
@@ -91,7 +91,7 @@ source in it, and SOURCE/. copies what a folder holds.`,
       does: 'Shows the sandboxes that run or are paused.',
       texts: { state: 'STATE', template: 'NAME', metadata: 'KEY=VALUE' },
       options: {
-        state: 'running or paused; both unless given',
+        state: 'running or paused (default: both)',
         template: 'only sandboxes of this template',
         metadata: 'only sandboxes with this metadata',
       },
@@ -105,7 +105,7 @@ source in it, and SOURCE/. copies what a folder holds.`,
       flags: ['follow'],
       shorts: { follow: 'f' },
       options: {
-        level: 'debug, info, warn or error and up; all unless given',
+        level: 'debug, info, warn or error and up (default: all)',
         follow: 'goes on with new entries until the sandbox ends',
       },
       run: onNamed(logs),
@@ -133,7 +133,7 @@ source in it, and SOURCE/. copies what a folder holds.`,
       words,
       texts: { timeout: 'SECONDS' },
       options: {
-        timeout: `the sandbox ends after this time; what it had left unless given, or ${defaultTimeoutSeconds} if that was nothing`,
+        timeout: `the sandbox ends after this time (default: what it had left, or ${defaultTimeoutSeconds} if that was nothing)`,
       },
       run: onNamed(resume),
     },
@@ -142,8 +142,8 @@ source in it, and SOURCE/. copies what a folder holds.`,
       words,
       texts: { count: 'N', timeout: 'SECONDS' },
       options: {
-        count: 'how many; 1 unless given',
-        timeout: 'the forks end after this time; after what the original has left unless given',
+        count: 'how many (default: 1)',
+        timeout: 'the forks end after this time (default: after what the original has left)',
       },
       run: onNamed(fork),
     },
@@ -375,7 +375,7 @@ async function kill({ words, flags, json }: Given, { connect }: SandboxCommandPa
   const failures: unknown[] = []
   for (const sandboxID of wanted) {
     await client.kill(sandboxID).catch((error) => {
-      // Its time may have ended after it was listed.
+      // A sandbox may have ended by itself after it was listed.
       if (!isAll || !isAppError(error, 'not_found')) failures.push(error)
     })
   }

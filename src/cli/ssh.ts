@@ -32,7 +32,7 @@ const sshSettings: readonly [string, string][] = [
   ['LogLevel', 'ERROR'],
 ]
 
-const userText = "who logs in; the template's user unless given"
+const userText = "who logs in (default: the template's user)"
 
 export const sshVerb = {
   does: 'Opens a shell in a sandbox by the `ssh` of this machine, or runs a command in it.',
@@ -51,9 +51,9 @@ the command:
   shorts: { user: 'u', local: 'L', remote: 'R', dynamic: 'D', 'no-command': 'N', tty: 't' },
   options: {
     user: userText,
-    local: 'forwards a port of this machine, as with ssh; none unless given',
-    remote: 'forwards a port of the sandbox to this machine; none unless given',
-    dynamic: 'a port of this machine for a SOCKS proxy into the sandbox; none unless given',
+    local: 'forwards a port of this machine, as with ssh (default: none)',
+    remote: 'forwards a port of the sandbox to this machine (default: none)',
+    dynamic: 'a port of this machine for a SOCKS proxy into the sandbox (default: none)',
     'no-command': 'runs nothing: for forwarded ports alone',
     tty: 'gives the command a terminal',
   },

@@ -19,8 +19,8 @@ export const usageVerbs: VerbTable<Connect>['verbs'] = {
     texts: { from: 'DAY', to: 'DAY', by: 'person' },
     flags: ['csv'],
     options: {
-      from: 'the first day, as in 2026-11-01; unless given, 29 days before the last',
-      to: 'the last day; today unless given',
+      from: 'the first day, as in 2026-11-01 (default: 29 days before the last)',
+      to: 'the last day (default: today)',
       by: 'a line for each person; else one for each team',
       csv: 'a table for spreadsheets',
     },
@@ -32,9 +32,9 @@ export const usageVerbs: VerbTable<Connect>['verbs'] = {
     words: ['TEAM'],
     texts: { 'cpu-hours': 'N', 'gpu-hours': 'N', 'sent-gb': 'N' },
     options: {
-      'cpu-hours': 'hours of a CPU, or none; unless given, it stays',
-      'gpu-hours': 'hours of a GPU, or none; unless given, it stays',
-      'sent-gb': 'GiB that its sandboxes send, or none; unless given, it stays',
+      'cpu-hours': 'hours of a CPU, or none (default: unchanged)',
+      'gpu-hours': 'hours of a GPU, or none (default: unchanged)',
+      'sent-gb': 'GiB that its sandboxes send, or none (default: unchanged)',
     },
     run: budget,
   },

@@ -38,12 +38,12 @@ export const templateVerbs: VerbTable<TemplateCommandParts> = {
       words: ['DIR'],
       options: {
         name: "the template's name, or NAME:TAG; else the folder's",
-        cpu: "CPUs of its sandboxes, 1 or an even number; the server's default unless given",
-        memory:
-          "memory of its sandboxes in MiB, or with a unit such as 4g; the server's default unless given",
-        gpus: 'GPUs of its sandboxes; none unless given',
+        cpu: "CPUs of its sandboxes, 1 or an even number (default: the server's)",
+        memory: "memory of its sandboxes in MiB, or with a unit such as 4g (default: the server's)",
+        gpus: 'GPUs of its sandboxes (default: none)',
         'start-cmd': "instead of ENTRYPOINT and CMD; '' for none",
-        'ready-cmd': 'ends with 0 once the start command is ready; without it, the build waits 20 seconds',
+        'ready-cmd':
+          'the readiness check, which exits with 0 when the start command is ready; without it, the build waits 20 seconds',
         tag: 'a tag for this build',
         'build-arg': 'the value of an ARG',
         'no-cache': 'carries out every step, also what ran before',

@@ -21,7 +21,7 @@ export const webhookVerbs: VerbTable<Connect> = {
       does: 'Has events of sandboxes sent to a URL.',
       options: {
         secret: 'signs what is sent',
-        event: `${types.join(', ')}; all of them unless given`,
+        event: `${types.join(', ')} (default: all of them)`,
       },
       words: ['NAME', 'URL'],
       texts: { secret: 'SECRET' },

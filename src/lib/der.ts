@@ -22,7 +22,7 @@ export const yes: Der = value(0x01, Buffer.from([0xff]))
 export const bits = (bytes: Buffer, unusedBits = 0): Der => value(0x03, Buffer.from([unusedBits]), bytes)
 /** `[tag]` around whole values. */
 export const tagged = (tag: number, ...parts: Der[]): Der => value(0xa0 | tag, ...parts)
-/** `[tag]` in place of the value's own tag. */
+/** The value under the context tag `[tag]` in place of its own tag. */
 export const implicit = (tag: number, bytes: Buffer): Der => value(0x80 | tag, bytes)
 
 /** Big-endian, not negative. */

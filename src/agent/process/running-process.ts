@@ -194,7 +194,7 @@ export class RunningProcess {
     this.#result = { exitCode, signal }
     for (const listener of this.#onExit) listener()
     if (this.#wasKilled) {
-      // gVisor may miss a child that was born just then.
+      // Sent to the group once more: under gVisor the first signal may have missed a child that was born at that moment.
       send(-this.pid, 'SIGKILL')
       if (this.#terminal && !this.#terminal.hangsUp) hangUp(this.pid)
     }

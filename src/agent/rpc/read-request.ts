@@ -61,7 +61,7 @@ function readChunks(request: IncomingMessage, onChunk: (chunk: Buffer) => void):
       resolve()
     })
     request.once('close', onClose)
-    // Its 'close' event follows.
+    // Without a listener an error ends the process; the 'close' that follows it rejects.
     request.once('error', () => {})
   })
 }

@@ -17,7 +17,7 @@ const command = 'warren cert'
 const usage = `Usage:
   warren cert [--domain DOMAIN] [--out FOLDER] [--json]
 
-DOMAIN is WARREN_DOMAIN unless given, FOLDER is tls in the data folder. An authority that lies in FOLDER already is
+The default of DOMAIN is WARREN_DOMAIN, that of FOLDER is tls in the data folder. An authority that lies in FOLDER already is
 used again, so that who trusts it need not do so anew.`
 
 /** Browsers reject certificates that are valid for more than 398 days. */

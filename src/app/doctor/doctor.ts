@@ -57,7 +57,7 @@ export async function doctorCommand(
   return failed === 0 ? 0 : 1
 }
 
-/** One after another: some of them use the same things of the machine. */
+/** Runs the checks one after another, because some of them use the same parts of the machine. */
 export async function examine(
   checks: readonly MachineCheck[],
   config: Config,

@@ -50,7 +50,7 @@ export interface TeamMetricStore {
    * `startedSince`.
    */
   count(startedSince: number): Promise<Omit<TeamMetric, 'at'>[]>
-  /** Counts the team's running sandboxes on all nodes, and those of them that started at or after. */
+  /** Counts the team's running sandboxes on all nodes, and those of them that started at this time or later. */
   countNow(teamID: string, startedSince: number): Promise<Omit<TeamMetric, 'at' | 'teamID'>>
   /** Counts each team's running sandboxes on all nodes. */
   countRunning(): Promise<{ teamID: string; count: number }[]>

@@ -259,7 +259,7 @@ export class BuildService {
     if (ready) await onReady(ready)
   }
 
-  /** Returns the build if it is ready after all: then only the answer of its last move was lost. */
+  /** Returns the build if it is ready after all: then only the answer of its last transition was lost. */
   async #fail(buildID: string, cause: unknown): Promise<TemplateBuild | undefined> {
     const { templates, buildLog, clock, log } = this.#parts
     const found = await retryPassing(clock, () => templates.findBuild(buildID)).catch(() => undefined)

@@ -194,7 +194,7 @@ export class VolumeService {
     })
   }
 
-  /** Holds the disks of these mounts until the sandbox has mounted them. */
+  /** Acquires the disks of these mounts, until the sandbox has mounted them. */
   async acquire(mounts: readonly VolumeMount[]): Promise<AcquiredMounts> {
     const acquired = await Promise.allSettled(
       mounts.map(({ volumeID }) => this.#parts.disks.acquire(volumeID)),

@@ -39,7 +39,7 @@ export class TeamDisk {
     return this.#bytes
   }
 
-  /** The same, but waits for the reading that is due. */
+  /** Bytes by team, after the reading that is due. */
   async newestBytes(): Promise<ReadonlyMap<string, number>> {
     this.bytes()
     await this.#reading

@@ -30,7 +30,7 @@ export class BlockQueue {
   readonly #early: number[]
   readonly #later: number[]
   readonly #underWay = { urgent: 0, early: 0, later: 0 }
-  /** All blocks before it are there. */
+  /** Number of the first block that may be missing. */
   #complete = 0
 
   constructor(

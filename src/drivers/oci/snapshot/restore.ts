@@ -257,7 +257,7 @@ export async function untilUnmounted(image: string): Promise<void> {
   throw new AppError('unavailable', `${image} is still in use; try again later.`)
 }
 
-/** For an image that was checked just now. */
+/** Makes a disk image larger whose file system was checked just now. */
 async function grow(image: string, sizeMB: number): Promise<void> {
   await truncate(image, sizeMB * 2 ** 20)
   await runCommand('resize2fs', [image])

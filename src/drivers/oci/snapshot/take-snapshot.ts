@@ -126,7 +126,7 @@ async function writeMemory(
   const [program, ...args] = checkpointArguments(layout, record, memory, direct)
   await allDone([
     runCommand(program!, args, {
-      // One that moves GPU memory must come to its end.
+      // A snapshot that moves GPU memory cannot be cancelled: the move must come to its end.
       ...(record.gpus ? { timeoutMs: gpuMemoryLimitMs } : signal && { signal }),
     }),
     copyFile(join(layout.sandbox(record.sandboxID), configName), join(partial, configName)),
