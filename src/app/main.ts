@@ -1,6 +1,7 @@
 /**
  * The `warren` command: finds the command, loads the settings, and shows failures without internal details.
  */
+
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { AdminClient } from '../cli/admin-client.ts'
@@ -94,6 +95,17 @@ const commands: readonly Command[] = [
     async run(args) {
       const { certCommand } = await import('./commands/cert-command.ts')
       return certCommand(args, loadConfig(), systemClock)
+    },
+  },
+  {
+    name: 'expose',
+    use: 'expose [--domain D]',
+    does: 'how to give this Warren an address with TLS, and what it lacks',
+    async run(args) {
+      const { exposeOnMachine } = await import('./doctor/expose-command.ts')
+      const { text, exitCode } = await exposeOnMachine(args, loadConfig())
+      print(text)
+      return exitCode
     },
   },
   {

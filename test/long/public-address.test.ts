@@ -40,7 +40,7 @@ before(async () => {
 })
 after(async () => {
   pebble?.close()
-  await names?.close()
+  await names?.close().catch(() => {})
   rmSync(folder, { recursive: true, force: true })
 })
 
@@ -77,15 +77,19 @@ async function serialOf(servername: string): Promise<string> {
   return serialNumber
 }
 
-async function runClient({ dataFolder }: Warren): Promise<Record<string, string>> {
+async function runClient(
+  { dataFolder }: Warren,
+  server = names,
+  trusted = rootFile,
+): Promise<Record<string, string>> {
   const command = [join(repoFolder, 'bin/warren'), ['env', '--json']] as const
   const env = { PATH: process.env.PATH, WARREN_DATA_DIR: dataFolder }
   const printed = JSON.parse(execFileSync(...command, { encoding: 'utf8', env }))
   const program = [join(import.meta.dirname, 'clients/client.ts'), repoFolder, 'e2b']
-  const child = names.spawn(join(repoFolder, 'bin/node'), program, {
+  const child = server.spawn(join(repoFolder, 'bin/node'), program, {
     PATH: process.env.PATH,
     HOME: process.env.HOME,
-    NODE_EXTRA_CA_CERTS: rootFile,
+    NODE_EXTRA_CA_CERTS: trusted,
     ...printed,
   })
   let output = ''
@@ -191,3 +195,31 @@ describe('a Warren that proves its domain by HTTP', within, () => {
     assert.equal(said, `308 https://api.${domain}:${port}/dashboard`)
   })
 })
+
+describe(
+  'a Warren without a domain, by a name with the address in it and an authority of its own',
+  within,
+  () => {
+    const lan = '127-0-0-1.sslip.io'
+    let warren: Warren
+    let lanNames: NameServer
+    after(async () => {
+      await warren?.stop()
+      await lanNames?.close()
+    })
+
+    it('serves unmodified clients that trust its one file', async () => {
+      const out = join(folder, 'lan')
+      const env = { PATH: process.env.PATH }
+      const args = ['cert', '--domain', lan, '--out', out, '--json']
+      const { settings, trust } = JSON.parse(
+        execFileSync(join(repoFolder, 'bin/warren'), args, { encoding: 'utf8', env }),
+      )
+      // A name server of the test stands for that of the internet; only one can be asked at a time.
+      await names.close()
+      lanNames = await startNameServer(lan)
+      warren = await startWarren(anyIsolation, { name: 'public', settings: { ...noWarmPool, ...settings } })
+      await runClient(warren, lanNames, trust.NODE_EXTRA_CA_CERTS)
+    })
+  },
+)
