@@ -82,6 +82,11 @@ export class Authenticator {
     return this.#parts.sessionCallers?.callerOf(request)
   }
 
+  /** Undefined if the request has none. */
+  async sessionOf(request: FastifyRequest): Promise<SignedIn | undefined> {
+    return this.#parts.sessionCallers?.signedIn(request)
+  }
+
   async #isOfOperator(request: FastifyRequest): Promise<boolean> {
     const found = await this.#parts.sessionCallers?.signedIn(request)
     if (!found?.person.isOperator) return false

@@ -1,6 +1,7 @@
 /** The sign-in page. It loads nothing, runs no script and cannot be framed. */
 import { createHash } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
+import type { Account } from './account.ts'
 
 const style = `
 :root { color-scheme: light dark }
@@ -30,7 +31,8 @@ export function sendPage(reply: FastifyReply, status: number, body: string): Fas
     .type('text/html; charset=utf-8')
     .headers({
       'content-security-policy': policy,
-      'referrer-policy': 'no-referrer',
+      // Without a referrer, the browser would not say either that the form is of this page.
+      'referrer-policy': 'same-origin',
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
     })
@@ -40,23 +42,40 @@ export function sendPage(reply: FastifyReply, status: number, body: string): Fas
     )
 }
 
-type SignInForm = { address: URL; seal: string; problem?: string }
+type SignInForm = { address: URL; seal: string; problem?: string; account: Account }
 
 /** Shows where the token will go before it asks for a key, and ignores a key that was typed before. */
-export function formPage({ address, seal, problem }: SignInForm): string {
+export function formPage({ address, seal, problem, account }: SignInForm): string {
+  const hidden = `<input type="hidden" name="next" value="${escapeHtml(address.href)}">
+<input type="hidden" name="seal" value="${escapeHtml(seal)}">`
   return `<h1>Sign in the command line</h1>
 ${problem === undefined ? '' : `<p class="problem" role="alert">${escapeHtml(problem)}</p>`}
-<p>Go on only if you ran <code>e2b auth login</code> on this computer a moment ago. A token that can do everything your
-team can do will be sent to the program that listens at <strong><code>${escapeHtml(address.href)}</code></strong>.</p>
+<p>Go on only if you ran <code>e2b auth login</code> on this computer a moment ago. A token that can do what you or the key
+can do will be sent to the program that listens at <strong><code>${escapeHtml(address.href)}</code></strong>.</p>
+${accountForms(account, hidden)}
 <form method="post">
-<input type="hidden" name="next" value="${escapeHtml(address.href)}">
-<input type="hidden" name="seal" value="${escapeHtml(seal)}">
+${hidden}
 <label>API key or access token of your team
 <input name="key" type="password" required autocomplete="off" placeholder="e2b_…"></label>
 <button>Sign in</button>
 </form>
 <p>The operator of this Warren makes keys with <code>warren key create TEAM</code>; <code>warren env</code> prints
 the first one.</p>`
+}
+
+/** A button for each team of the person who is signed in: the token is then theirs. */
+function accountForms(account: Account, hidden: string): string {
+  if (account === undefined) return ''
+  if (account === 'nobody')
+    return '<p>To use your own account, sign in at the <a href="/dashboard">dashboard</a> in this browser, and load this page again.</p>'
+  const forms = account.teams.map(
+    ({ teamID, name }) => `<form method="post">
+${hidden}
+<input type="hidden" name="team" value="${escapeHtml(teamID)}">
+<p><button>Continue as ${escapeHtml(account.name)} in team ${escapeHtml(name)}</button></p>
+</form>`,
+  )
+  return `${forms.join('\n')}\n<p>Or with a key:</p>`
 }
 
 export const messagePage = (title: string, text: string): string =>

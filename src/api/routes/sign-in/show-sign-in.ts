@@ -1,6 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Api, RouteContext } from '../../context.ts'
+import { accountOf } from './account.ts'
 import type { FormSeal } from './form-seal.ts'
 import { formPage, messagePage, sendPage } from './page.ts'
 import { portsOfServer, returnAddress } from './return-address.ts'
@@ -40,7 +41,8 @@ export function showSignInRoute(app: Api, context: RouteContext, seal: FormSeal)
         "the browser's address bar. If you did not, close this page: somebody wants a token of your team."
       return sendPage(reply, 403, messagePage('Not signed in', text))
     }
-    return sendPage(reply, 200, formPage({ address, seal: seal.make(address, context.clock.now()) }))
+    const account = await accountOf(context, request)
+    return sendPage(reply, 200, formPage({ address, seal: seal.make(address, context.clock.now()), account }))
   })
 }
 

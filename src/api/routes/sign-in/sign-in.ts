@@ -1,23 +1,27 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { header } from '../../../contract/constants.ts'
 import { grantFor } from '../../../core/team/key-grants.ts'
-import { isAccessTokenShaped, type Team } from '../../../core/team/team.ts'
-import { isAppError } from '../../../lib/app-error.ts'
+import { type Caller, isAccessTokenShaped } from '../../../core/team/team.ts'
+import { AppError, isAppError } from '../../../lib/app-error.ts'
 import type { Api, RouteContext } from '../../context.ts'
 import { recordedFor } from '../../record-changes.ts'
+import { accountOf } from './account.ts'
 import type { FormSeal } from './form-seal.ts'
 import { formPage, messagePage, sendPage } from './page.ts'
 import { portsOfServer, returnAddress } from './return-address.ts'
 
 const Form = Type.Object({
-  key: Type.String({ maxLength: 200 }),
+  key: Type.Optional(Type.String({ maxLength: 200 })),
+  /** The ID of a team of the person who is signed in, in place of a key. */
+  team: Type.Optional(Type.String({ maxLength: 100 })),
   next: Type.String({ maxLength: 2000 }),
   seal: Type.Optional(Type.String({ maxLength: 200 })),
 })
 
 export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): void {
   app.post('/api/cli', { schema: { hide: true, body: Form } }, async (request, reply) => {
-    const { key, next, seal = '' } = request.body
+    const { key = '', team: teamID, next, seal = '' } = request.body
     const address = returnAddress(next, portsOfServer(request, context))
     if (!address) {
       const text = 'The address to return to is not that of a command line. Run `e2b auth login` again.'
@@ -29,8 +33,9 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
       return sendPage(reply, 400, messagePage('Not signed in', text))
     }
     try {
-      const { team, token } = await tokenFor(key.trim(), context, request)
-      for (const [name, value] of Object.entries(loginOf(team, token, request))) {
+      const caller = await callerOf(teamID, key.trim(), context, request)
+      const token = isAccessTokenShaped(key.trim()) ? key.trim() : await newToken(caller, context, request)
+      for (const [name, value] of Object.entries(loginOf(caller, token, request))) {
         address.searchParams.set(name, value)
       }
       return reply.redirect(address.href, 303)
@@ -41,33 +46,52 @@ export function signInRoute(app: Api, context: RouteContext, seals: FormSeal): v
       return sendPage(
         reply,
         isOver ? 429 : isDenied ? 403 : 401,
-        formPage({ address: new URL(next), seal, problem: error.message }),
+        formPage({
+          address: new URL(next),
+          seal,
+          problem: error.message,
+          account: await accountOf(context, request),
+        }),
       )
     }
   })
 }
 
-/** Accepts an access token as it is; for an API key, creates a new token of its team. */
-async function tokenFor(
+/** By the session of the browser if a team is named; else by the key or the access token. */
+async function callerOf(
+  teamID: string | undefined,
   secret: string,
-  context: RouteContext,
+  { auth, teams, accessTokens }: RouteContext,
   request: FastifyRequest,
-): Promise<{ team: Team; token: string }> {
-  const { teams, accessTokens, clock } = context
-  if (isAccessTokenShaped(secret))
-    return { team: (await accessTokens.authenticate(secret)).team, token: secret }
-  const caller = await teams.authenticate(secret)
-  const grant = grantFor(caller, {}, clock.now())
-  const { token } = await recordedFor(context, request, { caller, action: 'token.create' }, () =>
-    accessTokens.create(caller.team, 'e2b auth login', grant),
+): Promise<Caller> {
+  if (teamID === undefined)
+    return isAccessTokenShaped(secret) ? accessTokens.authenticate(secret) : teams.authenticate(secret)
+  // A form cannot send a header.
+  request.headers[header.teamID] = teamID
+  const caller = await auth.callerOfSession(request)
+  if (caller) return caller
+  throw new AppError(
+    'unauthenticated',
+    'Your session has ended: sign in at the dashboard, and load this page again',
   )
-  return { team: caller.team, token }
 }
 
-/** The fields that the command line expects. Warren has no user accounts, so the team's data fills the user's fields. */
-function loginOf(team: Team, token: string, { protocol, host }: FastifyRequest): Record<string, string> {
+function newToken(caller: Caller, context: RouteContext, request: FastifyRequest): Promise<string> {
+  const { accessTokens, clock } = context
+  return recordedFor(context, request, { caller, action: 'token.create' }, async () => {
+    const grant = grantFor(caller, {}, clock.now())
+    return (await accessTokens.create(caller.team, 'e2b auth login', grant)).token
+  })
+}
+
+/** The fields that the command line expects. A key of a service has no person, so the team's data fills the user's fields. */
+function loginOf(
+  { team, person }: Caller,
+  token: string,
+  { protocol, host }: FastifyRequest,
+): Record<string, string> {
   return {
-    email: `${team.slug}@warren`,
+    email: person?.email ?? `${team.slug}@warren`,
     accessToken: token,
     // A token is valid until it is revoked, so it is its own refresh token.
     refreshToken: token,
