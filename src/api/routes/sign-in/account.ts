@@ -3,12 +3,12 @@ import { isAppError } from '../../../lib/app-error.ts'
 import type { RouteContext } from '../../context.ts'
 
 /** Who is signed in with this browser, and in which teams. Undefined: people do not sign in here. */
-export type Account = { name: string; teams: { teamID: string; name: string }[] } | 'nobody' | undefined
+export type FormAccount = { name: string; teams: { teamID: string; name: string }[] } | 'nobody' | undefined
 
 export async function accountOf(
   { auth, signIn, people, teams }: RouteContext,
   request: FastifyRequest,
-): Promise<Account> {
+): Promise<FormAccount> {
   if (!signIn) return undefined
   const found = await auth.sessionOf(request).catch((error) => {
     if (!isAppError(error, 'unauthenticated') && !isAppError(error, 'permission_denied')) throw error

@@ -1,7 +1,7 @@
 /** The sign-in page. It loads nothing, runs no script and cannot be framed. */
 import { createHash } from 'node:crypto'
 import type { FastifyReply } from 'fastify'
-import type { Account } from './account.ts'
+import type { FormAccount } from './account.ts'
 
 const style = `
 :root { color-scheme: light dark }
@@ -42,7 +42,7 @@ export function sendPage(reply: FastifyReply, status: number, body: string): Fas
     )
 }
 
-type SignInForm = { address: URL; seal: string; problem?: string; account: Account }
+type SignInForm = { address: URL; seal: string; problem?: string; account: FormAccount }
 
 /** Shows where the token will go before it asks for a key, and ignores a key that was typed before. */
 export function formPage({ address, seal, problem, account }: SignInForm): string {
@@ -64,7 +64,7 @@ the first one.</p>`
 }
 
 /** A button for each team of the person who is signed in: the token is then theirs. */
-function accountForms(account: Account, hidden: string): string {
+function accountForms(account: FormAccount, hidden: string): string {
   if (account === undefined) return ''
   if (account === 'nobody')
     return '<p>To use your own account, sign in at the <a href="/dashboard">dashboard</a> in this browser, and load this page again.</p>'
