@@ -134,6 +134,12 @@ export function positiveNumber(name: string, text: string, command: string): num
   throw new UsageError(`--${name} is '${text}', but must be a whole number above 0.`, command)
 }
 
+/** Returns the text if it is one of the choices. */
+export function oneOf(name: string, text: string, choices: readonly string[], command: string): string {
+  if (choices.includes(text)) return text
+  throw new UsageError(`--${name} is '${text}', but must be one of ${choices.join(', ')}.`, command)
+}
+
 /** A size of memory in MiB. */
 export function memoryOf(text: string, command: string): number {
   const memoryMB = memoryInMB(text)

@@ -43,7 +43,9 @@ export async function rejectionOf(response: IncomingMessage): Promise<AppError> 
 
 function rejection(status: number, text: string, otherwise: string): AppError {
   const said = (parseJson(text) as { message?: string } | undefined)?.message ?? text.trim()
-  return new AppError(codeOf(status), said || otherwise)
+  // The words of the schema are about fields, which have the names of the options.
+  const plain = said.replace(/^validation error: (?:body|querystring|params)\//, 'The server rejects this: ')
+  return new AppError(codeOf(status), plain || otherwise)
 }
 
 type Answer = { status: number; text: string; headers: IncomingHttpHeaders }

@@ -96,6 +96,7 @@ async function followLog(read: (cursor: number | undefined) => object[]): Promis
   const connectLog = (async () => ({
     readLogs,
     listSandboxes: async () => [],
+    getSandbox: async () => ({ state: 'running' }),
   })) as unknown as typeof parts.connect
   const given = { ...parts, connect: connectLog, print }
   assert.equal(await runVerb(sandboxVerbs, ['logs', 'ione', '--follow'], given), 'The sandbox has ended.')

@@ -3,7 +3,7 @@ import type { SandboxLogEntry } from '../contract/rest/logs.ts'
 import type { ListedSandbox, SandboxDetail } from '../contract/rest/sandbox.ts'
 import { AppError, isAppError } from '../lib/app-error.ts'
 import { delay, systemClock } from '../lib/clock.ts'
-import { positiveNumber, UsageError } from './arguments.ts'
+import { namedValues, oneOf, positiveNumber, UsageError } from './arguments.ts'
 import { copyCommand, defaultMaxMB } from './copy.ts'
 import {
   createSandbox,
@@ -201,8 +201,9 @@ async function port(
 
 async function list({ values, json }: Given, { connect, terminal }: SandboxCommandParts): Promise<string> {
   const { state, template, metadata } = values
+  if (metadata !== undefined) namedValues('metadata', [metadata], command)
   const query = {
-    ...(state !== undefined && { state }),
+    ...(state !== undefined && { state: oneOf('state', state, ['running', 'paused'], command) }),
     ...(template !== undefined && { template }),
     ...(metadata !== undefined && { metadata }),
   }
@@ -260,10 +261,12 @@ async function logs(
   { words: [sandboxID], values, flags, json }: Given,
   parts: SandboxCommandParts,
 ): Promise<string> {
-  const client = await parts.connect()
-  const level = values.level === undefined ? {} : { level: values.level }
+  const level = values.level === undefined ? {} : { level: oneOf('level', values.level, levels, command) }
   const asked = { limit: maxLogEntries, ...level }
+  const client = await parts.connect()
   const entries = (await client.readLogs(sandboxID!, { ...asked, direction: 'backward' })).reverse()
+  // Every sandbox has a log: this one never was.
+  if (entries.length === 0 && values.level === undefined) await client.getSandbox(sandboxID!)
   const lines = (some: SandboxLogEntry[]) =>
     some.map((entry) => (json ? JSON.stringify(entry) : lineOf(entry)))
   if (!flags.has('follow')) return lines(entries).join('\n')

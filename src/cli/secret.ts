@@ -77,6 +77,8 @@ async function remove({ words: [name], json }: Given, { connect }: SecretParts):
 async function fieldsOf({ lists }: Given, { input }: SecretParts): Promise<SecretFields> {
   const metadata = namedValues('metadata', lists.metadata ?? [], command)
   const value = await readValue(input)
+  if (value === '')
+    throw new AppError('invalid_argument', 'The value is empty: the command reads it from its input.')
   return { value, ...(Object.keys(metadata).length > 0 && { metadata }) }
 }
 

@@ -1,7 +1,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { BuildStatusAnswer, StartBuild, Template } from '../contract/rest/template.ts'
-import { AppError, errorText } from '../lib/app-error.ts'
+import { AppError, errorText, isAppError } from '../lib/app-error.ts'
 import { DockerfileError } from '../lib/dockerfile/instructions.ts'
 import { parseDockerfile, waitForStart } from '../lib/dockerfile/parse.ts'
 import type { DockerStep } from '../lib/dockerfile/step.ts'
@@ -164,7 +164,11 @@ async function remove(
   { words: [template], json }: Given,
   { connectTeam }: TemplateCommandParts,
 ): Promise<string> {
-  await (await connectTeam()).deleteTemplate(template!)
+  await (await connectTeam()).deleteTemplate(template!).catch((error) => {
+    if (!isAppError(error, 'not_found')) throw error
+    const hint = '`warren template list` shows them.'
+    throw new AppError('not_found', `There is no template '${template}'. ${hint}`, { cause: error })
+  })
   return json ? asJson({ template, deleted: true }) : `The template ${template} is deleted.`
 }
 

@@ -2,6 +2,7 @@ import type { LostVolumeEntry } from '../contract/rest/lost-volume.ts'
 import type { Volume } from '../contract/rest/volume.ts'
 import { AppError } from '../lib/app-error.ts'
 import type { AdminClient } from './admin-client.ts'
+import { UsageError } from './arguments.ts'
 import { asJson, table } from './output.ts'
 import { type TeamClient, whichServer } from './team-client.ts'
 import type { Given, VerbTable } from './verbs.ts'
@@ -66,6 +67,8 @@ async function volumesOf({ team }: Given['values'], parts: VolumeCommandParts): 
 }
 
 async function create({ words: [name], values, json }: Given, parts: VolumeCommandParts): Promise<string> {
+  if (!/^[\w-]+$/.test(name!))
+    throw new UsageError(`NAME is '${name}', but must be of letters, digits, '_' and '-'.`, 'warren volume')
   const { volumeID, sizeMB, createdAt } = await (await volumesOf(values, parts)).createVolume(name!)
   if (json) return asJson({ volumeID, name, createdAt, sizeMB })
   return `The volume ${name} is ready. Use it: warren run --volume ${name}:/data -- ls /data`
