@@ -191,7 +191,8 @@ static void tell_wanted(void) {
 static void init(const struct fuse_in_header *header, const struct fuse_init_in *in) {
   struct fuse_init_out out = {.major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION};
   out.flags = in->flags & FUSE_MAX_PAGES;
-  out.max_pages = most_read_bytes / 4096;
+  /* A page has 4, 16 or 64 kB. */
+  out.max_pages = most_read_bytes / getpagesize();
   out.max_write = 4096;
   out.time_gran = 1;
   if (in->minor < out.minor) out.minor = in->minor;

@@ -11,7 +11,7 @@ import { isolations, machineFolder } from '../support/warren.ts'
 const checkNames = { container: 'runc', gvisor: 'gVisor' } as const
 
 const trialMounts = (): string[] =>
-  readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-doctor-\S+/g) ?? []
+  readFileSync('/proc/self/mountinfo', 'utf8').match(/ \S+\/warren-(?:doctor|trial)-\S+/g) ?? []
 
 for (const isolation of isolations) {
   test(`${isolation}: the doctor finds that a working runtime works, and leaves nothing mounted`, async () => {

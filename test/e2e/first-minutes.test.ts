@@ -77,5 +77,5 @@ test('npm that is missing, or fails on an old Node or behind a proxy, is named w
   assert.match(install(programs), /It runs on Node v18\.20\.4: install Node 20 or newer/)
   add('node', 'echo v22.1.0')
   assert.match(install(programs), /by the proxy that.*\(now: none\)/s)
-  assert.match(install(programs, { HTTPS_PROXY: 'http://p:1' }), /\(now: http:\/\/p:1\)/)
+  assert.match(install(programs, { HTTPS_PROXY: 'http://me:secret@p:1' }), /\(now: http:\/\/p:1\)/)
 })

@@ -79,11 +79,12 @@ const bans: Ban[] = [
   {
     what: 'process.env',
     code: /\bprocess\s*\??\.\s*env\b/,
-    // In the next two they are variables of a sandbox: those of a cell, and those of its owner. The last one hands them on
-    // to a program as they are.
+    // In the next two they are variables of a sandbox: those of a cell, and those of its owner. The last two hand them on
+    // to programs as they are.
     onlyIn: [
       ...['src/app/config/config.ts', 'src/interpreter/kernels/javascript.ts', 'src/mcp-gateway/main.ts'],
       'src/app/config/client-variables.ts',
+      'src/lib/proxy-variables.ts',
       'src/lib/spawn-by-call.ts',
     ],
     reason: 'settings are read once and checked in one schema, so that `warren config` shows all there are',

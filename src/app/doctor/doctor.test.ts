@@ -8,7 +8,13 @@ import { loadConfig } from '../config/config.ts'
 import { startSomething } from '../isolation/start-something.ts'
 import { ok } from '../setup/finding.ts'
 import { examine } from './doctor.ts'
-import { judgeArchitecture, judgeCapabilities, judgeCgroups, judgeKernel } from './kernel-checks.ts'
+import {
+  judgeArchitecture,
+  judgeCapabilities,
+  judgeCgroups,
+  judgeKernel,
+  judgePages,
+} from './kernel-checks.ts'
 import { judgeForwarding, judgeRoute } from './network-checks.ts'
 import { judgeDisk, judgeMemory } from './resource-checks.ts'
 import { judgePrograms } from './runtime-checks.ts'
@@ -42,6 +48,15 @@ test('kernels are judged by their version', () => {
 test('arm64 is accepted with a note, and other processors are rejected', () => {
   assert.equal(judgeArchitecture('arm64').status, 'warn')
   assert.equal(judgeArchitecture('ia32').status, 'fail')
+})
+
+test('pages of 16 and 64 kB are reported, because gVisor does not run on them', () => {
+  assert.equal(judgePages(4096).status, 'ok')
+  for (const bytes of [16_384, 65_536]) {
+    const found = judgePages(bytes)
+    assert.equal(found.status, 'warn')
+    assert.match(found.text, new RegExp(`^${bytes / 1024} kB: gVisor needs pages of 4 kB`))
+  }
 })
 
 test('a root user without the capability to mount is reported', () => {
@@ -97,7 +112,7 @@ test('a runtime that fails half-way leaves no cgroup and no process behind', asy
   const folder = mkdtempSync(join(tmpdir(), 'warren-half-way-'))
   context.after(() => rmSync(folder, { recursive: true, force: true }))
   const [hierarchy] = findCgroupMounts(readFileSync('/proc/self/mountinfo', 'utf8')).all
-  const group = `${hierarchy}/warren-doctor-${process.pid}`
+  const group = `${hierarchy}/warren-trial-${process.pid}`
   const runtime = join(folder, 'runtime')
   const joinGroup = `mkdir ${group}; sleep 1000 >/dev/null 2>&1 & echo $! > ${group}/cgroup.procs; echo $! > ${folder}/pid`
   const script = `#!/bin/sh\ncase "$*" in *" run "*) ${joinGroup}; echo 'out of sorts' >&2; exit 1 ;; esac\n`

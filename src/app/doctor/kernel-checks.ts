@@ -5,6 +5,7 @@ import { release, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
 import { nearestFolder } from '../../lib/nearest-folder.ts'
+import { pageBytes } from '../../lib/page-size.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { fail, ok, warn } from '../setup/finding.ts'
 import type { MachineCheck } from './machine-check.ts'
@@ -23,6 +24,14 @@ export function judgeArchitecture(arch: string) {
   if (arch === 'x64') return ok('x86-64')
   if (arch === 'arm64') return warn('arm64 should work, but is untried', 'Tell us how it goes.')
   return fail(arch, 'Warren runs on x86-64 and arm64.')
+}
+
+export function judgePages(bytes: number) {
+  if (bytes === 4096) return ok('4 kB')
+  return warn(
+    `${bytes / 1024} kB: gVisor needs pages of 4 kB, so sandboxes are plain containers`,
+    'Boot a kernel with pages of 4 kB, such as linux-image-arm64 of Debian.',
+  )
 }
 
 const neededCapabilities = {
@@ -116,6 +125,7 @@ async function tryLoopDevice() {
 export const kernelChecks: readonly MachineCheck[] = [
   { name: 'kernel', look: () => judgeKernel(release()) },
   { name: 'processor', look: () => judgeArchitecture(process.arch) },
+  { name: 'memory pages', look: () => judgePages(pageBytes()) },
   { name: 'Node', look: () => ok(process.version) },
   {
     name: 'rights',

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
+import { aboutProxy, proxyVariables } from '../../lib/proxy-variables.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { programFolders } from './programs.ts'
 import { type Advance, eachLine } from './progress.ts'
@@ -71,7 +72,7 @@ export async function hostAcquireOptions(): Promise<string[]> {
   return [...stdout.matchAll(inherited)].flatMap((match) => ['-o', `${match[1]}=${match[2]}`])
 }
 
-/** The rest of the environment stays, since it may name a proxy. */
+/** The rest of the environment stays. apt and debootstrap know a proxy only by the lowercase names. */
 export const plainEnvironment = [
   'env',
   '-u',
@@ -79,6 +80,7 @@ export const plainEnvironment = [
   `PATH=${programFolders.join(':')}`,
   'DEBIAN_FRONTEND=noninteractive',
   'LC_ALL=C',
+  ...Object.entries(proxyVariables()).map(([name, value]) => `${name}=${value}`),
 ]
 
 /** Runs apt-get, after the words of `within`, and reports its own measure of how far it is. */
@@ -99,9 +101,13 @@ export async function runAptGet(
   try {
     await runCommand(program!, [...before, ...args], { onOutput: eachLine(onLine) })
   } catch (error) {
-    throw new AppError('unavailable', `apt-get ${args[0]} failed: ${complaints(errorText(error))}`, {
-      cause: error,
-    })
+    throw new AppError(
+      'unavailable',
+      `apt-get ${args[0]} failed: ${complaints(errorText(error))}${aboutProxy('http')}`,
+      {
+        cause: error,
+      },
+    )
   }
 }
 

@@ -7,6 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { AppError, errorText } from '../../lib/app-error.ts'
+import { aboutProxy } from '../../lib/proxy-variables.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import {
   complaints,
@@ -168,9 +169,13 @@ export async function debootstrap(root: string, release: string, advance: Advanc
     await runCommand(program!, [...before, ...args], { onOutput: eachLine(onLine) })
   } catch (error) {
     const said = complaints(errorText(error))
-    throw new AppError('unavailable', `debootstrap could not make a Debian ${release} root: ${said}`, {
-      cause: error,
-    })
+    throw new AppError(
+      'unavailable',
+      `debootstrap could not make a Debian ${release} root: ${said}${aboutProxy('http')}`,
+      {
+        cause: error,
+      },
+    )
   }
   if (found) return found
   // debootstrap chose a mirror by itself and wrote it to this file.

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import test, { type TestContext } from 'node:test'
+import { downloadPinned } from './download.ts'
 import { downloadGo, findGo, goVersion } from './go-toolchain.ts'
 
 function folderFor(t: TestContext): string {
@@ -67,4 +68,40 @@ test('a Go with another checksum, or with more bytes, is not unpacked', async (t
     /sent more than/,
   )
   for (const name of ['a', 'b']) assert.equal(existsSync(join(folder, name, 'go')), false)
+})
+
+test('it is downloaded through the proxy of the environment, and a proxy that does not answer is named', async (t) => {
+  const folder = folderFor(t)
+  const served = await serveGo(t, folder)
+  // Only the proxy can answer for this host.
+  const archive = { ...served, name: 'Go', url: 'http://go.invalid/go.tar.gz' }
+  const file = join(folder, 'got.tar.gz')
+  await downloadPinned(archive, file, () => {}, { http_proxy: served.url })
+  assert.equal(createHash('sha256').update(readFileSync(file)).digest('hex'), served.sha256)
+  const elsewhere = { ...archive, url: served.url }
+  await downloadPinned(elsewhere, file, () => {}, { http_proxy: 'http://127.0.0.1:9', no_proxy: '127.0.0.1' })
+  await assert.rejects(
+    downloadPinned(archive, file, () => {}, { http_proxy: 'http://me:secret@127.0.0.1:9' }),
+    ({ message }: Error) =>
+      /ECONNREFUSED.*through the proxy http:\/\/127\.0\.0\.1:9,/.test(message) && !message.includes('secret'),
+  )
+})
+
+test('redirects are followed, and not for ever', async (t) => {
+  const folder = folderFor(t)
+  const served = await serveGo(t, folder)
+  let asked = 0
+  const server = createServer((request, response) => {
+    asked++
+    const location = request.url === '/once' ? served.url : '/again'
+    response.writeHead(302, { location }).end()
+  }).listen(0, '127.0.0.1')
+  await new Promise((listening) => server.once('listening', listening))
+  t.after(() => server.close())
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const download = (path: string) =>
+    downloadPinned({ ...served, name: 'Go', url: `${base}${path}` }, join(folder, 'got'), () => {}, {})
+  await download('/once')
+  await assert.rejects(download('/again'), /the server answered 302/)
+  assert.equal(asked, 7)
 })

@@ -78,3 +78,12 @@ test('a start removes the unfinished files of an earlier start, and none of a st
   await installRunsc(runtimes, cache, quiet)
   assert.deepEqual(readdirSync(folder).sort(), ['runsc', `runsc.${process.ppid}.partial-go`])
 })
+
+test('gVisor is neither built nor used on a kernel with larger pages, on which it does not run', async (t) => {
+  const { runtimes, cache } = foldersFor(t)
+  putRunsc(cache, builtVersion, '#!/bin/sh\n')
+  const unwanted = async () => assert.fail('it was compiled')
+  assert.deepEqual(await installRunsc(runtimes, cache, quiet, unwanted, 65_536), {
+    missing: 'gVisor needs memory pages of 4 kB, and the kernel here has 64 kB.',
+  })
+})

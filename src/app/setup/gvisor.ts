@@ -6,6 +6,7 @@ import { existsSync, readdirSync, renameSync, statSync } from 'node:fs'
 import { chmod, copyFile, mkdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { errorText } from '../../lib/app-error.ts'
+import { pageBytes } from '../../lib/page-size.ts'
 import { processStart } from '../../lib/process-start.ts'
 import { runCommand } from '../../lib/run-command.ts'
 import { examineGiven } from './given-runsc.ts'
@@ -18,6 +19,7 @@ import { findShipped, shippedFolder } from './shipped.ts'
 const versionWithinMs = 20_000
 /** Of the folder of a downloaded Go, after the name of the unfinished program. */
 const goSuffix = '-go'
+const gvisorPageBytes = 4096
 
 export const runscPath = (parent: string, version: string): string =>
   join(parent, `runsc-${version}`, 'runsc')
@@ -63,7 +65,11 @@ export async function installRunsc(
   cacheDir: string,
   progress: Progress,
   fill: typeof fillCache = fillCache,
+  bytesOfPage = pageBytes(),
 ): Promise<{ path: string } | { missing: string }> {
+  // It ends at once on others, after minutes of compiling.
+  if (bytesOfPage !== gvisorPageBytes)
+    return { missing: `gVisor needs memory pages of 4 kB, and the kernel here has ${bytesOfPage / 1024} kB.` }
   const there = findRunsc(runtimesDir)
   if (there) return { path: there }
   let missing = ''
