@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { adminToken, openApi } from '../../test/support/api.ts'
-import { ManualClock } from '../lib/clock.ts'
+import { ManualClock, systemClock } from '../lib/clock.ts'
 import { UsageError } from './arguments.ts'
 import { auditCommand } from './audit.ts'
 import { endOf, keyVerbs } from './key.ts'
+import { loginCommand } from './login.ts'
 import { memberVerbs } from './member.ts'
 import { PeopleClient } from './people-client.ts'
 import { runSingle, runVerb } from './verbs.ts'
@@ -64,6 +65,35 @@ test('the audit is shown with filters, as a table or as JSON lines', async () =>
   assert.deepEqual(lines[0].action, 'member.add', 'the newest is the last')
   assert.equal((await show('--limit', '2', '--json')).split('\n').length, 2)
   await assert.rejects(show('--since', 'yesterday'), UsageError)
+})
+
+test('login prints the variables with a key of who signed in, and nothing else', async () => {
+  const said: string[] = []
+  const variables = runSingle(loginCommand, [url, '--json'], {
+    clock: systemClock,
+    say: (line) => {
+      said.push(line)
+      const [page] = /http\S+/.exec(line) ?? []
+      if (page) paste(page)
+    },
+  })
+  const paste = async (page: string) => {
+    const html = await (await fetch(page)).text()
+    const [, seal = ''] = /name="seal" value="([^"]+)"/.exec(html) ?? []
+    const next = new URL(page).searchParams.get('next')!
+    const body = new URLSearchParams({ next, seal, key: warren.key })
+    const answer = await fetch(new URL('/api/cli', url), { method: 'POST', body, redirect: 'manual' })
+    const to = new URL(answer.headers.get('location')!)
+    assert.equal((await fetch(new URL('/favicon.ico', to), { redirect: 'manual' })).status, 404)
+    assert.equal((await fetch(to, { redirect: 'manual' })).status, 303)
+  }
+  const { E2B_API_KEY, E2B_API_URL } = JSON.parse(await variables)
+  assert.equal(E2B_API_URL, url)
+  assert.match(said.at(-1)!, /Signed in as alpha@warren, in the team Alpha/)
+  const headers = { 'x-api-key': E2B_API_KEY }
+  assert.equal((await warren.ask('GET', '/secrets', { headers })).status, 200)
+  const wrong = runSingle(loginCommand, ['nowhere'], { clock: systemClock, say: () => {} })
+  await assert.rejects(wrong, UsageError)
 })
 
 test('the audit is followed until somebody stops it', async () => {

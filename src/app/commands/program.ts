@@ -6,6 +6,7 @@ import { CommandFailure } from '../../cli/command-failure.ts'
 import { type CommandEntry, entryOf, singleEntryOf } from '../../cli/completion.ts'
 import { wrapped } from '../../cli/help.ts'
 import { keyVerbs } from '../../cli/key.ts'
+import { loginCommand } from '../../cli/login.ts'
 import { memberVerbs } from '../../cli/member.ts'
 import { plainLines, withoutDirections } from '../../cli/output.ts'
 import type { PeopleClient } from '../../cli/people-client.ts'
@@ -40,8 +41,13 @@ export const teamCommand = (admin: () => Promise<AdminClient>, people: ConnectPe
 
 type ConnectPeople = () => Promise<PeopleClient>
 
-/** Keys and the audit, for the operator of this server or with the key of a team. */
+/** A sign-in; keys and the audit, for the operator of this server or with the key of a team. */
 export const peopleCommands = (people: ConnectPeople): Command[] => [
+  {
+    ...singleEntryOf(loginCommand),
+    use: 'login URL',
+    run: (args) => runSingle(loginCommand, args, { clock: systemClock, say: printAside }),
+  },
   withVerbs(keyVerbs, () => people),
   {
     ...singleEntryOf(auditCommand),
