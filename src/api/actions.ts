@@ -25,6 +25,7 @@ export const actions: Record<string, string> = {
   'POST /templates/:templateID/builds/:buildID': 'template.build',
   'POST /v2/templates/:templateID/builds/:buildID': 'template.build',
   'POST /built-in-templates/:name': 'template.build',
+  'POST /templates/on-demand': 'template.build',
   'POST /templates/tags': 'template.tag',
   'DELETE /templates/tags': 'template.untag',
   'POST /secrets': 'secret.create',
