@@ -93,6 +93,27 @@ describe('signing in with a provider', () => {
     assert.equal(await status({ email: 'ada@example.com' }), 403)
   })
 
+  it('is begun, finished and ended at any Warren of a cluster, and repeated at none', async () => {
+    await using world = await openSigningIn()
+    await using neighbour = await world.openNeighbour()
+    world.provider.isForgetful = true
+    const browser = world.newBrowser()
+    const callback = await browser.begin()
+    const cookies = new Map(browser.cookies)
+    browser.api = neighbour.api
+    assert.equal((await browser.visit(callback)).statusCode, 303)
+    browser.api = world.app.api
+    assert.equal((await browser.ask('/sandboxes')).statusCode, 200)
+    const again = world.newBrowser()
+    for (const [name, value] of cookies) again.cookies.set(name, value)
+    assert.equal((await again.visit(callback)).statusCode, 401)
+    const copied = world.newBrowser()
+    copied.cookies.set('warren-session', browser.session!)
+    assert.equal((await browser.ask('/sign-out', { method: 'POST' })).statusCode, 200)
+    copied.api = neighbour.api
+    assert.equal((await copied.ask('/sandboxes')).statusCode, 401)
+  })
+
   it('reads roles for every request, and groups at every sign-in', async () => {
     await using world = await openSigningIn({
       WARREN_OIDC_GROUPS: 'developers=alpha:viewer;leads=alpha:owner;platform=operator;*=second:member',

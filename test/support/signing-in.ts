@@ -22,13 +22,20 @@ export async function openSigningIn(settings: Record<string, string> = {}, optio
     WARREN_OIDC_GROUPS: 'developers=alpha:member;platform=operator',
     ...settings,
   })
-  const app = await openApi({
-    ...options,
-    signIn: ({ stores, clock }) => openSignIn(config, { stores, vault, clock, log: silentLog }),
-  })
+  const openNode = (node: ApiOptions) =>
+    openApi({
+      ...node,
+      signIn: ({ stores, clock }) => openSignIn(config, { stores, vault, clock, log: silentLog }),
+    })
+  const app = await openNode(options)
   return {
     app,
     provider,
+    /** Another Warren on the same database, with the same settings. */
+    openNeighbour: () => {
+      const { folder: databaseFolder, clock } = app.fixture
+      return openNode({ fixture: { databaseFolder, clock, nodeID: 'neighbour' } })
+    },
     newBrowser: () => new FakeBrowser(app.api, provider),
     async [Symbol.asyncDispose]() {
       await app[Symbol.asyncDispose]()
@@ -46,11 +53,12 @@ type Visit = {
 /** Keeps cookies as a browser does, and sends what browsers send of themselves. */
 export class FakeBrowser {
   readonly cookies = new Map<string, string>()
-  readonly #api: Awaited<ReturnType<typeof openApi>>['api']
+  /** The Warren that its next requests reach. */
+  api: Awaited<ReturnType<typeof openApi>>['api']
   readonly #provider: FakeProvider
 
   constructor(api: Awaited<ReturnType<typeof openApi>>['api'], provider: FakeProvider) {
-    this.#api = api
+    this.api = api
     this.#provider = provider
   }
 
@@ -67,7 +75,7 @@ export class FakeBrowser {
       ...(method !== 'GET' && { origin: ownOrigin }),
     }
     const cookie = [...this.cookies].map((pair) => pair.join('=')).join('; ')
-    const answer = await this.#api.inject({
+    const answer = await this.api.inject({
       method,
       url,
       headers: { ...own, ...(cookie !== '' && { cookie }), 'user-agent': 'a browser', ...headers },
