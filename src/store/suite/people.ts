@@ -92,7 +92,9 @@ export function peopleSuite(storeTest: StoreTest): void {
     ])
     assert.deepEqual(outcomes.toSorted(), ['changed', 'last owner'])
     const left = await members.list(teamID)
-    assert.equal(left.filter(({ role }) => role === 'owner').length, 1)
+    const owners = left.filter(({ role }) => role === 'owner')
+    assert.equal(owners.length, 1)
+    assert.equal(await members.remove(teamID, owners[0]!.person.personID, time), 'last owner')
     assert.equal(await members.setRole(teamID, newUUID(), 'viewer'), 'absent')
   })
 
