@@ -310,7 +310,7 @@ describe('an answer through the edge', () => {
   })
 })
 
-describe('when one side leaves', () => {
+describe('a request whose client or service leaves', () => {
   it('the service notices that the client is gone, before and during the answer', async () => {
     await using edge = await edgeFixture()
     const sandbox = edge.sandbox()

@@ -194,7 +194,7 @@ describe('an upgraded connection', () => {
 
 const hostOf = (sandbox: { sandboxID: string }) => ({ host: to(sandbox, 80).Host })
 
-describe('when a sandbox ends', () => {
+describe('a tunnel to a sandbox that ends', () => {
   it('its open answers and tunnels are reset, and those of others continue', async () => {
     await using edge = await edgeFixture()
     const [dying, living] = [edge.sandbox(), edge.sandbox()]

@@ -195,7 +195,7 @@ describe('traffic for a sleeping sandbox', () => {
   })
 })
 
-describe('when a resume fails', () => {
+describe('traffic for a sandbox whose resume fails', () => {
   const failing = async (edge: SleepyEdge, error: unknown, headers: http.OutgoingHttpHeaders = {}) => {
     const sleeper = edge.sleeper()
     sleeper.rise.reject(error)
