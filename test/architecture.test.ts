@@ -101,6 +101,23 @@ test('one thing has one word, that of the glossary', () => {
   )
 })
 
+test('a group of tests names its subject, of which each title then says what it does', () => {
+  const groupsOf = (texts: ReadonlyMap<string, string>) =>
+    [...texts].flatMap(([path, source]) =>
+      [...source.matchAll(/^\s*(?:describe|suite)\((['"`])(.*?)\1/gm)].map(([, , title]) => ({
+        path,
+        title: title!,
+      })),
+    )
+  const hasNone = ({ title }: { title: string }) =>
+    /^(?:when|if|it|that|is|are|can|may|has|does|works)\b/.test(title)
+  const groups = groupsOf(new Map([...sources, ...readSources(['test'])]))
+  assert.ok(groups.length > 300)
+  assert.deepEqual(groups.filter(hasNone), [])
+  const few = new Map([['src/a.test.ts', "describe('when it ends', () => {})\n  suite(`a kill`, () => {})"]])
+  assert.deepEqual(groupsOf(few).filter(hasNone), [{ path: 'src/a.test.ts', title: 'when it ends' }])
+})
+
 test('no files import each other in a circle', () => {
   assert.deepEqual(importCircles(sources), [])
   const circle = new Map([

@@ -35,7 +35,7 @@ function watchFreed({ driver, routes, gate }: Fixture): string[] {
 
 const addressOf = (handle: DriverHandle | null | undefined) => String(handle?.data.address)
 
-describe('when the address of a sandbox becomes free, no route and no entry of the gate leads to it', () => {
+describe('no route and no entry of the gate leads to an address that a sandbox has given back', () => {
   for (const endReason of ['lost', 'killed'] as const) {
     it(`if it ran on after its row had ended (${endReason})`, async () => {
       await using fixture = await openFixture()
