@@ -24,7 +24,8 @@ import { lastWords, startSomething } from './start-something.ts'
 
 const findOwn = ({ runtimes, cache }: RuntimeFolders) =>
   findRunsc(runtimes) ?? findShippedRunsc() ?? findRunsc(cache)
-const find = (folders: RuntimeFolders) => findOwn(folders) ?? findOlderRunsc(folders.runtimes)
+const find = (folders: RuntimeFolders) =>
+  folders.runsc ?? findOwn(folders) ?? findOlderRunsc(folders.runtimes)
 
 export const gvisorRuntime: IsolationRuntime = {
   async install({ runtimes, cache, runsc: given }, progress) {
@@ -53,7 +54,7 @@ async function examine(settings: ExaminedSettings, isRequired: boolean): Promise
       'Unset WARREN_RUNSC where Warren may build gVisor, or name one of its releases.',
     )
   }
-  const runsc = settings.runsc ?? find(folders)
+  const runsc = find(folders)
   if (!runsc) {
     return warn(
       "not installed: sandboxes are plain containers, which isolate less: all of them share this machine's kernel",
