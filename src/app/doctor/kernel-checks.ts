@@ -22,7 +22,8 @@ export function judgeKernel(text: string) {
 
 export function judgeArchitecture(arch: string) {
   if (arch === 'x64') return ok('x86-64')
-  if (arch === 'arm64') return warn('arm64 should work, but is untried', 'Tell us how it goes.')
+  if (arch === 'arm64')
+    return warn('arm64 was tried in emulation alone', 'Tell us how it goes (docs/install.md).')
   return fail(arch, 'Warren runs on x86-64 and arm64.')
 }
 
