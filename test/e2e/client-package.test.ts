@@ -51,7 +51,7 @@ describe('the package of the command line', () => {
     const help = (await run({}, '--help')).out
     for (const name of ['run', 'sandbox', 'template', 'volume'])
       assert.match(help, new RegExp(`^  ${name} `, 'm'))
-    assert.doesNotMatch(help, /^ {2}(start|systemd|team) /m)
+    assert.doesNotMatch(help, /^ {2}(start|systemd|node|prune) /m)
     const alone = await run({}, 'ps')
     assert.deepEqual([alone.code, alone.out], [1, ''])
     assert.match(
@@ -60,5 +60,9 @@ describe('the package of the command line', () => {
     )
     const admin = await run(warren.environment, 'volume', 'lost')
     assert.match(admin.error, /^Only the operator can do this/)
+    assert.match(
+      (await run(warren.environment, 'team', 'create', 'x')).error,
+      /^Only the operator can do this/,
+    )
   })
 })
