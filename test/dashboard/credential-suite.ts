@@ -31,8 +31,7 @@ export function credentialSuite(dashboard: DashboardFixture): void {
   it('logs in by a link of `warren quickstart`, once, and opens its terminal', async () => {
     const { warren, openPage, busyPath } = dashboard
     const headers = { 'X-Admin-Token': warren.adminToken }
-    const listed = await fetch(`${warren.url}/admin/teams`, { headers })
-    const [team] = (await listed.json()) as { teamID: string }[]
+    const [team] = (await (await warren.api('/teams')).json()) as { teamID: string }[]
     const path = `/admin/teams/${team!.teamID}/dashboard-links`
     const made = await fetch(`${warren.url}${path}`, { method: 'POST', headers })
     const { code } = (await made.json()) as { code: string }
