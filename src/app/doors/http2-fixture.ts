@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type TLSSocket } from 'node:tls'
 import { issueCertificate, makeAuthority } from '../../lib/certificates.ts'
+import { newUUID } from '../../lib/ids.ts'
 import { createListener, type Listener } from './http-server.ts'
 
 export const frameTypes = { data: 0, headers: 1, reset: 3, settings: 4, ping: 6, goaway: 7, continuation: 9 }
@@ -21,7 +22,7 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void
 export async function startListener(handle: Handler): Promise<Listener> {
   const listener = createListener({}, { cert: Buffer.from(leaf.certificate), key: Buffer.from(leaf.key) })
   listener.server.on('request', handle)
-  listener.server.listen(`\0warren-http2-${process.pid}`)
+  listener.server.listen(`\0warren-http2-${newUUID()}`)
   await once(listener.server, 'listening')
   return listener
 }
