@@ -11,7 +11,7 @@ import { eventually } from '../support/eventually.ts'
 import { openLink, type SeverableLink } from '../support/severable-link.ts'
 import { anyIsolation, type Warren } from '../support/warren.ts'
 
-const withinMs = 30_000
+const withinMs = 180_000
 
 describe('the dashboard of a cluster', () => {
   let cluster: TestCluster

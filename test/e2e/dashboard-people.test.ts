@@ -13,7 +13,7 @@ import { openBrowser } from '../dashboard/browser.ts'
 import { phoneSize } from '../dashboard/fixture.ts'
 import { openSigningIn, type SigningIn } from '../support/signing-in.ts'
 
-const withinMs = 60_000
+const withinMs = 180_000
 
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
