@@ -38,6 +38,12 @@ for (const isolation of isolations) {
       child.stdin.on('error', () => {})
       return child
     }
+    /** Waits for more output. Rejects if the program ends without it. */
+    const spoken = async (child: ReturnType<typeof start>): Promise<void> => {
+      const said = once(child.stdout, 'data').then(() => 'something')
+      const ended = codeOf(child).then((code) => `nothing: it ended with ${code}`)
+      assert.equal(await Promise.race([said, ended]), 'something')
+    }
     const run = async (name: string, args: string[], input: string | Buffer = ''): Promise<Ended> => {
       const child = start(name, args)
       const code = codeOf(child)
@@ -67,7 +73,7 @@ for (const isolation of isolations) {
       let seen = ''
       shell.stdout.on('data', (bytes) => (seen += bytes))
       const until = async (pattern: RegExp) => {
-        while (!pattern.test(seen)) await once(shell.stdout, 'data')
+        while (!pattern.test(seen)) await spoken(shell)
       }
       shell.stdin.write('tty; shopt -q login_shell && echo of login\n')
       await until(/\/dev\/pts\/\d+\r.*of login\r/s)
@@ -134,7 +140,7 @@ c, _ = s.accept()
 c.sendall(socket.create_connection(("127.0.0.1", 4568)).makefile().read().encode() + b" and back")'`
       const forwards = ['-L', `${free}:localhost:4567`, '-R', `4568:127.0.0.1:${port}`]
       const child = start('ssh', [...forwards, '-o', 'ExitOnForwardFailure=yes', host, server])
-      await once(child.stdout, 'data')
+      await spoken(child)
       const socket = connect(free, '127.0.0.1')
       assert.equal(await text(socket), 'from the client and back')
       assert.equal(await codeOf(child), 0)
@@ -143,7 +149,7 @@ c.sendall(socket.create_connection(("127.0.0.1", 4568)).makefile().read().encode
 
     it('says that a sandbox is paused, and what ended it under a session', async () => {
       const session = start('ssh', [host, 'echo here; sleep 60'])
-      await once(session.stdout, 'data')
+      await spoken(session)
       const [said, code] = [text(session.stderr), codeOf(session)]
       await out('sandbox', 'pause', 'Box')
       assert.match(await said, /The sandbox was paused while the command ran\. `warren sandbox resume/)

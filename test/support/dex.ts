@@ -17,6 +17,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { findGo } from '../../src/app/setup/go-toolchain.ts'
 import { eventually } from './eventually.ts'
+import type { ProviderOptions } from './provider-options.ts'
 
 const run = promisify(execFile)
 const version = 'v0.0.0-20260806151424-ab64ed778070'
@@ -50,23 +51,13 @@ export async function buildDex(): Promise<string> {
   return path
 }
 
-type DexPerson = { email: string; name: string; groups: readonly string[] }
-
 /** The password of everybody, and what dex stores of it. */
 const password = 'password'
 const passwordHash = '$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W'
 
-export type DexOptions = {
-  program: string
-  port: number
-  client: { id: string; secret: string }
-  callbackURL: string
-  people: readonly DexPerson[]
-}
-
-export async function startDex({ program, port, client, callbackURL, people }: DexOptions) {
+export async function startDex(program: string, { port, client, callbackURL, people }: ProviderOptions) {
   const folder = mkdtempSync(join(tmpdir(), 'dex-'))
-  const issuer = `http://127.0.0.1:${port}/dex`
+  const issuer = dexIssuer(port)
   const config = {
     issuer,
     storage: { type: 'memory' },
@@ -105,8 +96,10 @@ export async function startDex({ program, port, client, callbackURL, people }: D
     await stop()
     throw new Error(`dex does not answer: ${log}`, { cause: error })
   }
-  return { issuer, stop }
+  return { stop }
 }
+
+export const dexIssuer = (port: number): string => `http://127.0.0.1:${port}/dex`
 
 /** What a person does on the pages of dex. Returns where dex sends the browser in the end. */
 export async function signInAtDex(loginURL: string, email: string): Promise<string> {

@@ -15,14 +15,19 @@ export function startProgram(
   args: readonly string[],
 ): ChildProcessWithoutNullStreams {
   const clean = Object.entries(process.env).filter(([name]) => !/^(WARREN|E2B)_/.test(name))
-  return spawn(name, args, { env: { ...Object.fromEntries(clean), ...environment } })
+  const child = spawn(name, args, { env: { ...Object.fromEntries(clean), ...environment } })
+  codes.set(child, new Promise((done) => void child.once('close', done)))
+  return child
 }
+
+/** Known from the start: a program may have ended before somebody asks for its code. */
+const codes = new WeakMap<ChildProcessWithoutNullStreams, Promise<number | null>>()
 
 export const startCommand = (environment: Record<string, string>, args: readonly string[]) =>
   startProgram(environment, program, args)
 
-export const codeOf = (child: ChildProcessWithoutNullStreams): Promise<number | null> =>
-  new Promise((done) => void child.once('close', done))
+/** Of a program from `startProgram`. */
+export const codeOf = (child: ChildProcessWithoutNullStreams): Promise<number | null> => codes.get(child)!
 
 export async function runCommandLine(
   environment: Record<string, string>,
