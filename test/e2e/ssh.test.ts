@@ -77,7 +77,8 @@ for (const isolation of isolations) {
       }
       shell.stdin.write('tty; shopt -q login_shell && echo of login\n')
       await until(/\/dev\/pts\/\d+\r.*of login\r/s)
-      shell.stdin.write('echo sleeping; sleep 60\n')
+      // It says so as the program in the foreground: a Ctrl-C before that would reach the shell alone.
+      shell.stdin.write('sh -c "echo sleeping; exec sleep 60"\n')
       await until(/sleeping\r/)
       shell.stdin.write('\x03')
       // Not every terminal shows it.
