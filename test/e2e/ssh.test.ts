@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, before, describe, it } from 'node:test'
+import { eventually } from '../support/eventually.ts'
 import { isolations, joinWarren, type Warren } from '../support/warren.ts'
 import { codeOf, type Ended, runCommandLine, startProgram } from '../support/warren-command.ts'
 
@@ -80,9 +81,11 @@ for (const isolation of isolations) {
       // It says so as the program in the foreground: a Ctrl-C before that would reach the shell alone.
       shell.stdin.write('sh -c "echo sleeping; exec sleep 60"\n')
       await until(/sleeping\r/)
-      shell.stdin.write('\x03')
       // Not every terminal shows it.
-      await until(/sleeping\r\n.*\$ /s)
+      await eventually(() => {
+        shell.stdin.write('\x03')
+        assert.match(seen, /sleeping\r\n.*\$ /s)
+      })
       shell.stdin.write('echo "after $?"; exit 4\n')
       await until(/after 130/)
       assert.equal(await codeOf(shell), 4)
