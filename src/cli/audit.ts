@@ -1,4 +1,5 @@
 import type { AuditEntry } from '../contract/rest/audit.ts'
+import { isAppError } from '../lib/app-error.ts'
 import type { Clock } from '../lib/clock.ts'
 import { positiveNumber, UsageError } from './arguments.ts'
 import { table } from './output.ts'
@@ -56,7 +57,7 @@ async function audit({ values, flags, json }: Given, parts: AuditParts): Promise
   return follow(client, teamID, query, entries, write, parts)
 }
 
-/** Connects again whenever the server ends the answer. */
+/** Connects again whenever the server ends the answer or breaks it off. */
 async function follow(
   client: PeopleClient,
   teamID: string | undefined,
@@ -80,7 +81,11 @@ async function follow(
   while (!isStopped) {
     const from = new Date(clock.now() - overlapMs).toISOString()
     const following = client.followAudit(teamID, { ...query, from }, onEntry)
-    await (stop ? Promise.race([following, stop]) : following)
+    // The server may be away for a restart.
+    const ended = following.catch((error) => {
+      if (!isAppError(error, 'unavailable')) throw error
+    })
+    await (stop ? Promise.race([ended, stop]) : ended)
     if (!isStopped) await new Promise<void>((resolve) => void clock.after(reconnectMs, resolve))
   }
   return ''

@@ -116,6 +116,8 @@ export class PeopleClient {
       if (response.statusCode !== 200) return void rejectionOf(response).then(reject, reject)
       response.on('error', () => resolve())
       const lines = createInterface({ input: response, crlfDelay: Number.POSITIVE_INFINITY })
+      // It repeats the error of its input.
+      lines.on('error', () => resolve())
       lines.on('line', (line) => {
         if (line.trim() !== '') onEntry(JSON.parse(line))
       })

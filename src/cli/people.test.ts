@@ -1,5 +1,8 @@
 /** The commands for members, keys and the audit against the real API over a fake domain. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, test } from 'node:test'
 import { adminToken, openApi } from '../../test/support/api.ts'
 import { ManualClock, systemClock } from '../lib/clock.ts'
@@ -111,4 +114,38 @@ test('the audit is followed until somebody stops it', async () => {
   clearInterval(turning)
   const actions = printed.map((line) => JSON.parse(line).action)
   assert.equal(actions.filter((action) => action === 'secret.create').length, 1)
+})
+
+test('the audit is followed on when the server breaks an answer off, or is away for a moment', async () => {
+  const entry = {
+    id: 'one',
+    at: '2026-11-20T00:00:00Z',
+    action: 'key.create',
+    credential: 'api key',
+    address: '',
+  }
+  let answers = 0
+  const server = http.createServer((request, response) => {
+    if (!request.url?.includes('follow')) return void response.end('[]')
+    answers++
+    if (answers === 2) return void request.destroy()
+    response.write(`${JSON.stringify({ ...entry, id: `at ${answers}` })}\n`)
+    if (answers === 1) setImmediate(() => response.destroy())
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const breaking = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const printed: string[] = []
+  const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
+  const print = (line: string) => {
+    printed.push(JSON.parse(line).id)
+    if (line.includes('at 3')) stop()
+  }
+  const connect = async () => new PeopleClient({ admin: { url: breaking, adminToken } })
+  const turning = setInterval(() => clock.advance(500), 5)
+  await runSingle(auditCommand, ['--follow', '--json'], { connect, clock, print, stopped })
+  clearInterval(turning)
+  server.closeAllConnections()
+  server.close()
+  assert.deepEqual(printed, ['at 1', 'at 3'])
 })
