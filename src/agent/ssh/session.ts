@@ -166,7 +166,7 @@ class SessionProcess {
     this.#hasExited = true
     // Others may hold the output open; OpenSSH waits for them too, unless there is a terminal.
     if (!this.#terminal) await outputs
-    else await Promise.race([outputs, new Promise((resolve) => setTimeout(resolve, terminalGraceMs))])
+    else await Promise.race([outputs, graceIsOver()])
     this.#terminal?.close()
     const channel = this.#channel
     if (channel.destroyed) return
@@ -179,3 +179,7 @@ class SessionProcess {
 
 /** Output that a terminal still has when its main process has ended is there at once. */
 const terminalGraceMs = 500
+
+/** On a busy machine time can be over before the output was read, so what is there then is read first. */
+const graceIsOver = (): Promise<void> =>
+  new Promise((resolve) => setTimeout(() => setImmediate(() => setImmediate(resolve)), terminalGraceMs))
