@@ -9,7 +9,6 @@ import {
   type BudgetState,
   type BudgetUse,
   boundsOf,
-  noBudget,
   reportBudget,
   stateOf,
   usedOf,
@@ -67,8 +66,7 @@ export class BudgetService {
   }
 
   async change(teamID: string, changes: Partial<BudgetLimits>): Promise<BudgetReport> {
-    const budget = { ...noBudget, ...(await this.#parts.usage.findBudget(teamID)), ...changes, teamID }
-    await this.#parts.usage.setBudget(budget)
+    const budget = await this.#parts.usage.changeBudget(teamID, changes)
     await this.look()
     return this.#report(budget)
   }

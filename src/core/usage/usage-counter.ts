@@ -1,6 +1,6 @@
 /** Counts what teams use, and reads it. Runs are counted from their events, so nothing is lost when a Warren is killed. */
 import type { Clock } from '../../lib/clock.ts'
-import { type DayUsage, dayMs, dayOf, noAmounts } from './usage.ts'
+import { type DayUsage, dayMs, dayOf, noAmounts, sumByDay } from './usage.ts'
 import type { UsageStore } from './usage-store.ts'
 
 const runsPerStep = 500
@@ -43,7 +43,8 @@ export class UsageCounter {
     try {
       if (sent.length > 0) await usage.add(sent)
     } catch (error) {
-      this.#sent.push(...sent)
+      // The database may be away for hours: one entry for each day, team and person is enough.
+      this.#sent = sumByDay([...sent, ...this.#sent])
       throw error
     }
   }

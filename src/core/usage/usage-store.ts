@@ -1,4 +1,4 @@
-import type { Budget } from './budget.ts'
+import type { Budget, BudgetLimits } from './budget.ts'
 import type { DayUsage } from './usage.ts'
 
 /** Bounds are days, both inclusive. Without a team: all teams. */
@@ -18,6 +18,6 @@ export interface UsageStore {
   /** Undefined: the team has none. */
   findBudget(teamID: string): Promise<Budget | undefined>
   listBudgets(): Promise<Budget[]>
-  /** Replaces the budget of the team. Rejects with `not_found` if there is no such team. */
-  setBudget(budget: Budget): Promise<void>
+  /** Changes these bounds and leaves the others, also beside another change. Rejects with `not_found` if there is no such team. */
+  changeBudget(teamID: string, changes: Partial<BudgetLimits>): Promise<Budget>
 }

@@ -114,7 +114,7 @@ describe('the budget of a team', () => {
     const { service, team, clock, usageCounter, budgets, stores, logged } = fixture
     const warnings = () => logged.filter(({ level }) => level === 'warn').map(({ message }) => message)
     const { sandboxID, cpuCount } = await service.create(team, request({ timeoutMs: 20 * hourMs }))
-    await stores.usage.setBudget({ teamID: team.teamID, cpuHours: cpuCount, gpuHours: null, sentGB: null })
+    await stores.usage.changeBudget(team.teamID, { cpuHours: cpuCount })
     clock.advance(0.9 * hourMs)
     await budgets.look()
     await budgets.look()

@@ -108,12 +108,16 @@ export function usageSuite(storeTest: StoreTest): void {
     const { usage } = stores
     const { teamID } = await insertTeam(stores)
     assert.equal(await usage.findBudget(teamID), undefined)
-    const budget = { teamID, cpuHours: 1.5, gpuHours: null, sentGB: null }
-    await usage.setBudget({ ...budget, gpuHours: 3 })
-    await usage.setBudget(budget)
+    const budget = { teamID, cpuHours: 1.5, gpuHours: 2, sentGB: null }
+    // Neither loses what the other changes.
+    await Promise.all([
+      usage.changeBudget(teamID, { cpuHours: 1.5 }),
+      usage.changeBudget(teamID, { gpuHours: 2 }),
+    ])
     assert.deepEqual(await usage.findBudget(teamID), budget)
-    assert.deepEqual(await usage.listBudgets(), [budget])
-    await assert.rejects(usage.setBudget({ ...budget, teamID: newUUID() }), (error) =>
+    assert.deepEqual(await usage.changeBudget(teamID, { gpuHours: null }), { ...budget, gpuHours: null })
+    assert.deepEqual(await usage.listBudgets(), [{ ...budget, gpuHours: null }])
+    await assert.rejects(usage.changeBudget(newUUID(), { cpuHours: 1 }), (error) =>
       isAppError(error, 'not_found'),
     )
     await stores.teams.deleteUnused(teamID)

@@ -1,6 +1,6 @@
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { EventType } from '../../core/event/event.ts'
-import type { Budget } from '../../core/usage/budget.ts'
+import { type Budget, type BudgetLimits, noBudget } from '../../core/usage/budget.ts'
 import { type DayUsage, sumByDay, type UsedRun, usageOfRun } from '../../core/usage/usage.ts'
 import type { UsageFilter, UsageStore } from '../../core/usage/usage-store.ts'
 import type { Tables } from '../database/tables.ts'
@@ -109,15 +109,22 @@ export class SqlUsageStore implements UsageStore {
     return (await this.#db.selectFrom('team_budgets').selectAll().orderBy('team_id').execute()).map(budgetOf)
   }
 
-  async setBudget({ teamID, cpuHours, gpuHours, sentGB }: Budget): Promise<void> {
-    const limits = { cpu_hours: cpuHours, gpu_hours: gpuHours, sent_gb: sentGB }
-    await this.#db.transaction().execute(async (transaction) => {
+  async changeBudget(teamID: string, changes: Partial<BudgetLimits>): Promise<Budget> {
+    return this.#db.transaction().execute(async (transaction) => {
       await lockTeam(transaction, teamID)
+      const before = await transaction
+        .selectFrom('team_budgets')
+        .selectAll()
+        .where('team_id', '=', teamID)
+        .executeTakeFirst()
+      const budget = { ...noBudget, ...(before && budgetOf(before)), ...changes, teamID }
+      const limits = { cpu_hours: budget.cpuHours, gpu_hours: budget.gpuHours, sent_gb: budget.sentGB }
       await transaction
         .insertInto('team_budgets')
         .values({ team_id: teamID, ...limits })
         .onConflict((conflict) => conflict.column('team_id').doUpdateSet(limits))
         .execute()
+      return budget
     })
   }
 }

@@ -5,10 +5,11 @@ import type { Driver } from '../../ports/driver.ts'
 import { type Sandbox, wireStates } from '../row/sandbox.ts'
 import type { SandboxReader } from '../row/sandbox-store.ts'
 import type { MetricStore } from './metric-store.ts'
+import { SentBytes } from './sent-bytes.ts'
 
 export const sampleEveryMs = 5000
 
-type Reading = { runID: string; at: number; cpuTimeMs: number; sentBytes: number }
+type Reading = { runID: string; at: number; cpuTimeMs: number }
 
 /** Called with what a sandbox sent since the sample before. */
 type OnSent = (sandbox: Sandbox, sentBytes: number) => void
@@ -24,13 +25,13 @@ type MetricsSamplerParts = {
 
 export class MetricsSampler {
   readonly #parts: MetricsSamplerParts
-  readonly #startedAt: number
+  readonly #sent: SentBytes
   /** The reading before, of each running sandbox: CPU use is a difference. */
   #before = new Map<string, Reading>()
 
   constructor(parts: MetricsSamplerParts) {
     this.#parts = parts
-    this.#startedAt = parts.clock.now()
+    this.#sent = new SentBytes(parts.clock.now())
   }
 
   /** Takes one sample of every running sandbox and writes all in one transaction. */
@@ -43,18 +44,15 @@ export class MetricsSampler {
         const { sandboxID, runID, handle, startedAt, cpuCount } = sandbox
         if (!handle) return undefined
         try {
-          const { cpuTimeMs, sentBytes = 0, ...use } = await driver.stats(handle)
+          const { cpuTimeMs, sentBytes, ...use } = await driver.stats(handle)
           const at = clock.now()
           const known = this.#before.get(sandboxID)
           // The sandbox may have booted in the warm pool before its row existed. Its boot would look like too
           // much CPU in too little time.
           const firstAt = Math.min(startedAt, at - sampleEveryMs)
-          const isKnown = known?.runID === runID
-          const before = isKnown ? known : { at: firstAt, cpuTimeMs: 0 }
-          readings.set(sandboxID, { runID, at, cpuTimeMs, sentBytes })
-          // An earlier process has counted what a sandbox sent before this one started.
-          const sentBefore = isKnown ? known.sentBytes : startedAt < this.#startedAt ? sentBytes : 0
-          onSent?.(sandbox, sentBytes - sentBefore)
+          const before = known?.runID === runID ? known : { at: firstAt, cpuTimeMs: 0 }
+          readings.set(sandboxID, { runID, at, cpuTimeMs })
+          if (sentBytes !== undefined) onSent?.(sandbox, this.#sent.since(sandbox, sentBytes))
           const available = Math.max(1, at - before.at) * cpuCount
           const cpuUsedPct = Math.min(100, Math.max(0, (100 * (cpuTimeMs - before.cpuTimeMs)) / available))
           return { sandboxID, at, cpuCount, cpuUsedPct: Math.round(cpuUsedPct * 100) / 100, ...use }
